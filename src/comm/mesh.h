@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The mesh: what one rank of a communicator knows of the others and how it reaches them. It opens pipes at first use,
+// carries control messages (failures, call records, farewells), watches that peers live, and fails once for all.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/system.h"
+#include "transports/pipe.h"
+
+namespace hocket {
+
+enum class PipeClass : uint8_t { kCollective, kPointToPoint };
+
+// What a peer answers when asked for one of its calls.
+struct CallReport {
+  enum class State : uint8_t { kNotYet, kKnown, kForgotten } state = State::kNotYet;
+  uint32_t operation = 0;
+  uint32_t fingerprint = 0;
+  uint32_t last_operation = 0;  // the newest call the peer has entered
+  std::string text;             // "all_reduce(count 1000, float32, sum)"
+};
+
+class Mesh {
+ public:
+  virtual ~Mesh() = default;
+
+  virtual int32_t rank() const = 0;
+  virtual int32_t ranks() const = 0;
+  virtual const PeerInfo& peer(int32_t rank) const = 0;
+  // The longest message, equal on all ranks.
+  virtual size_t max_message() const = 0;
+
+  // The end of a pipe, opened at the first call; null until it is open (come back) or when the mesh has failed. Owned by
+  // the mesh and valid as long as it. Called by the thread that drives the communicator.
+  virtual Sender* sender(PipeClass pipe_class, int32_t peer, int lane) = 0;
+  virtual Receiver* receiver(PipeClass pipe_class, int32_t peer, int lane) = 0;
+  // The transport that joins us to a peer, for explain and records.
+  virtual std::string_view transport_name(int32_t peer) const = 0;
+  // Where the driving thread sleeps; pipes, failures and replies wake it.
+  virtual Poller& poller() = 0;
+
+  // The first failure, wherever it was detected; ok while there is none. Any thread.
+  virtual bool failed() const = 0;
+  virtual Status status() const = 0;
+  // Fails this communicator here and on every rank that can be reached; only the first call counts. Any thread.
+  virtual void fail(const Status& status) = 0;
+  // True when the peer has said farewell (destroyed the communicator, or its program ended): nothing new will come.
+  virtual bool has_left(int32_t peer) const = 0;
+
+  // Answers peers' questions about our calls. Called on the service thread; set before the first call, cleared by leave().
+  using Recorder = std::function<CallReport(uint32_t operation)>;
+  virtual void set_recorder(Recorder recorder) = 0;
+  // Asks a peer for one of its calls. The reply is fetched with answer(); a new question replaces the old one.
+  virtual void ask(int32_t peer, uint32_t operation) = 0;
+  virtual bool answer(int32_t peer, CallReport* report) = 0;
+
+  // Says farewell, closes links and pipes. No other call may be in progress. Idempotent.
+  virtual void leave() = 0;
+};
+
+// The members of a new mesh and the secret that admits them.
+struct MeshOptions {
+  std::string id;                 // 16 bytes, public: which communicator
+  std::string key;                // 16 bytes or more, secret: who may join
+  int32_t rank = 0;
+  std::vector<PeerInfo> peers;    // of all ranks, in order
+};
+
+// Opens the mesh of a group whose members already know each other (split). Returns at once; links follow.
+class Service;
+Result<std::shared_ptr<Mesh>> open_mesh(Service& service, MeshOptions options);
+
+// Joins the ranks that hold the same unique id: check-in with the root, all-gather of PeerInfo over log2(ranks) links.
+// Blocks until all ranks have come, or fails naming who is missing, came twice, or does not fit.
+struct JoinOptions {
+  std::string unique_id;          // the 128 bytes of hocketUniqueId
+  int32_t rank = 0;
+  int32_t ranks = 1;
+  std::function<bool()> cancelled;  // polled; true ends the wait with kInvalidUsage
+};
+Result<std::shared_ptr<Mesh>> join_mesh(Service& service, const JoinOptions& options);
+
+// Starts a root that admits ranks for one communicator and returns its unique id. The root lives on the service until
+// all ranks have joined or the service ends. `address`: where to listen; empty: the chosen interface, any port.
+Result<std::string> make_unique_id(Service& service, const Address& address = {});
+
+}  // namespace hocket

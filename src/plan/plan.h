@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The plan: what one rank does in one collective, as data. A plan has lanes that run concurrently; a lane has steps that
+// run in order; a step combines its sources, in the order listed, and writes the result to all its destinations.
+// Copy, send, receive, receive-reduce-send, one-shot reduce and signal are all this one step.
+//
+// A plan holds no pointer, byte count, data type or transport. It speaks of chunks; the call binds chunks to bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace hocket {
+
+using Rank = int32_t;
+
+enum class Collective : uint8_t {
+  kAllReduce, kBroadcast, kReduce, kAllGather, kReduceScatter, kAllToAll, kGather, kScatter,
+  kBarrier, kScan, kExScan, kSendRecv,
+};
+
+// The caller's two buffers and the library's. Chunk i of different buffers need not have the same length, but all places
+// of one step must describe equally many bytes.
+//   kSend, kRecv: chunk boundaries come with the call. kScratch: every chunk is as long as the longest chunk of the call.
+enum class Buffer : uint8_t { kSend, kRecv, kScratch };
+
+// `count` blocks of `block` consecutive chunks; block j starts at chunk first + j * stride. Chunk numbers are taken modulo
+// the number of chunks of the buffer. count == 0: no chunk (a message without bytes is a signal).
+struct Region {
+  int32_t first = 0;
+  int32_t count = 1;
+  int32_t stride = 0;
+  int32_t block = 1;
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
+// When a contribution passes a marked source, the operation's prologue applies (pre-multiply); when a result passes a
+// marked destination list, its epilogue applies (divide, for avg). Each contribution meets exactly one of each.
+struct Place {
+  enum class Kind : uint8_t { kChunk, kMessage };
+  Kind kind = Kind::kChunk;
+  Buffer buffer = Buffer::kSend;  // kChunk only
+  Rank peer = -1;                 // kMessage only: source: from peer, destination: to peer
+  bool first = false;             // on a source: the contribution enters here (prologue)
+  std::vector<Region> regions;    // kChunk only: concatenated in order; at most kMaxRegions. A message is as long as the step.
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+// Waits until step `step` of lane `lane` (of the same rank and pass) has completed.
+struct After {
+  int32_t lane = 0;
+  int32_t step = 0;
+  friend bool operator==(const After&, const After&) = default;
+};
+
+struct Step {
+  std::vector<Place> sources;
+  std::vector<Place> destinations;
+  bool last = false;  // the result is complete: the epilogue applies to what is written
+  std::vector<After> after;
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+struct Lane {
+  std::vector<Step> steps;
+  friend bool operator==(const Lane&, const Lane&) = default;
+};
+
+struct Plan {
+  Collective collective = Collective::kAllReduce;
+  std::string algorithm;       // the builder's name, for explain and records
+  Rank rank = 0;
+  Rank ranks = 1;
+  Rank root = 0;               // rooted collectives
+  int32_t send_chunks = 1;     // number of chunks in each buffer
+  int32_t recv_chunks = 1;
+  int32_t scratch_chunks = 0;
+  std::vector<Lane> lanes;
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+inline constexpr int kMaxSources = 64;       // of one step; larger fan-in is split by the builder
+inline constexpr int kMaxDestinations = 64;
+inline constexpr int kMaxRegions = 2;        // per place
+inline constexpr int kMaxLanes = 64;
+
+}  // namespace hocket

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A pipe is the only wire: a bounded, ordered queue of messages from one rank to another, used in place. The producer
+// reserves transport memory, writes into it and commits; the consumer peeks, reads in transport memory and releases.
+// Flow control lives inside the pipe. A pipe knows no collective.
+//
+// Threads: one thread at a time per Sender and per Receiver. No method blocks. A failed pipe stays failed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/system.h"
+
+namespace hocket {
+
+// What a message belongs to. Both ends compute it; a difference means that the ranks' calls do not match.
+struct Envelope {
+  uint32_t operation = 0;    // number of the call on its communicator (or of the transfer between two peers)
+  uint32_t message = 0;      // number of the message within the call, on this pipe
+  uint32_t fingerprint = 0;  // of the call: collective, type, op, root, count or "v", plan
+
+  // 24 bits that fit the shortest header.
+  uint32_t digest() const {
+    uint64_t mixed = (uint64_t{fingerprint} << 32 | operation) * 0x9E3779B97F4A7C15u;
+    mixed ^= (mixed >> 29) ^ (uint64_t{message} * 0xBF58476D1CE4E5B9u);
+    mixed *= 0x94D049BB133111EBu;
+    return static_cast<uint32_t>(mixed >> 40);
+  }
+};
+
+struct Message {
+  const std::byte* data = nullptr;
+  size_t size = 0;
+  uint32_t digest = 0;
+};
+
+// Names a stable send in progress; 0 is none.
+using Ticket = uint64_t;
+
+class Sender {
+ public:
+  virtual ~Sender() = default;
+  // Memory for one message of up to `bytes` (<= the transport's max_message). Null: the pipe is full now, come back.
+  // Repeated calls before commit return the same memory.
+  virtual std::byte* reserve(size_t bytes) = 0;
+  virtual void commit(size_t bytes, const Envelope& envelope) = 0;
+  // Sends one message from the caller's memory, which must stay unchanged until done(ticket). 0: full now, come back.
+  // The default copies.
+  virtual Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope);
+  virtual bool done(Ticket) { return true; }
+  // Moves what can be moved. Fails when the peer cannot be reached any more.
+  virtual Status progress() { return {}; }
+  // Nothing committed still waits in this process' memory.
+  virtual bool flushed() { return true; }
+  // The caller is about to sleep (true) or has woken (false): the peer must wake it when room appears.
+  virtual void set_waiting(bool) {}
+
+  // reserve() memory is best written with non-temporal stores for messages from this size on.
+  size_t streaming_from = SIZE_MAX;
+  // send_stable() sends without a copy for messages from this size on.
+  size_t stable_from = SIZE_MAX;
+};
+
+class Receiver {
+ public:
+  virtual ~Receiver() = default;
+  // The next message, or null when none is there. Valid until release(). Repeated calls return the same message.
+  virtual const Message* peek() = 0;
+  virtual void release() = 0;
+  // The next message straight into the caller's memory, if it is exactly `into.size()` bytes long; call again with the
+  // same arguments until it returns non-null (its data is then `into`), and then release(). When the sizes differ, it
+  // returns the message as peek() would, and `into` is untouched. The default peeks and copies.
+  virtual const Message* receive_into(std::span<std::byte> into);
+  virtual Status progress() { return {}; }
+  virtual void set_waiting(bool) {}
+
+  // receive_into() saves a copy for messages from this size on.
+  size_t into_from = SIZE_MAX;
+
+ private:
+  Message into_;
+};
+
+// What one rank tells the others of itself at init, as far as transports need it.
+struct PeerInfo {
+  int32_t rank = 0;
+  std::string host_identity;   // Network::host_identity()
+  uint64_t process = 0;        // random, equal for ranks of one process
+  std::string host_name;
+  int32_t pid = 0;
+  int32_t cpus = 1;            // that the process may run on
+  std::vector<Address> addresses;  // of the service's stream listener, in order of preference
+  Address local_address;       // unix: listener of the service
+};
+
+// How the sender's end reaches the receiver's: whichever members the transport fills travel to the peer.
+struct Offer {
+  std::vector<Handle> handles;          // passed between processes of one host
+  std::unique_ptr<Socket> socket;       // connected and authenticated
+  std::shared_ptr<void> object;         // passed between ranks of one process
+};
+
+// What a pipe end needs to know of its surroundings.
+struct PipeContext {
+  System& system;
+  Poller& poller;                       // wakes this end's caller; sockets are added to it
+  std::function<void()> wake_peer;      // wakes the other end's caller (one host only)
+  size_t max_message = 0;               // agreed by all ranks: the longest message
+};
+
+class Transport {
+ public:
+  enum class Carrier : uint8_t { kObject, kHandles, kSocket };  // which member of Offer it uses
+
+  virtual ~Transport() = default;
+  virtual std::string_view name() const = 0;
+  virtual Carrier carrier() const = 0;
+  virtual bool reaches(const PeerInfo& self, const PeerInfo& peer) const = 0;
+  // kSocket: takes offer.socket. Others: fills the offer, which the mesh passes to the peer.
+  virtual Result<std::unique_ptr<Sender>> open(const PipeContext& context, Offer& offer) const = 0;
+  virtual Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const = 0;
+};
+
+// All transports, in order of preference. The only place outside their folders that names them.
+std::span<const Transport* const> transports();
+
+}  // namespace hocket
