@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright The Hocket authors
+ *
+ * Hocket: collective communication between the ranks of a training program. Shaped like NCCL's API, so that porting is
+ * s/nccl/hocket/g; what goes beyond is marked (beyond NCCL).
+ *
+ * Conventions
+ *  1. Every function returns a hocketResult_t unless it says otherwise; hocketGetLastError() has the text. Results are
+ *     written only on success; the receive buffer of a failed collective is undefined.
+ *  2. Handles are opaque. Who creates destroys; destroy accepts NULL.
+ *  3. Counts are elements, never bytes. A count of zero is legal and takes part like any other.
+ *  4. Buffers are host memory, aligned to their element. In place means the position that each call names; any other
+ *     overlap of the two buffers is an error.
+ *  5. stream: NULL blocks until the operation is done on this rank; hocketQueueStream(queue) runs it asynchronously.
+ *  6. All ranks of a communicator issue its collectives in the same order with the same arguments; a difference is
+ *     reported on every rank, naming both calls. One thread at a time may use a communicator, except for
+ *     hocketCommAbort, hocketCommGetAsyncError and hocketGetLastError, which any thread may call at any time.
+ *  7. A communicator fails once and for all: the first error is returned by every later call on every rank.
+ */
+#ifndef HOCKET_HOCKET_H_
+#define HOCKET_HOCKET_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HOCKET_MAJOR 0
+#define HOCKET_MINOR 1
+#define HOCKET_PATCH 0
+#define HOCKET_VERSION_CODE (HOCKET_MAJOR * 10000 + HOCKET_MINOR * 100 + HOCKET_PATCH)
+
+#if defined(__GNUC__)
+#define HOCKET_API __attribute__((visibility("default")))
+#else
+#define HOCKET_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+  hocketSuccess = 0,
+  hocketUnhandledCudaError = 1,
+  hocketSystemError = 2,     /* the operating system refused something */
+  hocketInternalError = 3,   /* a bug of ours */
+  hocketInvalidArgument = 4, /* one argument is wrong by itself */
+  hocketInvalidUsage = 5,    /* the calls do not fit together: order, state, or what other ranks called */
+  hocketRemoteError = 6,     /* a peer died, left, or broke the connection */
+  hocketInProgress = 7,
+  hocketTimeout = 8
+} hocketResult_t;
+
+typedef enum {
+  hocketInt8 = 0,
+  hocketChar = 0,
+  hocketUint8 = 1,
+  hocketInt32 = 2,
+  hocketInt = 2,
+  hocketUint32 = 3,
+  hocketInt64 = 4,
+  hocketUint64 = 5,
+  hocketFloat16 = 6,
+  hocketHalf = 6,
+  hocketFloat32 = 7,
+  hocketFloat = 7,
+  hocketFloat64 = 8,
+  hocketDouble = 8,
+  hocketBfloat16 = 9,
+  hocketFloat8e4m3 = 10,
+  hocketFloat8e5m2 = 11,
+  hocketNumTypes = 12
+} hocketDataType_t;
+
+/* Floats: sum, prod, max, min (a NaN on any rank gives NaN), avg. Integers: also the bitwise and logical ones; sums wrap
+ * and avg truncates toward zero. 16- and 8-bit floats are combined in float32 and rounded once per combine. */
+typedef enum {
+  hocketSum = 0,
+  hocketProd = 1,
+  hocketMax = 2,
+  hocketMin = 3,
+  hocketAvg = 4,
+  hocketBitAnd = 5, /* from here on: beyond NCCL */
+  hocketBitOr = 6,
+  hocketBitXor = 7,
+  hocketLogicalAnd = 8, /* result 0 or 1 */
+  hocketLogicalOr = 9,
+  hocketLogicalXor = 10,
+  hocketNumOps = 11,
+  hocketMaxRedOp = 0x7fffffff /* larger values are created: hocketRedOpCreatePreMulSum, hocketRedOpCreate */
+} hocketRedOp_t;
+
+typedef enum { hocketScalarDevice = 0, hocketScalarHostImmediate = 1 } hocketScalarResidence_t;
+
+typedef struct hocketComm* hocketComm_t;
+typedef struct hocketQueue* hocketQueue_t;
+typedef void* hocketStream_t;
+
+#define HOCKET_UNIQUE_ID_BYTES 128
+typedef struct {
+  char internal[HOCKET_UNIQUE_ID_BYTES];
+} hocketUniqueId; /* holds an address and a secret key: who has it may join */
+
+/* Initialise with HOCKET_CONFIG_INITIALIZER; a member left at zero is chosen by the library. */
+typedef struct {
+  size_t size;
+  const char* commName;        /* shown in errors and logs; copied */
+  int64_t operationTimeoutMs;  /* bound on waiting for a live rank that has not come; HOCKET_OPERATION_TIMEOUT */
+} hocketConfig_t;
+#define HOCKET_CONFIG_INITIALIZER {sizeof(hocketConfig_t), NULL, 0}
+
+/* ---- Library ------------------------------------------------------------------------------------------------------ */
+
+HOCKET_API hocketResult_t hocketGetVersion(int* version);
+/* A fixed text for a result code. Never NULL; static. */
+HOCKET_API const char* hocketGetErrorString(hocketResult_t result);
+/* The newest error of this communicator (NULL: of this thread), naming rank, peer and cause; "" when there was none.
+ * Valid until this thread calls Hocket again. */
+HOCKET_API const char* hocketGetLastError(hocketComm_t comm);
+
+/* (beyond NCCL) One optional dependency of this build: found, which version, used or why not. Static. */
+typedef struct {
+  const char* name;
+  int found;
+  const char* version;
+  const char* note;
+} hocketBuildInfo_t;
+HOCKET_API hocketResult_t hocketGetBuildInfo(const hocketBuildInfo_t** entries, int* count);
+/* (beyond NCCL) The algorithms of a collective ("all_reduce", "broadcast", ...), comma-separated, as HOCKET_ALGORITHM
+ * takes them; NULL for an unknown collective. Static. */
+HOCKET_API const char* hocketGetAlgorithms(const char* collective);
+
+/* ---- Communicators ------------------------------------------------------------------------------------------------ */
+
+/* Starts a root in this process and writes how to reach it. One rank calls it and gives the id to all others. */
+HOCKET_API hocketResult_t hocketGetUniqueId(hocketUniqueId* uniqueId);
+/* Joins `nranks` ranks that hold the same id. Blocks until all have come. Within a group it runs at hocketGroupEnd, so
+ * that one thread can create several ranks. */
+HOCKET_API hocketResult_t hocketCommInitRank(hocketComm_t* comm, int nranks, hocketUniqueId commId, int rank);
+HOCKET_API hocketResult_t hocketCommInitRankConfig(hocketComm_t* comm, int nranks, hocketUniqueId commId, int rank,
+                                                   hocketConfig_t* config);
+/* Creates `ndev` ranks in this process, one handle each, to be driven by a thread each or by groups. devlist: ignored. */
+HOCKET_API hocketResult_t hocketCommInitAll(hocketComm_t* comms, int ndev, const int* devlist);
+/* (beyond NCCL) Joins the ranks that a launcher started (torchrun, mpirun, srun, horovodrun, or HOCKET_RANK, HOCKET_SIZE
+ * and HOCKET_ADDRESS); without a launcher, a communicator of one rank. config may be NULL. */
+HOCKET_API hocketResult_t hocketCommInitFromEnvironment(hocketComm_t* comm, hocketConfig_t* config);
+/* Collective over comm. Ranks of equal color form a new communicator, ordered by key, then by rank; with
+ * HOCKET_SPLIT_NOCOLOR *newcomm is NULL. */
+#define HOCKET_SPLIT_NOCOLOR (-1)
+HOCKET_API hocketResult_t hocketCommSplit(hocketComm_t comm, int color, int key, hocketComm_t* newcomm,
+                                          hocketConfig_t* config);
+/* Waits until every operation issued on comm has ended on this rank. Nothing but Destroy and Abort may follow. */
+HOCKET_API hocketResult_t hocketCommFinalize(hocketComm_t comm);
+/* Finalizes, takes leave of the peers, and frees. Operations under way are completed first. */
+HOCKET_API hocketResult_t hocketCommDestroy(hocketComm_t comm);
+/* Ends everything under way on this and every other rank with an error, in bounded time, from any thread, and frees once
+ * no call is inside. Calls that are inside return. */
+HOCKET_API hocketResult_t hocketCommAbort(hocketComm_t comm);
+/* The communicator's state: hocketSuccess, hocketInProgress (asynchronous operations pending) or its failure. */
+HOCKET_API hocketResult_t hocketCommGetAsyncError(hocketComm_t comm, hocketResult_t* asyncError);
+HOCKET_API hocketResult_t hocketCommCount(const hocketComm_t comm, int* count);
+HOCKET_API hocketResult_t hocketCommUserRank(const hocketComm_t comm, int* rank);
+
+/* ---- Reduction operations ------------------------------------------------------------------------------------------ */
+
+/* Sum of scalar * x, the scalar being of the collective's datatype and this rank's own. It is copied. */
+HOCKET_API hocketResult_t hocketRedOpCreatePreMulSum(hocketRedOp_t* op, void* scalar, hocketDataType_t datatype,
+                                                     hocketScalarResidence_t residence, hocketComm_t comm);
+/* (beyond NCCL) inout[i] = in[i] op inout[i] for count elements; `in` holds the contribution of lower ranks. Buffers are
+ * aligned to 64 bytes. It must be associative; with commutative == 0 contributions are combined in rank order. Called on
+ * the thread that drives the collective, maybe several times per call with parts of the buffer. */
+typedef void (*hocketReduceFunction_t)(const void* in, void* inout, size_t count, hocketDataType_t datatype,
+                                       void* context);
+HOCKET_API hocketResult_t hocketRedOpCreate(hocketRedOp_t* op, hocketReduceFunction_t function, void* context,
+                                            int commutative, hocketComm_t comm);
+/* Operations under way keep what they need. */
+HOCKET_API hocketResult_t hocketRedOpDestroy(hocketRedOp_t op, hocketComm_t comm);
+
+/* ---- Collectives ---------------------------------------------------------------------------------------------------- */
+
+/* In place: sendbuff == recvbuff. */
+HOCKET_API hocketResult_t hocketAllReduce(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                          hocketRedOp_t op, hocketComm_t comm, hocketStream_t stream);
+/* sendbuff is read on root only. In place: sendbuff == recvbuff. */
+HOCKET_API hocketResult_t hocketBroadcast(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                          int root, hocketComm_t comm, hocketStream_t stream);
+HOCKET_API hocketResult_t hocketBcast(void* buff, size_t count, hocketDataType_t datatype, int root, hocketComm_t comm,
+                                      hocketStream_t stream);
+/* recvbuff is written on root only and may be NULL elsewhere. In place: sendbuff == recvbuff. */
+HOCKET_API hocketResult_t hocketReduce(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                       hocketRedOp_t op, int root, hocketComm_t comm, hocketStream_t stream);
+/* recvbuff: nranks * sendcount elements. In place: sendbuff == recvbuff + rank * sendcount. */
+HOCKET_API hocketResult_t hocketAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                          hocketDataType_t datatype, hocketComm_t comm, hocketStream_t stream);
+/* sendbuff: nranks * recvcount elements. In place: recvbuff == sendbuff + rank * recvcount. */
+HOCKET_API hocketResult_t hocketReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                              hocketDataType_t datatype, hocketRedOp_t op, hocketComm_t comm,
+                                              hocketStream_t stream);
+/* Both buffers: nranks * count elements; block i goes to rank i. In place: sendbuff == recvbuff. */
+HOCKET_API hocketResult_t hocketAllToAll(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                         hocketComm_t comm, hocketStream_t stream);
+#define hocketAlltoAll hocketAllToAll
+/* recvbuff: nranks * count elements on root, unused elsewhere. In place on root: sendbuff == recvbuff + root * count. */
+HOCKET_API hocketResult_t hocketGather(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                       int root, hocketComm_t comm, hocketStream_t stream);
+/* sendbuff: nranks * count elements on root, unused elsewhere. In place on root: recvbuff == sendbuff + root * count. */
+HOCKET_API hocketResult_t hocketScatter(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                        int root, hocketComm_t comm, hocketStream_t stream);
+
+/* Point to point: ordered between two ranks. A blocking Send may wait for its Recv; an exchange needs a group. The counts
+ * and types of both sides are equal. */
+HOCKET_API hocketResult_t hocketSend(const void* sendbuff, size_t count, hocketDataType_t datatype, int peer,
+                                     hocketComm_t comm, hocketStream_t stream);
+HOCKET_API hocketResult_t hocketRecv(void* recvbuff, size_t count, hocketDataType_t datatype, int peer,
+                                     hocketComm_t comm, hocketStream_t stream);
+
+/* ---- Beyond NCCL ---------------------------------------------------------------------------------------------------- */
+
+/* Returns on a rank only after every rank has called it. */
+HOCKET_API hocketResult_t hocketBarrier(hocketComm_t comm, hocketStream_t stream);
+/* Rank r receives the reduction of ranks 0..r (Scan) or 0..r-1 (ExScan; rank 0's recvbuff is untouched), in rank order.
+ * Avg is not defined for them. In place: sendbuff == recvbuff. */
+HOCKET_API hocketResult_t hocketScan(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                     hocketRedOp_t op, hocketComm_t comm, hocketStream_t stream);
+HOCKET_API hocketResult_t hocketExScan(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                       hocketRedOp_t op, hocketComm_t comm, hocketStream_t stream);
+
+/* V-forms: one count per rank, and where each part begins, in elements (displs NULL: packed in rank order). The arrays
+ * hold nranks entries and are copied. Parts of a receive buffer may not overlap. */
+
+/* recvcounts is equal on all ranks and recvcounts[rank] == sendcount. In place: sendbuff is rank's own part. */
+HOCKET_API hocketResult_t hocketAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                           const size_t* recvcounts, const size_t* displs, hocketDataType_t datatype,
+                                           hocketComm_t comm, hocketStream_t stream);
+/* recvcounts is equal on all ranks; sendbuff holds their sum, packed. In place: recvbuff is rank's own part. */
+HOCKET_API hocketResult_t hocketReduceScatterV(const void* sendbuff, void* recvbuff, const size_t* recvcounts,
+                                               hocketDataType_t datatype, hocketRedOp_t op, hocketComm_t comm,
+                                               hocketStream_t stream);
+/* sendcounts[i] here equals recvcounts[rank] on rank i. Not in place. */
+HOCKET_API hocketResult_t hocketAllToAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
+                                          void* recvbuff, const size_t* recvcounts, const size_t* rdispls,
+                                          hocketDataType_t datatype, hocketComm_t comm, hocketStream_t stream);
+/* recvbuff, recvcounts and displs are read on root only; recvcounts[i] equals rank i's sendcount. */
+HOCKET_API hocketResult_t hocketGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                        const size_t* recvcounts, const size_t* displs, hocketDataType_t datatype,
+                                        int root, hocketComm_t comm, hocketStream_t stream);
+/* sendbuff, sendcounts and displs are read on root only; sendcounts[i] equals rank i's recvcount. */
+HOCKET_API hocketResult_t hocketScatterV(const void* sendbuff, const size_t* sendcounts, const size_t* displs,
+                                         void* recvbuff, size_t recvcount, hocketDataType_t datatype, int root,
+                                         hocketComm_t comm, hocketStream_t stream);
+
+/* ---- Groups and queues ---------------------------------------------------------------------------------------------- */
+
+/* Calls between Start and End run together at the End: one thread may drive many communicators and exchange with many
+ * peers. Groups nest; the outermost End runs them. GroupEnd returns the first error; calls after an error in the group
+ * are dropped. With streams, GroupEnd only issues. */
+HOCKET_API hocketResult_t hocketGroupStart(void);
+HOCKET_API hocketResult_t hocketGroupEnd(void);
+
+/* (beyond NCCL) A queue runs the operations issued to its stream in order, in the background. Any number of queues and
+ * communicators make progress at once. A mark names all that was issued to the queue so far. Any thread may test and
+ * wait. Buffers and communicators must outlive the operations that use them. */
+HOCKET_API hocketResult_t hocketQueueCreate(hocketQueue_t* queue);
+HOCKET_API hocketResult_t hocketQueueDestroy(hocketQueue_t queue); /* waits for all that was issued */
+HOCKET_API hocketStream_t hocketQueueStream(hocketQueue_t queue);
+HOCKET_API hocketResult_t hocketQueueMark(hocketQueue_t queue, uint64_t* mark);
+/* *done: 1 when all up to the mark has ended. The first error among the operations that ended is returned. */
+HOCKET_API hocketResult_t hocketQueueTest(hocketQueue_t queue, uint64_t mark, int* done);
+HOCKET_API hocketResult_t hocketQueueWait(hocketQueue_t queue, uint64_t mark);
+HOCKET_API hocketResult_t hocketQueueSynchronize(hocketQueue_t queue);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HOCKET_HOCKET_H_ */
