@@ -26,7 +26,9 @@ enum class Collective : uint8_t {
 
 // The caller's two buffers and the library's. Chunk i of different buffers need not have the same length, but all places
 // of one step must describe equally many bytes.
-//   kSend, kRecv: chunk boundaries come with the call. kScratch: every chunk is as long as the longest chunk of the call.
+//   kSend, kRecv: chunk boundaries come with the call.
+//   kScratch: chunk i is as long as chunk i mod n of that user buffer which has more chunks (n; kSend if equal).
+// A step has a chunk place, from which its length follows, or no bytes at all (signals).
 enum class Buffer : uint8_t { kSend, kRecv, kScratch };
 
 // `count` blocks of `block` consecutive chunks; block j starts at chunk first + j * stride. Chunk numbers are taken modulo
@@ -80,6 +82,7 @@ struct Plan {
   int32_t send_chunks = 1;     // number of chunks in each buffer
   int32_t recv_chunks = 1;
   int32_t scratch_chunks = 0;
+  int32_t message_chunks = 1;  // the most chunks in one message of any rank: equal on all ranks, it sets the pass window
   std::vector<Lane> lanes;
   friend bool operator==(const Plan&, const Plan&) = default;
 };

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "execute/layout.h"
+
+#include <utility>
+
+namespace hocket {
+namespace {
+
+std::byte* writable(const void* base) { return const_cast<std::byte*>(static_cast<const std::byte*>(base)); }
+
+constexpr size_t kBoundaryBytes = 64;
+
+}  // namespace
+
+Layout Layout::even(const void* base, int32_t chunks, size_t total, size_t element_bytes) {
+  Layout layout;
+  layout.base = writable(base);
+  layout.chunks = chunks;
+  layout.total = total;
+  const auto parts = static_cast<size_t>(chunks);
+  const size_t grain = kBoundaryBytes / element_bytes;
+  layout.part = chunks == 1 ? total : (total / parts + (total % parts != 0) + grain - 1) / grain * grain;
+  return layout;
+}
+
+Layout Layout::blocks(const void* base, int32_t chunks, size_t part) {
+  Layout layout;
+  layout.base = writable(base);
+  layout.chunks = chunks;
+  layout.part = part;
+  layout.total = part * static_cast<size_t>(chunks);
+  return layout;
+}
+
+Layout Layout::listed(const void* base, std::vector<size_t> counts, std::vector<size_t> offsets) {
+  Layout layout;
+  layout.base = writable(base);
+  layout.chunks = static_cast<int32_t>(counts.size());
+  if (offsets.empty()) {
+    size_t next = 0;
+    for (const size_t count : counts) {
+      offsets.push_back(next);
+      next += count;
+    }
+  }
+  layout.counts = std::move(counts);
+  layout.offsets = std::move(offsets);
+  return layout;
+}
+
+void PieceWalk::next_chunk() {
+  const Region& region = (*regions_)[region_];
+  taken_ = 0;
+  if (++index_ < region.block) return;
+  index_ = 0;
+  if (++block_ < region.count) return;
+  block_ = 0;
+  ++region_;
+}
+
+void PieceWalk::load() {
+  while (!ended()) {
+    const Region& region = (*regions_)[region_];
+    if (region.count == 0) {
+      ++region_;
+      continue;
+    }
+    const int64_t chunk = (int64_t{region.first} + int64_t{block_} * region.stride + index_) % layout_->chunks;
+    piece_ = window_.clip(layout_->chunk(static_cast<int32_t>(chunk < 0 ? chunk + layout_->chunks : chunk)));
+    if (piece_.length > 0) return;
+    next_chunk();
+  }
+  piece_ = {};
+}
+
+void PieceWalk::advance(size_t count) {
+  while (count > 0) {
+    const size_t step = std::min(count, piece_.length - taken_);
+    taken_ += step;
+    count -= step;
+    if (taken_ < piece_.length) return;
+    next_chunk();
+    load();
+  }
+}
+
+size_t extent(const Layout& layout, const std::vector<Region>& regions, Window window) {
+  size_t sum = 0;
+  for (PieceWalk walk(layout, regions, window); !walk.ended(); walk.advance(walk.piece().length)) {
+    sum += walk.piece().length;
+  }
+  return sum;
+}
+
+}  // namespace hocket

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// How the chunks of a plan's buffer lie in memory for one call, and the walk over the pieces of a place. Counts are
+// elements. Knows no pipe.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace hocket {
+
+struct Layout {
+  std::byte* base = nullptr;
+  int32_t chunks = 1;
+  // Equal parts: chunk i is elements [i * part, (i + 1) * part) of `total`, cut off at the end.
+  size_t total = 0;
+  size_t part = 0;
+  // Or one count and offset per chunk (v-forms).
+  std::vector<size_t> counts;
+  std::vector<size_t> offsets;
+
+  struct Range {
+    size_t offset = 0;
+    size_t length = 0;
+  };
+
+  Range chunk(int32_t index) const {
+    const auto i = static_cast<size_t>(index);
+    if (!counts.empty()) return {offsets[i], counts[i]};
+    const size_t begin = std::min(i * part, total);
+    return {begin, std::min(part, total - begin)};
+  }
+
+  size_t longest_chunk() const {
+    return counts.empty() ? std::min(part, total) : *std::max_element(counts.begin(), counts.end());
+  }
+
+  // `total` elements in `chunks` parts whose boundaries are multiples of 64 bytes, as far as they can be equal.
+  static Layout even(const void* base, int32_t chunks, size_t total, size_t element_bytes);
+  // `chunks` parts of exactly `part` elements.
+  static Layout blocks(const void* base, int32_t chunks, size_t part);
+  // One count per chunk; offsets empty: packed.
+  static Layout listed(const void* base, std::vector<size_t> counts, std::vector<size_t> offsets);
+};
+
+// Elements [begin, begin + length) of every chunk: what one pass of a call works on.
+struct Window {
+  size_t begin = 0;
+  size_t length = 0;
+
+  Layout::Range clip(Layout::Range chunk) const {
+    const size_t skipped = std::min(begin, chunk.length);
+    return {chunk.offset + skipped, std::min(length, chunk.length - skipped)};
+  }
+};
+
+// The chunks of a place's regions, one after the other, clipped to a window.
+class PieceWalk {
+ public:
+  PieceWalk(const Layout& layout, const std::vector<Region>& regions, Window window)
+      : layout_(&layout), regions_(&regions), window_(window) {
+    load();
+  }
+
+  bool ended() const { return region_ == regions_->size(); }
+  // What is left of the current piece.
+  Layout::Range piece() const { return {piece_.offset + taken_, piece_.length - taken_}; }
+  // Goes `count` elements on; may pass over pieces.
+  void advance(size_t count);
+
+ private:
+  void load();  // the current chunk, or the next one that is not empty
+  void next_chunk();
+
+  const Layout* layout_;
+  const std::vector<Region>* regions_;
+  Window window_;
+  size_t region_ = 0;
+  int32_t block_ = 0;
+  int32_t index_ = 0;
+  Layout::Range piece_;
+  size_t taken_ = 0;
+};
+
+// Elements of a place in a window.
+size_t extent(const Layout& layout, const std::vector<Region>& regions, Window window);
+
+}  // namespace hocket
