@@ -60,6 +60,11 @@ struct After {
   friend bool operator==(const After&, const After&) = default;
 };
 
+// A step that moves bytes has at least one source, one destination and one place of kind kChunk, which tells its length.
+// A step of messages only (or with no source, or with no destination) moves no bytes: it sends and awaits signals.
+// A step names a peer at most once among its sources and at most once among its destinations. A destination may be the
+// very chunks of a source, in the same positions, and may overlap no other place.
+// A message belongs to its lane: what lane l sends to a peer, lane l of that peer receives, in the order sent.
 struct Step {
   std::vector<Place> sources;
   std::vector<Place> destinations;
@@ -83,6 +88,7 @@ struct Plan {
   int32_t recv_chunks = 1;
   int32_t scratch_chunks = 0;
   int32_t message_chunks = 1;  // the most chunks in one message of any rank: equal on all ranks, it sets the pass window
+  int32_t depth = 1;           // messages (of a step) that every pipe must hold at once; with fewer, ranks wait forever
   std::vector<Lane> lanes;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
