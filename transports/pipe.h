@@ -5,7 +5,8 @@
 // reserves transport memory, writes into it and commits; the consumer peeks, reads in transport memory and releases.
 // Flow control lives inside the pipe. A pipe knows no collective.
 //
-// Threads: one thread at a time per Sender and per Receiver. No method blocks. A failed pipe stays failed.
+// Threads: one thread at a time per Sender and per Receiver. No method blocks. A failed pipe stays failed: reserve and
+// peek return null from then on, and progress says why. Ask progress whenever nothing else moves.
 #pragma once
 
 #include <cstddef>
@@ -45,23 +46,32 @@ struct Message {
 
 // Names a stable send in progress; 0 is none.
 using Ticket = uint64_t;
+// The ticket of a stable send whose bytes were copied: done at once.
+inline constexpr Ticket kCopied = ~Ticket{0};
+
+// Every pipe accepts at least this many messages, each as long as max_message, while the receiver releases none.
+inline constexpr size_t kPipeDepth = 8;
 
 class Sender {
  public:
   virtual ~Sender() = default;
-  // Memory for one message of up to `bytes` (<= the transport's max_message). Null: the pipe is full now, come back.
-  // Repeated calls before commit return the same memory.
+  // Memory for one message of up to `bytes` (<= max_message; 0 is a message too). Null: the pipe is full now, come back.
+  // Repeated calls with the same size return the same memory until commit, or until send_stable gives it up.
   virtual std::byte* reserve(size_t bytes) = 0;
+  // Sends the first `bytes` of what was reserved. Whoever wrote with non-temporal stores has fenced them (sfence):
+  // the release store in here does not order them. kernels::copy and combine end with that fence.
   virtual void commit(size_t bytes, const Envelope& envelope) = 0;
   // Sends one message from the caller's memory, which must stay unchanged until done(ticket). 0: full now, come back.
   // The default copies.
   virtual Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope);
+  // The caller's memory is free again: the bytes are on their way, or the pipe has failed.
   virtual bool done(Ticket) { return true; }
   // Moves what can be moved. Fails when the peer cannot be reached any more.
   virtual Status progress() { return {}; }
   // Nothing committed still waits in this process' memory.
   virtual bool flushed() { return true; }
-  // The caller is about to sleep (true) or has woken (false): the peer must wake it when room appears.
+  // The caller is about to sleep (true) or has woken (false): the peer wakes it once when room appears. Say true before
+  // every sleep, then look once more, then sleep for a bounded time: a peer that acts at that very moment may miss it.
   virtual void set_waiting(bool) {}
 
   // reserve() memory is best written with non-temporal stores for messages from this size on.
@@ -81,6 +91,7 @@ class Receiver {
   // returns the message as peek() would, and `into` is untouched. The default peeks and copies.
   virtual const Message* receive_into(std::span<std::byte> into);
   virtual Status progress() { return {}; }
+  // As for the sender: wakes the caller once when a message appears.
   virtual void set_waiting(bool) {}
 
   // receive_into() saves a copy for messages from this size on.
@@ -104,17 +115,21 @@ struct PeerInfo {
 
 // How the sender's end reaches the receiver's: whichever members the transport fills travel to the peer.
 struct Offer {
-  std::vector<Handle> handles;          // passed between processes of one host
+  std::vector<Handle> handles;          // passed between processes of one host; open's stay the sender's, accept owns its
   std::unique_ptr<Socket> socket;       // connected and authenticated
   std::shared_ptr<void> object;         // passed between ranks of one process
 };
+
+// Lengths have 24 bits in the shortest header.
+inline constexpr size_t kMaxMessageLimit = size_t{1} << 24;
 
 // What a pipe end needs to know of its surroundings.
 struct PipeContext {
   System& system;
   Poller& poller;                       // wakes this end's caller; sockets are added to it
   std::function<void()> wake_peer;      // wakes the other end's caller (one host only)
-  size_t max_message = 0;               // agreed by all ranks: the longest message
+  size_t max_message = 0;               // agreed by all ranks: the longest message, below kMaxMessageLimit
+  std::string peer;                     // names the other end in messages: "rank 3 on node-b"
 };
 
 class Transport {
@@ -132,5 +147,8 @@ class Transport {
 
 // All transports, in order of preference. The only place outside their folders that names them.
 std::span<const Transport* const> transports();
+
+// Those that a comma-separated list names ("shm,tcp"), in its order; all for an empty list.
+Result<std::vector<const Transport*>> choose_transports(std::string_view names);
 
 }  // namespace hocket
