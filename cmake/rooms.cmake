@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+#
 # A room is a static library with position independent code; the shared library and the tests link rooms.
 
 add_library(hocket_flags INTERFACE)
-target_compile_options(hocket_flags INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+target_compile_options(hocket_flags INTERFACE -Wall -Wextra -Wpedantic $<$<COMPILE_LANGUAGE:CXX>:-Wconversion;-Wshadow>)
 target_include_directories(hocket_flags INTERFACE
   ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(hocket_flags INTERFACE fmt::fmt-header-only Threads::Threads)
+if(HOCKET_WERROR)
+  target_compile_options(hocket_flags INTERFACE -Werror)
+endif()
+if(HOCKET_SANITIZE)
+  # Everywhere, the compiled-in packages' headers included: half a sanitized program reports nonsense.
+  add_compile_options(-fsanitize=${HOCKET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${HOCKET_SANITIZE})
+endif()
 
 # hocket_room(NAME SOURCES a.cc b.cc [KNOWS rooms or packages])
 function(hocket_room name)
@@ -14,14 +24,34 @@ function(hocket_room name)
   target_link_libraries(hocket_${name} PUBLIC hocket_flags ${room_KNOWS})
 endfunction()
 
-# hocket_test(NAME SOURCES a_test.cc [KNOWS rooms] [LABELS labels] [TIMEOUT seconds]): one GoogleTest program, one ctest entry.
+# All that `./dev asan` and `./dev tsan` run, and so all that they build.
+add_custom_target(sanitized_tests)
+
+# hocket_test(NAME SOURCES a_test.cc [KNOWS rooms] [LABELS labels] [TIMEOUT seconds] [SERIAL]): one GoogleTest program,
+# one ctest entry. SERIAL: runs alone, because it drives several ranks or measures time. Labels:
+#   sanitize  also runs under ASan+UBSan and under TSan
+#   slow      not in `./dev unit`
+#   soak      in `./dev soak` only
 function(hocket_test name)
-  cmake_parse_arguments(test "" "TIMEOUT" "SOURCES;KNOWS;LABELS" ${ARGN})
+  cmake_parse_arguments(test "SERIAL" "TIMEOUT" "SOURCES;KNOWS;LABELS" ${ARGN})
   if(NOT test_TIMEOUT)
     set(test_TIMEOUT 300)
   endif()
   add_executable(${name} ${test_SOURCES})
   target_link_libraries(${name} PRIVATE hocket_flags ${test_KNOWS} GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} LABELS "${test_LABELS}")
+  set_tests_properties(${name} PROPERTIES
+    TIMEOUT ${test_TIMEOUT} LABELS "${test_LABELS}" RUN_SERIAL "${test_SERIAL}"
+    ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/reports/${name}.xml")
+  if("sanitize" IN_LIST test_LABELS)
+    add_dependencies(sanitized_tests ${name})
+  endif()
+endfunction()
+
+# hocket_fuzzer(NAME SOURCES a_fuzzer.cc [KNOWS rooms]): one libFuzzer program; its seeds lie in tests/fuzz/seeds/NAME.
+function(hocket_fuzzer name)
+  cmake_parse_arguments(fuzzer "" "" "SOURCES;KNOWS" ${ARGN})
+  add_executable(${name} ${fuzzer_SOURCES})
+  target_link_libraries(${name} PRIVATE hocket_flags ${fuzzer_KNOWS})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
 endfunction()

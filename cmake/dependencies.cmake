@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+#
+# What Hocket links, and what it would use if it were there. Each optional dependency is recorded with its version and
+# with what becomes of it; src/api/build_info.cc.in carries the records into the library.
+
+find_package(Threads REQUIRED)
+find_package(fmt 8 REQUIRED)
+find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
+find_package(hwy 1.0 CONFIG REQUIRED)
+find_package(PkgConfig)
+
+set(HOCKET_BUILD_INFO "")
+
+# hocket_record(NAME FOUND VERSION NOTE)
+function(hocket_record name found version note)
+  set(found_number 0)
+  if(found)
+    set(found_number 1)
+  endif()
+  list(APPEND HOCKET_BUILD_INFO "    {\"${name}\", ${found_number}, \"${version}\", \"${note}\"},")
+  set(HOCKET_BUILD_INFO "${HOCKET_BUILD_INFO}" PARENT_SCOPE)
+  message(STATUS "${name} ${version}: ${note}")
+endfunction()
+
+# hocket_look_for(PREFIX MODULE): PREFIX_FOUND, PREFIX_VERSION and the target PkgConfig::PREFIX, by pkg-config.
+macro(hocket_look_for prefix module)
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${module})
+  endif()
+endmacro()
+
+hocket_look_for(HWLOC hwloc)
+if(HWLOC_FOUND AND HOCKET_WITH_HWLOC)
+  hocket_record(hwloc TRUE "${HWLOC_VERSION}" "used for cores, caches and NUMA nodes")
+elseif(HWLOC_FOUND)
+  hocket_record(hwloc TRUE "${HWLOC_VERSION}" "not used: switched off by HOCKET_WITH_HWLOC=OFF")
+else()
+  hocket_record(hwloc FALSE "" "not used: pkg-config knows no hwloc (Debian: libhwloc-dev)")
+endif()
+
+find_package(CUDAToolkit QUIET)
+if(CUDAToolkit_FOUND)
+  hocket_record("CUDA Toolkit" TRUE "${CUDAToolkit_VERSION}" "not used: this version moves host memory only")
+else()
+  hocket_record("CUDA Toolkit" FALSE "" "not used: no nvcc and no CUDAToolkit_ROOT")
+endif()
+
+hocket_look_for(IBVERBS libibverbs)
+if(IBVERBS_FOUND)
+  hocket_record(libibverbs TRUE "${IBVERBS_VERSION}" "not used: this version has no verbs transport")
+else()
+  hocket_record(libibverbs FALSE "" "not used: pkg-config knows no libibverbs (Debian: libibverbs-dev)")
+endif()
+
+hocket_look_for(UCX ucx)
+if(UCX_FOUND)
+  hocket_record(UCX TRUE "${UCX_VERSION}" "not used: this version has no UCX transport")
+else()
+  hocket_record(UCX FALSE "" "not used: pkg-config knows no ucx (Debian: libucx-dev)")
+endif()
+
+# Compiling again what has not changed is the slowest part of three builds.
+find_program(HOCKET_CCACHE ccache)
+if(HOCKET_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${HOCKET_CCACHE})
+endif()
