@@ -21,7 +21,8 @@ int main(void) {
   if (failed(hocketCommInitAll(comms, 2, NULL), "CommInitAll")) return 1;
   if (failed(hocketGroupStart(), "GroupStart")) return 1;
   for (rank = 0; rank < 2; ++rank) {
-    if (failed(hocketAllReduce(values[rank], values[rank], 3, hocketFloat32, hocketSum, comms[rank], NULL), "AllReduce")) {
+    if (failed(hocketAllReduce(values[rank], values[rank], 3, hocketFloat32, hocketSum, comms[rank], NULL),
+               "AllReduce")) {
       return 1;
     }
   }
