@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The plan: what one rank does in one collective, as data. A plan has lanes that run concurrently; a lane has steps that
-// run in order; a step combines its sources, in the order listed, and writes the result to all its destinations.
+// The plan: what one rank does in one collective, as data. A plan has lanes that run concurrently; a lane has steps
+// that run in order; a step combines its sources, in the order listed, and writes the result to all its destinations.
 // Copy, send, receive, receive-reduce-send, one-shot reduce and signal are all this one step.
 //
 // A plan holds no pointer, byte count, data type or transport. It speaks of chunks; the call binds chunks to bytes.
@@ -20,19 +20,29 @@ namespace hocket {
 using Rank = int32_t;
 
 enum class Collective : uint8_t {
-  kAllReduce, kBroadcast, kReduce, kAllGather, kReduceScatter, kAllToAll, kGather, kScatter,
-  kBarrier, kScan, kExScan, kSendRecv,
+  kAllReduce,
+  kBroadcast,
+  kReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kGather,
+  kScatter,
+  kBarrier,
+  kScan,
+  kExScan,
+  kSendRecv,
 };
 
-// The caller's two buffers and the library's. Chunk i of different buffers need not have the same length, but all places
-// of one step must describe equally many bytes.
+// The caller's two buffers and the library's. Chunk i of different buffers need not have the same length, but all
+// places of one step must describe equally many bytes.
 //   kSend, kRecv: chunk boundaries come with the call.
 //   kScratch: chunk i is as long as chunk i mod n of that user buffer which has more chunks (n; kSend if equal).
 // A step has a chunk place, from which its length follows, or no bytes at all (signals).
 enum class Buffer : uint8_t { kSend, kRecv, kScratch };
 
-// `count` blocks of `block` consecutive chunks; block j starts at chunk first + j * stride. Chunk numbers are taken modulo
-// the number of chunks of the buffer. count == 0: no chunk (a message without bytes is a signal).
+// `count` blocks of `block` consecutive chunks; block j starts at chunk first + j * stride. Chunk numbers are taken
+// modulo the number of chunks of the buffer. count == 0: no chunk (a message without bytes is a signal).
 struct Region {
   int32_t first = 0;
   int32_t count = 1;
@@ -49,7 +59,8 @@ struct Place {
   Buffer buffer = Buffer::kSend;  // kChunk only
   Rank peer = -1;                 // kMessage only: source: from peer, destination: to peer
   bool first = false;             // on a source: the contribution enters here (prologue)
-  std::vector<Region> regions;    // kChunk only: concatenated in order; at most kMaxRegions. A message is as long as the step.
+  std::vector<Region>
+      regions;  // kChunk only: concatenated in order; at most kMaxRegions. A message is as long as the step.
   friend bool operator==(const Place&, const Place&) = default;
 };
 
@@ -60,11 +71,11 @@ struct After {
   friend bool operator==(const After&, const After&) = default;
 };
 
-// A step that moves bytes has at least one source, one destination and one place of kind kChunk, which tells its length.
-// A step of messages only (or with no source, or with no destination) moves no bytes: it sends and awaits signals.
-// A step names a peer at most once among its sources and at most once among its destinations. A destination may be the
-// very chunks of a source, in the same positions, and may overlap no other place.
-// A message belongs to its lane: what lane l sends to a peer, lane l of that peer receives, in the order sent.
+// A step that moves bytes has at least one source, one destination and one place of kind kChunk, which tells its
+// length. A step of messages only (or with no source, or with no destination) moves no bytes: it sends and awaits
+// signals. A step names a peer at most once among its sources and at most once among its destinations. A destination
+// may be the very chunks of a source, in the same positions, and may overlap no other place. A message belongs to its
+// lane: what lane l sends to a peer, lane l of that peer receives, in the order sent.
 struct Step {
   std::vector<Place> sources;
   std::vector<Place> destinations;
@@ -80,22 +91,23 @@ struct Lane {
 
 struct Plan {
   Collective collective = Collective::kAllReduce;
-  std::string algorithm;       // the builder's name, for explain and records
+  std::string algorithm;  // the builder's name, for explain and records
   Rank rank = 0;
   Rank ranks = 1;
-  Rank root = 0;               // rooted collectives
-  int32_t send_chunks = 1;     // number of chunks in each buffer
+  Rank root = 0;            // rooted collectives
+  int32_t send_chunks = 1;  // number of chunks in each buffer
   int32_t recv_chunks = 1;
   int32_t scratch_chunks = 0;
-  int32_t message_chunks = 1;  // the most chunks in one message of any rank: equal on all ranks, it sets the pass window
-  int32_t depth = 1;           // messages (of a step) that every pipe must hold at once; with fewer, ranks wait forever
+  int32_t message_chunks =
+      1;              // the most chunks in one message of any rank: equal on all ranks, it sets the pass window
+  int32_t depth = 1;  // messages (of a step) that every pipe must hold at once; with fewer, ranks wait forever
   std::vector<Lane> lanes;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-inline constexpr int kMaxSources = 64;       // of one step; larger fan-in is split by the builder
+inline constexpr int kMaxSources = 64;  // of one step; larger fan-in is split by the builder
 inline constexpr int kMaxDestinations = 64;
-inline constexpr int kMaxRegions = 2;        // per place
+inline constexpr int kMaxRegions = 2;  // per place
 inline constexpr int kMaxLanes = 64;
 
 }  // namespace hocket

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The builders behind the registry, by algorithm; each namespace is one file of this folder, which explains it.
+#pragma once
+
+#include "plan/builders.h"
+
+namespace hocket::plan {
+
+namespace ring {
+Plan all_reduce(const BuildOptions& options);
+Plan reduce_scatter(const BuildOptions& options);
+Plan all_gather(const BuildOptions& options);
+}  // namespace ring
+
+namespace recursive_doubling {
+Plan all_reduce(const BuildOptions& options);
+Plan all_gather(const BuildOptions& options);
+bool fits_all_gather(const BuildOptions& options);
+}  // namespace recursive_doubling
+
+namespace recursive_halving {
+Plan reduce_scatter(const BuildOptions& options);
+bool fits(const BuildOptions& options);
+}  // namespace recursive_halving
+
+namespace rabenseifner {
+Plan all_reduce(const BuildOptions& options);
+}
+
+namespace circulant {
+Plan all_reduce(const BuildOptions& options);
+Plan reduce_scatter(const BuildOptions& options);
+Plan all_gather(const BuildOptions& options);
+}  // namespace circulant
+
+namespace tree {
+Plan all_reduce_binomial(const BuildOptions& options);
+Plan all_reduce_knomial(const BuildOptions& options);
+Plan broadcast_binomial(const BuildOptions& options);
+Plan broadcast_knomial(const BuildOptions& options);
+Plan reduce_binomial(const BuildOptions& options);
+Plan reduce_knomial(const BuildOptions& options);
+bool fits_knomial(const BuildOptions& options);
+}  // namespace tree
+
+namespace binomial {
+Plan gather(const BuildOptions& options);
+Plan scatter(const BuildOptions& options);
+}  // namespace binomial
+
+namespace chain {
+Plan all_reduce(const BuildOptions& options);
+Plan broadcast(const BuildOptions& options);
+Plan reduce(const BuildOptions& options);
+Plan scan(const BuildOptions& options);
+Plan exscan(const BuildOptions& options);
+bool fits_all_reduce(const BuildOptions& options);
+}  // namespace chain
+
+namespace shot {
+Plan all_reduce_one(const BuildOptions& options);
+Plan all_reduce_two(const BuildOptions& options);
+}  // namespace shot
+
+namespace direct {
+Plan reduce_scatter(const BuildOptions& options);
+Plan all_gather(const BuildOptions& options);
+Plan broadcast(const BuildOptions& options);
+Plan reduce(const BuildOptions& options);
+Plan gather(const BuildOptions& options);
+Plan scatter(const BuildOptions& options);
+Plan all_to_all(const BuildOptions& options);
+}  // namespace direct
+
+namespace in_order {
+Plan all_reduce(const BuildOptions& options);
+Plan reduce(const BuildOptions& options);
+}  // namespace in_order
+
+namespace scatter_all_gather {
+Plan broadcast(const BuildOptions& options);
+}
+
+namespace pairwise {
+Plan all_to_all(const BuildOptions& options);
+}
+
+namespace bruck {
+Plan all_to_all(const BuildOptions& options);
+}
+
+namespace dissemination {
+Plan barrier(const BuildOptions& options);
+}
+
+namespace doubling_scan {
+Plan scan(const BuildOptions& options);
+Plan exscan(const BuildOptions& options);
+}  // namespace doubling_scan
+
+}  // namespace hocket::plan

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "plan/builders.h"
+
+#include <array>
+
+#include "plan/algorithms/algorithms.h"
+#include "plan/write.h"
+
+namespace hocket {
+namespace {
+
+using enum Collective;
+using namespace plan;  // NOLINT(google-build-using-namespace): the table below is all that this file says
+
+enum Trait : unsigned { kLogarithmic = 1, kOrdered = 2, kEqualChunks = 4 };
+
+constexpr Builder entry(Collective collective, std::string_view name, bool (*fits)(const BuildOptions&),
+                        Plan (*build)(const BuildOptions&), unsigned traits = 0) {
+  return {collective,
+          name,
+          fits,
+          build,
+          (traits & kLogarithmic) != 0,
+          (traits & kOrdered) != 0,
+          (traits & kEqualChunks) != 0};
+}
+
+// clang-format off
+constexpr std::array kBuilders = {
+  entry(kAllReduce, "ring", fits_any, ring::all_reduce),
+  entry(kAllReduce, "recursive_doubling", fits_any, recursive_doubling::all_reduce, kLogarithmic | kOrdered),
+  entry(kAllReduce, "rabenseifner", fits_any, rabenseifner::all_reduce, kLogarithmic | kOrdered),
+  entry(kAllReduce, "circulant", fits_any, circulant::all_reduce, kLogarithmic),
+  entry(kAllReduce, "binomial", fits_any, tree::all_reduce_binomial, kLogarithmic | kOrdered),
+  entry(kAllReduce, "knomial", tree::fits_knomial, tree::all_reduce_knomial, kLogarithmic | kOrdered),
+  entry(kAllReduce, "chain", chain::fits_all_reduce, chain::all_reduce, kOrdered),
+  entry(kAllReduce, "one_shot", fits_any, shot::all_reduce_one, kOrdered),
+  entry(kAllReduce, "two_shot", fits_any, shot::all_reduce_two, kOrdered),
+  entry(kAllReduce, "in_order", fits_any, in_order::all_reduce, kLogarithmic | kOrdered),
+
+  entry(kBroadcast, "binomial", fits_any, tree::broadcast_binomial, kLogarithmic),
+  entry(kBroadcast, "knomial", tree::fits_knomial, tree::broadcast_knomial, kLogarithmic),
+  entry(kBroadcast, "chain", fits_any, chain::broadcast),
+  entry(kBroadcast, "direct", fits_any, direct::broadcast),
+  entry(kBroadcast, "scatter_all_gather", fits_any, scatter_all_gather::broadcast, kLogarithmic),
+
+  entry(kReduce, "binomial", fits_any, tree::reduce_binomial, kLogarithmic),
+  entry(kReduce, "knomial", tree::fits_knomial, tree::reduce_knomial, kLogarithmic),
+  entry(kReduce, "chain", fits_any, chain::reduce),
+  entry(kReduce, "direct", fits_any, direct::reduce, kOrdered),
+  entry(kReduce, "in_order", fits_any, in_order::reduce, kLogarithmic | kOrdered),
+
+  entry(kAllGather, "ring", fits_one_lane, ring::all_gather),
+  entry(kAllGather, "recursive_doubling", recursive_doubling::fits_all_gather, recursive_doubling::all_gather, kLogarithmic),
+  entry(kAllGather, "circulant", fits_one_lane, circulant::all_gather, kLogarithmic),
+  entry(kAllGather, "direct", fits_one_lane, direct::all_gather),
+
+  entry(kReduceScatter, "ring", fits_one_lane, ring::reduce_scatter),
+  entry(kReduceScatter, "recursive_halving", recursive_halving::fits, recursive_halving::reduce_scatter, kLogarithmic),
+  entry(kReduceScatter, "circulant", fits_one_lane, circulant::reduce_scatter, kLogarithmic),
+  entry(kReduceScatter, "direct", fits_one_lane, direct::reduce_scatter, kOrdered),
+
+  entry(kAllToAll, "direct", fits_any, direct::all_to_all),
+  entry(kAllToAll, "pairwise", fits_one_lane, pairwise::all_to_all),
+  entry(kAllToAll, "bruck", fits_one_lane, bruck::all_to_all, kLogarithmic | kEqualChunks),
+
+  entry(kGather, "binomial", fits_one_lane, binomial::gather, kLogarithmic | kEqualChunks),
+  entry(kGather, "direct", fits_one_lane, direct::gather),
+
+  entry(kScatter, "binomial", fits_one_lane, binomial::scatter, kLogarithmic | kEqualChunks),
+  entry(kScatter, "direct", fits_one_lane, direct::scatter),
+
+  entry(kBarrier, "dissemination", fits_one_lane, dissemination::barrier, kLogarithmic),
+
+  entry(kScan, "doubling", fits_one_lane, doubling_scan::scan, kLogarithmic | kOrdered),
+  entry(kScan, "chain", fits_one_lane, chain::scan, kOrdered),
+
+  entry(kExScan, "doubling", fits_one_lane, doubling_scan::exscan, kLogarithmic | kOrdered),
+  entry(kExScan, "chain", fits_one_lane, chain::exscan, kOrdered),
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Builder> builders() { return kBuilders; }
+
+const Builder* find_builder(Collective collective, std::string_view name) {
+  for (const Builder& builder : kBuilders) {
+    if (builder.collective == collective && builder.name == name) return &builder;
+  }
+  return nullptr;
+}
+
+std::string_view name(Collective collective) {
+  switch (collective) {
+    case kAllReduce:
+      return "all_reduce";
+    case kBroadcast:
+      return "broadcast";
+    case kReduce:
+      return "reduce";
+    case kAllGather:
+      return "all_gather";
+    case kReduceScatter:
+      return "reduce_scatter";
+    case kAllToAll:
+      return "all_to_all";
+    case kGather:
+      return "gather";
+    case kScatter:
+      return "scatter";
+    case kBarrier:
+      return "barrier";
+    case kScan:
+      return "scan";
+    case kExScan:
+      return "exscan";
+    case kSendRecv:
+      return "send_recv";
+  }
+  return "unknown";
+}
+
+}  // namespace hocket
