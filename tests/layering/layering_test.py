@@ -79,7 +79,7 @@ def is_named(name, code):
     patterns = [rf'transports/{name}/', rf'\b{name}::', rf'namespace {name}\b', rf'"{name}"',
                 rf'\b{camel}(Transport|Sender|Receiver|Pipe)\b']
     if name != "local":
-        patterns.append(rf'(?<![./<]){name}(?!\.h)\b')
+        patterns.append(rf'(?<![\w./<]){name}\b(?!\.h)')
     return any(re.search(pattern, code) for pattern in patterns)
 
 
