@@ -14,16 +14,34 @@ namespace hocket {
 
 // The values are those of hocketDataType_t.
 enum class DataType : uint8_t {
-  kInt8 = 0, kUint8 = 1, kInt32 = 2, kUint32 = 3, kInt64 = 4, kUint64 = 5,
-  kFloat16 = 6, kFloat32 = 7, kFloat64 = 8, kBfloat16 = 9, kFloat8e4m3 = 10, kFloat8e5m2 = 11,
+  kInt8 = 0,
+  kUint8 = 1,
+  kInt32 = 2,
+  kUint32 = 3,
+  kInt64 = 4,
+  kUint64 = 5,
+  kFloat16 = 6,
+  kFloat32 = 7,
+  kFloat64 = 8,
+  kBfloat16 = 9,
+  kFloat8e4m3 = 10,
+  kFloat8e5m2 = 11,
 };
 inline constexpr int kDataTypes = 12;
 
-// What combine does between two elements. Sum, prod, max, min have the values of hocketRedOp_t; average is a sum with an
-// epilogue, pre-multiplied sum a sum with a prologue.
+// What combine does between two elements. Sum, prod, max, min have the values of hocketRedOp_t; average is a sum with
+// an epilogue, pre-multiplied sum a sum with a prologue.
 enum class ReduceOp : uint8_t {
-  kSum = 0, kProd = 1, kMax = 2, kMin = 3,
-  kBitAnd, kBitOr, kBitXor, kLogicalAnd, kLogicalOr, kLogicalXor,   // integers only
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kLogicalAnd,
+  kLogicalOr,
+  kLogicalXor,  // integers only
 };
 inline constexpr int kReduceOps = 10;
 
@@ -42,14 +60,14 @@ using UserFunction = void (*)(const void* in, void* inout, size_t count, int dat
 struct Combine {
   DataType type = DataType::kUint8;
   ReduceOp op = ReduceOp::kSum;
-  std::span<const std::byte* const> sources;     // at least one
-  std::span<std::byte* const> destinations;      // at least one
-  size_t count = 0;                              // elements
-  const void* scale_first = nullptr;             // prologue: multiply by this scalar of `type` (accumulator precision) ...
-  uint64_t first_mask = 0;                       // ... the sources whose bit is set
-  int64_t divide_last = 0;                       // epilogue: divide by this (0: none); integers truncate toward zero
-  uint64_t streaming_mask = 0;                   // destinations to be written with non-temporal stores
-  UserFunction user = nullptr;                   // replaces `op`; no prologue or epilogue
+  std::span<const std::byte* const> sources;  // at least one
+  std::span<std::byte* const> destinations;   // at least one
+  size_t count = 0;                           // elements
+  const void* scale_first = nullptr;          // prologue: multiply by this scalar of `type` (accumulator precision) ...
+  uint64_t first_mask = 0;                    // ... the sources whose bit is set
+  int64_t divide_last = 0;                    // epilogue: divide by this (0: none); integers truncate toward zero
+  uint64_t streaming_mask = 0;                // destinations to be written with non-temporal stores
+  UserFunction user = nullptr;                // replaces `op`; no prologue or epilogue
   void* user_context = nullptr;
 };
 
@@ -58,7 +76,12 @@ void combine(const Combine& combine);
 // Copy with one source: type-free, in bytes. `streaming`: the destination will not be read soon by this core.
 void copy(std::byte* destination, const std::byte* source, size_t bytes, bool streaming);
 
-// The instruction set in use ("AVX3", "AVX2", "SSE2", ...), and a way for tests to force another.
+// The instruction set in use ("AVX3", "AVX2", "SSE4", "SCALAR", ...).
 std::string_view instruction_set();
+
+// For tests: those that this machine can run, best first, and a way to force one (an empty name: the best again). False
+// when the machine has none of that name. Not while another thread combines.
+std::span<const std::string_view> instruction_sets();
+bool force_instruction_set(std::string_view name);
 
 }  // namespace hocket

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The one loop: combines blocks of all sources in registers and writes each block to all destinations, which is also
+// what allows a destination to be a source. Included once per instruction set; knows types and operations only as
+// parameters.
+
+#if defined(HOCKET_HOST_COMBINE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef HOCKET_HOST_COMBINE_INL
+#undef HOCKET_HOST_COMBINE_INL
+#else
+#define HOCKET_HOST_COMBINE_INL
+#endif
+
+#include "kernels/host/lanes-inl.h"
+#include "kernels/host/operations-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hocket::host::HWY_NAMESPACE {
+
+// Elements [from, to) one by one.
+template <DataType type, ReduceOp op>
+void combine_elements(const Combine& combine, size_t from, size_t to) {
+  using Element = element::Of<type>;
+  using Storage = typename Element::Storage;
+  using Wide = typename Element::Wide;
+  Wide scale{1};
+  if (combine.scale_first) {
+    Storage storage;
+    memcpy(&storage, combine.scale_first, sizeof storage);
+    scale = Element::decode(storage);
+  }
+  const auto load = [&](size_t source, size_t i) {
+    Storage storage;
+    memcpy(&storage, combine.sources[source] + i * sizeof storage, sizeof storage);
+    const Wide wide = Element::decode(storage);
+    return combine.first_mask >> source & 1 ? element::apply<ReduceOp::kProd>(wide, scale) : wide;
+  };
+  for (size_t i = from; i < to; ++i) {
+    Wide wide = load(0, i);
+    for (size_t source = 1; source < combine.sources.size(); ++source) {
+      wide = element::apply<op>(wide, load(source, i));
+    }
+    if (combine.divide_last != 0) wide = Element::divide(wide, combine.divide_last);
+    const Storage storage = Element::encode(wide);
+    for (std::byte* destination : combine.destinations)
+      memcpy(destination + i * sizeof storage, &storage, sizeof storage);
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+
+template <DataType type, ReduceOp op>
+void combine_all(const Combine& combine) {
+  combine_elements<type, op>(combine, 0, combine.count);
+}
+
+#else
+
+template <DataType type, ReduceOp op>
+class Combiner {
+  using Lanes = LanesOf<type>;
+  using Memory = typename Lanes::Memory;
+  using Storage = typename Lanes::Storage;
+  using Wide = typename Lanes::Wide;
+  using Vector = typename Memory::Vector;
+
+  static constexpr size_t kCount = Lanes::kCount;
+  static constexpr size_t kVectorBytes = kCount * sizeof(Storage);
+  // As many vectors at a time as leaves registers free for constants and the next operand.
+  static constexpr size_t kBlock = std::max(1, (HOCKET_MASKS ? 8 : 4) / Lanes::kVectors) < 4
+                                       ? std::max(1, (HOCKET_MASKS ? 8 : 4) / Lanes::kVectors)
+                                       : 4;
+
+ public:
+  explicit HWY_INLINE Combiner(const Combine& combine)
+      : combine_(combine), sources_(combine.sources.size()), destinations_(combine.destinations.size()) {
+    if (combine.scale_first && combine.first_mask) {
+      Storage storage;
+      memcpy(&storage, combine.scale_first, sizeof storage);
+      scale_ = Lanes::Element::decode(storage);
+      scaled_ = combine.first_mask;
+    }
+  }
+
+  HWY_INLINE void run() {
+    const size_t count = combine_.count;
+    size_t i = 0;
+    if (count >= kAlignFrom) {
+      i = elements_to_alignment();
+      some(0, i);
+    }
+    for (; i + kBlock * kCount <= count; i += kBlock * kCount) block<kBlock>(i);
+    for (; i + kCount <= count; i += kCount) block<1>(i);
+    if (i < count) some(i, count - i);
+    if (streaming_) hwy::FlushStream();
+  }
+
+ private:
+  // Below this, aligning the destination costs more than it saves.
+  static constexpr size_t kAlignFrom = 16 * kCount;
+
+  const Storage* source(size_t s, size_t i) const { return reinterpret_cast<const Storage*>(combine_.sources[s]) + i; }
+  Storage* destination(size_t d, size_t i) const { return reinterpret_cast<Storage*>(combine_.destinations[d]) + i; }
+
+  // How many elements to do first so that a destination is aligned: the first one to be streamed, else the first.
+  // Those streamed that are not aligned then as well are written with ordinary stores.
+  size_t elements_to_alignment() {
+    const auto address = [&](size_t d) { return reinterpret_cast<uintptr_t>(combine_.destinations[d]); };
+    const uint64_t wanted = combine_.streaming_mask;
+    const size_t leader = wanted ? hwy::Num0BitsBelowLS1Bit_Nonzero64(wanted) : 0;
+    const size_t bytes = -address(leader) % kVectorBytes;
+    if (bytes % sizeof(Storage) != 0) return 0;
+    for (size_t d = 0; d < destinations_ && wanted; ++d) {
+      if ((address(d) + bytes) % kVectorBytes == 0) streaming_ |= wanted & uint64_t{1} << d;
+    }
+    return bytes / sizeof(Storage);
+  }
+
+  HWY_INLINE Wide scaled(Wide wide) const {
+    const auto scale = Lanes::set(scale_);
+    return map(wide, [&](auto v) HWY_ATTR { return multiply(v, scale); });
+  }
+  HWY_INLINE Wide finished(Wide wide) const {
+    return map(wide, [&](auto v) HWY_ATTR { return Lanes::divide(v, combine_.divide_last); });
+  }
+
+  template <size_t kVectors>
+  HWY_INLINE void block(size_t i) const {
+    Wide wide[kVectors];
+    for (size_t v = 0; v < kVectors; ++v) wide[v] = Lanes::decode(Memory::read(source(0, i) + v * kCount));
+    if (scaled_ & 1) {
+      for (size_t v = 0; v < kVectors; ++v) wide[v] = scaled(wide[v]);
+    }
+    for (size_t s = 1; s < sources_; ++s) {
+      const Storage* from = source(s, i);
+      if (scaled_ >> s & 1) {
+        for (size_t v = 0; v < kVectors; ++v) {
+          wide[v] = operate<op>(wide[v], scaled(Lanes::decode(Memory::read(from + v * kCount))));
+        }
+      } else {
+        for (size_t v = 0; v < kVectors; ++v) {
+          wide[v] = operate<op>(wide[v], Lanes::decode(Memory::read(from + v * kCount)));
+        }
+      }
+    }
+    if (combine_.divide_last) {
+      for (size_t v = 0; v < kVectors; ++v) wide[v] = finished(wide[v]);
+    }
+    Vector result[kVectors];
+    for (size_t v = 0; v < kVectors; ++v) result[v] = Lanes::encode(wide[v]);
+    for (size_t d = 0; d < destinations_; ++d) {
+      Storage* to = destination(d, i);
+      if (streaming_ >> d & 1) {
+        for (size_t v = 0; v < kVectors; ++v) Memory::stream(result[v], to + v * kCount);
+      } else {
+        for (size_t v = 0; v < kVectors; ++v) Memory::write(result[v], to + v * kCount);
+      }
+    }
+  }
+
+  // Fewer elements than a vector has; touches no others.
+#if HOCKET_MASKS
+  HWY_INLINE void some(size_t i, size_t count) const {
+    Wide wide = load_some(0, i, count);
+    for (size_t s = 1; s < sources_; ++s) wide = operate<op>(wide, load_some(s, i, count));
+    if (combine_.divide_last) wide = finished(wide);
+    const Vector result = Lanes::encode(wide);
+    for (size_t d = 0; d < destinations_; ++d) Memory::write_some(result, destination(d, i), count);
+  }
+  HWY_INLINE Wide load_some(size_t s, size_t i, size_t count) const {
+    const Wide wide = Lanes::decode(Memory::read_some(source(s, i), count));
+    return scaled_ >> s & 1 ? scaled(wide) : wide;
+  }
+#else
+  void some(size_t i, size_t count) const { combine_elements<type, op>(combine_, i, i + count); }
+#endif
+
+  const Combine& combine_;
+  const size_t sources_;
+  const size_t destinations_;
+  typename Lanes::Scalar scale_{1};
+  uint64_t scaled_ = 0;     // sources that the prologue meets
+  uint64_t streaming_ = 0;  // destinations that are aligned and to be streamed
+};
+
+template <DataType type, ReduceOp op>
+void combine_all(const Combine& combine) {
+  Combiner<type, op>(combine).run();
+}
+
+#endif  // vectors
+
+}  // namespace hocket::host::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // HOCKET_HOST_COMBINE_INL

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The kernels of one instruction set, by type and operation. Knows nothing of how they work.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "kernels/kernels.h"
+
+namespace hocket::host {
+
+using Kernel = void (*)(const Combine&);
+
+struct Table {
+  std::string_view instruction_set;
+  std::array<std::array<Kernel, kReduceOps>, kDataTypes> kernels{};  // null: the type has no such operation
+};
+
+const Table& table_in_use();
+
+// Each fills its rows with the kernels of the instruction set that Highway has chosen at the time.
+void add_integer_kernels(Table& table);
+void add_float_kernels(Table& table);
+
+}  // namespace hocket::host

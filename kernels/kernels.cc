@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Names of types and operations, and the choice of a kernel for each combine.
+
+#include "kernels/kernels.h"
+
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "kernels/host/table.h"
+
+namespace hocket {
+namespace {
+
+struct TypeFacts {
+  std::string_view name;
+  uint8_t bytes;
+  bool floating;
+};
+
+constexpr std::array<TypeFacts, kDataTypes> kTypes = {{
+    {"int8", 1, false},
+    {"uint8", 1, false},
+    {"int32", 4, false},
+    {"uint32", 4, false},
+    {"int64", 8, false},
+    {"uint64", 8, false},
+    {"float16", 2, true},
+    {"float32", 4, true},
+    {"float64", 8, true},
+    {"bfloat16", 2, true},
+    {"float8e4m3", 1, true},
+    {"float8e5m2", 1, true},
+}};
+
+constexpr std::array<std::string_view, kReduceOps> kOps = {
+    "sum", "prod", "max", "min", "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
+
+const TypeFacts& facts(DataType type) { return kTypes[static_cast<size_t>(type)]; }
+
+// The tables of all instruction sets that this machine can run, best first, and the one in use.
+class Tables {
+ public:
+  static Tables& instance() {
+    static Tables tables;
+    return tables;
+  }
+
+  const host::Table* best() const { return &all_.front(); }
+  const std::deque<host::Table>& all() const { return all_; }
+  std::span<const std::string_view> names() const { return names_; }
+
+ private:
+  Tables() {
+    // Bits are ordered best first; the kernels for machines without any vectors have none, or one that runs everywhere.
+    for (int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) add(targets & -targets);
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    for (const host::Table& table : all_) names_.push_back(table.instruction_set);
+  }
+
+  void add(int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(target);
+    host::Table table;
+    host::add_integer_kernels(table);
+    host::add_float_kernels(table);
+    // Sets that were not compiled come out as the next one that was.
+    const auto same = [&](const host::Table& other) { return other.instruction_set == table.instruction_set; };
+    if (std::none_of(all_.begin(), all_.end(), same)) all_.push_back(table);
+  }
+
+  std::deque<host::Table> all_;
+  std::vector<std::string_view> names_;
+};
+
+std::atomic<const host::Table*> current{nullptr};
+
+host::Kernel kernel(DataType type, ReduceOp op) {
+  return host::table_in_use().kernels[static_cast<size_t>(type)][static_cast<size_t>(op)];
+}
+
+// One source, unchanged: bytes are bytes.
+void copy_to_all(const Combine& combine) {
+  const size_t bytes = combine.count * element_bytes(combine.type);
+  if (combine.destinations.size() == 1) {
+    return copy(combine.destinations[0], combine.sources[0], bytes, combine.streaming_mask & 1);
+  }
+  Combine copies = combine;
+  copies.type = DataType::kUint8;
+  copies.count = bytes;
+  kernel(copies.type, ReduceOp::kSum)(copies);
+}
+
+// The caller's function sees one block at a time, in memory of ours that is aligned as promised.
+void combine_user(const Combine& combine) {
+  constexpr size_t kBlockBytes = 8192;
+  alignas(64) std::byte blocks[2][kBlockBytes];
+  const size_t element = element_bytes(combine.type);
+  const size_t block_count = kBlockBytes / element;
+  for (size_t first = 0; first < combine.count; first += block_count) {
+    const size_t count = std::min(block_count, combine.count - first);
+    std::byte* result = blocks[0];
+    std::byte* next = blocks[1];
+    std::memcpy(result, combine.sources[0] + first * element, count * element);
+    for (const std::byte* source : combine.sources.subspan(1)) {
+      std::memcpy(next, source + first * element, count * element);
+      combine.user(result, next, count, static_cast<int>(combine.type), combine.user_context);
+      std::swap(result, next);
+    }
+    for (std::byte* destination : combine.destinations) {
+      std::memcpy(destination + first * element, result, count * element);
+    }
+  }
+}
+
+}  // namespace
+
+const host::Table& host::table_in_use() {
+  const Table* table = current.load(std::memory_order_acquire);
+  if (table == nullptr) [[unlikely]] {
+    table = Tables::instance().best();
+    current.store(table, std::memory_order_release);
+  }
+  return *table;
+}
+
+size_t element_bytes(DataType type) { return facts(type).bytes; }
+bool is_float(DataType type) { return facts(type).floating; }
+std::string_view name(DataType type) { return facts(type).name; }
+std::string_view name(ReduceOp op) { return kOps[static_cast<size_t>(op)]; }
+bool supports(DataType type, ReduceOp op) { return op <= ReduceOp::kMin || !is_float(type); }
+
+void combine(const Combine& combine) {
+  assert(!combine.sources.empty() && !combine.destinations.empty());
+  assert(combine.user || supports(combine.type, combine.op));
+  if (combine.user) return combine_user(combine);
+  const bool unscaled = combine.scale_first == nullptr || combine.first_mask == 0;
+  if (combine.sources.size() == 1 && unscaled && combine.divide_last == 0) return copy_to_all(combine);
+  kernel(combine.type, combine.op)(combine);
+}
+
+void copy(std::byte* destination, const std::byte* source, size_t bytes, bool streaming) {
+  // Below this, waiting for the stores to drain costs more than keeping the destination out of the cache saves.
+  constexpr size_t kStreamFrom = 4096;
+  if (destination == source || bytes == 0) return;
+  if (!streaming || bytes < kStreamFrom) {
+    std::memcpy(destination, source, bytes);
+    return;
+  }
+  Combine combine;
+  combine.sources = {&source, 1};
+  combine.destinations = {&destination, 1};
+  combine.count = bytes;
+  combine.streaming_mask = 1;
+  kernel(combine.type, combine.op)(combine);
+}
+
+std::string_view instruction_set() { return host::table_in_use().instruction_set; }
+
+std::span<const std::string_view> instruction_sets() { return Tables::instance().names(); }
+
+bool force_instruction_set(std::string_view name) {
+  const Tables& tables = Tables::instance();
+  if (name.empty()) name = tables.best()->instruction_set;
+  for (const host::Table& table : tables.all()) {
+    if (table.instruction_set != name) continue;
+    current.store(&table, std::memory_order_release);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace hocket
