@@ -16,7 +16,9 @@ Place with_bit(int32_t bit, Rank ranks) {
   const int32_t whole = ranks / (2 * bit);
   const int32_t rest = ranks % (2 * bit) - bit;
   place.regions.clear();
-  if (whole > 0) place.regions.push_back({.first = bit, .count = whole, .stride = 2 * bit, .block = bit});
+  if (whole > 0) {
+    place.regions.push_back({.first = bit, .count = whole, .stride = whole > 1 ? 2 * bit : 0, .block = bit});
+  }
   if (rest > 0) place.regions.push_back({.first = whole * 2 * bit + bit, .count = 1, .stride = 0, .block = rest});
   return place;
 }
