@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What every pipe promises, checked on every transport.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "base/system.h"
+#include "pipe_pair.h"
+
+namespace hocket::test {
+namespace {
+
+constexpr size_t kMaxMessage = (64 << 10) + 24;
+constexpr size_t kSizes[] = {
+    0,          1,    7,    8,    31,   32,   55,    56,    57,    63,    64,    65,    100,   1000,
+    4095,       4096, 4097, 8191, 8192, 8193, 16384, 20000, 32767, 32768, 32769, 65535, 65536, kMaxMessage - 1,
+    kMaxMessage};
+
+// Sends by copying into the pipe's memory; false while it is full.
+bool send(Sender& sender, uint64_t message, size_t bytes) {
+  std::byte* memory = sender.reserve(bytes);
+  if (memory == nullptr) return false;
+  if (bytes > 0) std::memcpy(memory, pattern(message, bytes).data(), bytes);
+  sender.commit(bytes, envelope(message));
+  return true;
+}
+
+bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+class Pipes : public testing::TestWithParam<Medium> {
+ protected:
+  // Runs `body` with a fresh pipe.
+  void with_pipe(size_t max_message, const std::function<void(System&, PipePair&)>& body) {
+    GetParam().within([&](System& system) {
+      PipePair pair = make_pair(system, GetParam(), max_message);
+      body(system, pair);
+    });
+  }
+
+  static void expect_next(System& system, PipePair& pair, uint64_t message, size_t bytes) {
+    const Message* got = nullptr;
+    ASSERT_TRUE(wait_until(system,
+                           [&] {
+                             EXPECT_TRUE(pair.sender == nullptr || pair.sender->progress().ok())
+                                 << pair.sender->progress().message();
+                             got = pair.receiver->peek();
+                             return got != nullptr || !pair.receiver->progress().ok();
+                           }))
+        << "message " << message << " of " << bytes << " bytes did not come";
+    ASSERT_TRUE(got != nullptr) << pair.receiver->progress().message();
+    EXPECT_EQ(got->size, bytes);
+    EXPECT_EQ(got->digest, envelope(message).digest());
+    EXPECT_TRUE(same({got->data, got->size}, pattern(message, bytes))) << "message " << message << ", " << bytes;
+    pair.receiver->release();
+  }
+};
+
+TEST_P(Pipes, CarryEverySizeInOrder) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    uint64_t message = 0;
+    for (int round = 0; round < 3; ++round) {
+      for (const size_t bytes : kSizes) {
+        ASSERT_TRUE(wait_until(system, [&] { return send(*pair.sender, message, bytes); }));
+        expect_next(system, pair, message++, bytes);
+      }
+    }
+    EXPECT_EQ(pair.receiver->peek(), nullptr);
+    EXPECT_TRUE(pair.receiver->progress().ok());
+    EXPECT_TRUE(pair.sender->flushed());
+  });
+}
+
+TEST_P(Pipes, CarryManySizesOneBehindTheOther) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    uint64_t message = 0;
+    for (int round = 0; round < 50; ++round) {
+      const uint64_t first = message;
+      for (size_t i = 0; i < kPipeDepth; ++i, ++message) {
+        ASSERT_TRUE(
+            wait_until(system, [&] { return send(*pair.sender, message, kSizes[message % std::size(kSizes)]); }));
+      }
+      for (uint64_t m = first; m < message; ++m) expect_next(system, pair, m, kSizes[m % std::size(kSizes)]);
+    }
+  });
+}
+
+TEST_P(Pipes, HoldTheirDepthOfTheLongestMessages) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    for (uint64_t m = 0; m < kPipeDepth; ++m) ASSERT_TRUE(send(*pair.sender, m, kMaxMessage)) << "message " << m;
+    for (uint64_t m = 0; m < kPipeDepth; ++m) expect_next(system, pair, m, kMaxMessage);
+  });
+}
+
+TEST_P(Pipes, FillUpAndComeBack) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    uint64_t sent = 0;
+    while (sent < 5000 && send(*pair.sender, sent, kMaxMessage)) ++sent;
+    ASSERT_LT(sent, 5000u) << "a pipe must be bounded";
+    EXPECT_EQ(pair.sender->reserve(0), nullptr);
+    EXPECT_TRUE(pair.sender->progress().ok());
+    const uint64_t filled = sent;
+    for (uint64_t m = 0; m < filled + 20; ++m) {
+      expect_next(system, pair, m, kMaxMessage);
+      if (send(*pair.sender, sent, kMaxMessage)) ++sent;
+    }
+    EXPECT_GT(sent, filled);
+  });
+}
+
+TEST_P(Pipes, ReserveAndPeekRepeatThemselves) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    for (const size_t bytes : kSizes) {
+      std::byte* memory = nullptr;
+      ASSERT_TRUE(wait_until(system, [&] { return (memory = pair.sender->reserve(bytes)) != nullptr; }));
+      EXPECT_EQ(pair.sender->reserve(bytes), memory);
+      EXPECT_TRUE(pair.sender->progress().ok());
+      EXPECT_EQ(pair.sender->reserve(bytes), memory);
+      if (bytes > 0) std::memcpy(memory, pattern(bytes, bytes).data(), bytes);
+      EXPECT_EQ(pair.receiver->peek(), nullptr) << "nothing is sent before commit";
+      pair.sender->commit(bytes, envelope(bytes));
+      const Message* message = nullptr;
+      ASSERT_TRUE(wait_until(system, [&] { return (message = pair.receiver->peek()) != nullptr; }));
+      EXPECT_EQ(pair.receiver->peek(), message);
+      expect_next(system, pair, bytes, bytes);
+    }
+  });
+}
+
+TEST_P(Pipes, CommitMayBeShorterThanReserve) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    for (uint64_t m = 0; m < 60; ++m) {
+      const size_t bytes = kSizes[m % std::size(kSizes)];
+      std::byte* memory = nullptr;
+      ASSERT_TRUE(wait_until(system, [&] { return (memory = pair.sender->reserve(kMaxMessage)) != nullptr; }));
+      if (bytes > 0) std::memcpy(memory, pattern(m, bytes).data(), bytes);
+      pair.sender->commit(bytes, envelope(m));
+      expect_next(system, pair, m, bytes);
+    }
+  });
+}
+
+TEST_P(Pipes, AReservationMayGrowAndShrink) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    for (uint64_t m = 0; m < 40; ++m) {
+      for (const size_t bytes : {size_t{40}, size_t{4000}, kMaxMessage}) {
+        ASSERT_TRUE(wait_until(system, [&] { return pair.sender->reserve(bytes) != nullptr; }));
+      }
+      ASSERT_TRUE(send(*pair.sender, m, m % 2 == 0 ? 40 : 4000));
+      expect_next(system, pair, m, m % 2 == 0 ? 40 : 4000);
+    }
+  });
+}
+
+TEST_P(Pipes, MemoryForLongMessagesIsAligned) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    for (uint64_t m = 0; m < 2 * kPipeDepth; ++m) {
+      std::byte* memory = nullptr;
+      ASSERT_TRUE(wait_until(system, [&] { return (memory = pair.sender->reserve(4096)) != nullptr; }));
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
+      pair.sender->commit(4096, envelope(m));
+      const Message* got = nullptr;
+      ASSERT_TRUE(wait_until(system, [&] { return (got = pair.receiver->peek()) != nullptr; }));
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(got->data) % 64, 0u);
+      pair.receiver->release();
+    }
+  });
+}
+
+TEST_P(Pipes, StableSendsKeepTheirPlaceAmongOthers) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    std::vector<std::vector<std::byte>> memory(200);
+    std::vector<Ticket> tickets(memory.size());
+    uint64_t sent = 0;
+    for (uint64_t received = 0; received < memory.size(); ++received) {
+      for (; sent < memory.size(); ++sent) {
+        const size_t bytes = kSizes[sent * 5 % std::size(kSizes)];
+        if (sent % 3 == 2) {
+          if (!send(*pair.sender, sent, bytes)) break;
+          tickets[sent] = kCopied;
+          continue;
+        }
+        const auto content = pattern(sent, bytes);
+        memory[sent].assign(content.begin(), content.end());
+        tickets[sent] = pair.sender->send_stable(memory[sent], envelope(sent));
+        if (tickets[sent] == 0) break;
+      }
+      // Memory that is free again may be overwritten.
+      for (uint64_t m = 0; m < sent; ++m) {
+        if (pair.sender->done(tickets[m])) std::fill(memory[m].begin(), memory[m].end(), std::byte{0xFF});
+      }
+      expect_next(system, pair, received, kSizes[received * 5 % std::size(kSizes)]);
+    }
+    ASSERT_TRUE(wait_until(system, [&] { return pair.sender->progress().ok() && pair.sender->flushed(); }));
+    for (const Ticket ticket : tickets) EXPECT_TRUE(pair.sender->done(ticket));
+  });
+}
+
+TEST_P(Pipes, ManyStableSendsMayBeUnderWay) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    std::vector<Ticket> tickets;
+    for (uint64_t m = 0; m < kPipeDepth; ++m) {
+      tickets.push_back(pair.sender->send_stable(pattern(m, kMaxMessage), envelope(m)));
+      ASSERT_NE(tickets.back(), 0u);
+    }
+    for (uint64_t m = 0; m < kPipeDepth; ++m) {
+      expect_next(system, pair, m, kMaxMessage);
+      EXPECT_TRUE(pair.sender->done(tickets[m]));
+    }
+  });
+}
+
+TEST_P(Pipes, AStableSendGivesUpAReservation) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    for (uint64_t m = 0; m < 40; ++m) {
+      ASSERT_TRUE(wait_until(system, [&] { return pair.sender->reserve(20000) != nullptr; }));
+      ASSERT_NE(pair.sender->send_stable(pattern(m, 30000), envelope(m)), 0u);
+      expect_next(system, pair, m, 30000);
+    }
+  });
+}
+
+TEST_P(Pipes, ReceiveIntoFillsTheCallersMemoryWhenSizesMatch) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    for (uint64_t m = 0; m < 3 * std::size(kSizes); ++m) {
+      const size_t bytes = kSizes[m % std::size(kSizes)];
+      ASSERT_TRUE(wait_until(system, [&] { return send(*pair.sender, m, bytes); }));
+      if (m % 3 == 1) wait_until(system, [&] { return pair.receiver->peek() != nullptr; });
+      std::vector<std::byte> into(bytes);
+      const Message* got = nullptr;
+      ASSERT_TRUE(wait_until(system, [&] {
+        EXPECT_TRUE(pair.sender->progress().ok());
+        return (got = pair.receiver->receive_into(into)) != nullptr;
+      }));
+      EXPECT_EQ(got->data, into.data());
+      EXPECT_EQ(got->digest, envelope(m).digest());
+      EXPECT_TRUE(same(into, pattern(m, bytes)));
+      EXPECT_TRUE(same({got->data, got->size}, pattern(m, bytes)));
+      pair.receiver->release();
+    }
+  });
+}
+
+TEST_P(Pipes, ReceiveIntoLeavesOtherSizesToPeek) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    for (uint64_t m = 0; m < 2 * std::size(kSizes); ++m) {
+      const size_t bytes = kSizes[m % std::size(kSizes)];
+      ASSERT_TRUE(wait_until(system, [&] { return send(*pair.sender, m, bytes); }));
+      std::vector<std::byte> into(bytes == 8192 ? 16384 : 8192, std::byte{0xEE});
+      const Message* got = nullptr;
+      ASSERT_TRUE(wait_until(system, [&] {
+        EXPECT_TRUE(pair.sender->progress().ok());
+        return (got = pair.receiver->receive_into(into)) != nullptr;
+      }));
+      EXPECT_NE(got->data, into.data());
+      EXPECT_TRUE(std::all_of(into.begin(), into.end(), [](std::byte b) { return b == std::byte{0xEE}; }));
+      expect_next(system, pair, m, bytes);
+    }
+  });
+}
+
+TEST_P(Pipes, ReceiveIntoWorksInAStream) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    constexpr uint64_t kMessages = 400;
+    std::vector<std::byte> into(kMaxMessage);
+    uint64_t sent = 0;
+    for (uint64_t m = 0; m < kMessages; ++m) {
+      const auto size = [](uint64_t n) { return n % 5 == 4 ? 100 : kMaxMessage - n % 3; };
+      while (sent < kMessages && send(*pair.sender, sent, size(sent))) ++sent;
+      const std::span<std::byte> exact(into.data(), size(m));
+      const Message* got = nullptr;
+      ASSERT_TRUE(wait_until(system, [&] {
+        EXPECT_TRUE(pair.sender->progress().ok());
+        return (got = pair.receiver->receive_into(exact)) != nullptr;
+      }));
+      ASSERT_TRUE(same(exact, pattern(m, exact.size()))) << "message " << m;
+      pair.receiver->release();
+    }
+  });
+}
+
+// Both directions at once, with pauses that are long enough to fill and to drain the pipes.
+TEST_P(Pipes, StreamRandomMessagesBothWays) {
+  GetParam().within([&](System& system) {
+    constexpr uint64_t kMessages = 100'000;
+    PipePair there = make_pair(system, GetParam(), kMaxMessage);
+    PipePair back = make_pair(system, GetParam(), kMaxMessage);
+    const auto size = [](uint64_t m) {
+      const uint64_t mixed = (m + 1) * 0x9E3779B97F4A7C15u >> 32;
+      return mixed % 64 == 0 ? mixed / 64 % (kMaxMessage + 1) : mixed / 64 % 200;
+    };
+    const auto run = [&](Sender& sender, Receiver& receiver, unsigned seed) {
+      std::mt19937 random(seed);
+      uint64_t sent = 0;
+      uint64_t received = 0;
+      while (sent < kMessages || received < kMessages || !sender.flushed()) {
+        bool moved = false;
+        for (uint64_t n = random() % 16; n > 0 && sent < kMessages && send(sender, sent, size(sent)); --n, ++sent) {
+          moved = true;
+        }
+        for (uint64_t n = random() % 16; n > 0 && received < kMessages; --n, ++received) {
+          const Message* got = receiver.peek();
+          if (got == nullptr) break;
+          ASSERT_EQ(got->digest, envelope(received).digest());
+          ASSERT_TRUE(same({got->data, got->size}, pattern(received, size(received)))) << "message " << received;
+          receiver.release();
+          moved = true;
+        }
+        const Status status = sender.progress();
+        ASSERT_TRUE(status.ok()) << status.message();
+        ASSERT_TRUE(receiver.progress().ok()) << receiver.progress().message();
+        if (random() % 4096 == 0) system.threads.sleep_until(system.clock.now() + std::chrono::microseconds(500));
+        if (!moved) system.threads.yield();
+      }
+    };
+    auto peer = system.threads.start("peer", [&] { run(*back.sender, *there.receiver, 2); });
+    run(*there.sender, *back.receiver, 1);
+    peer.reset();
+  });
+}
+
+// A sleeper must not depend on its time limit. A race may be lost now and then, not often.
+TEST_P(Pipes, WakeSleepers) {
+  GetParam().within([&](System& system) {
+    constexpr uint64_t kRounds = 200;
+    constexpr auto kLimit = std::chrono::milliseconds(500);
+    PipePair there = make_pair(system, GetParam(), kMaxMessage);
+    PipePair back = make_pair(system, GetParam(), kMaxMessage);
+    const auto receive = [&](Receiver& receiver, Poller& poller) {
+      while (receiver.peek() == nullptr && receiver.progress().ok()) {
+        receiver.set_waiting(true);
+        if (receiver.peek() == nullptr) poller.wait(system.clock.now() + kLimit);
+        receiver.set_waiting(false);
+      }
+      receiver.release();
+    };
+    const Time begin = system.clock.now();
+    auto peer = system.threads.start("peer", [&] {
+      for (uint64_t m = 0; m < kRounds; ++m) {
+        receive(*there.receiver, *there.receiver_poller);
+        EXPECT_TRUE(send(*back.sender, m, 100));
+      }
+    });
+    for (uint64_t m = 0; m < kRounds; ++m) {
+      EXPECT_TRUE(send(*there.sender, m, 100));
+      receive(*back.receiver, *back.receiver_poller);
+    }
+    peer.reset();
+    EXPECT_LT(system.clock.now() - begin, 10 * kLimit) << "sleepers were not woken";
+  });
+}
+
+TEST_P(Pipes, WakeASenderThatWaitsForRoom) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    uint64_t sent = 0;
+    while (send(*pair.sender, sent, kMaxMessage)) ++sent;
+    auto peer = system.threads.start("peer", [&] {
+      system.threads.sleep_until(system.clock.now() + std::chrono::milliseconds(20));
+      uint64_t received = 0;
+      EXPECT_TRUE(wait_until(system, [&] {
+        if (pair.receiver->peek() != nullptr) {
+          pair.receiver->release();
+          ++received;
+        }
+        return received == sent;
+      }));
+    });
+    const Time begin = system.clock.now();
+    while (pair.sender->reserve(0) == nullptr) {
+      pair.sender->set_waiting(true);
+      if (pair.sender->reserve(0) == nullptr) pair.sender_poller->wait(system.clock.now() + std::chrono::seconds(5));
+      pair.sender->set_waiting(false);
+    }
+    EXPECT_LT(system.clock.now() - begin, std::chrono::seconds(4));
+    // What is still queued in this process has to go before the peer can end.
+    wait_until(system, [&] { return !pair.sender->progress().ok() || pair.sender->flushed(); });
+    peer.reset();
+  });
+}
+
+TEST_P(Pipes, OutliveTheirSender) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    for (uint64_t m = 0; m < 3; ++m) ASSERT_TRUE(send(*pair.sender, m, 10000));
+    ASSERT_TRUE(wait_until(system, [&] { return pair.sender->progress().ok() && pair.sender->flushed(); }));
+    pair.sender.reset();
+    for (uint64_t m = 0; m < 3; ++m) expect_next(system, pair, m, 10000);
+    EXPECT_EQ(pair.receiver->peek(), nullptr);
+  });
+}
+
+TEST_P(Pipes, SurviveALostReceiver) {
+  with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
+    ASSERT_TRUE(send(*pair.sender, 0, 10000));
+    pair.receiver.reset();
+    for (uint64_t m = 1; m < 1000; ++m) {
+      send(*pair.sender, m, kMaxMessage);
+      if (!pair.sender->progress().ok()) break;
+      system.threads.yield();
+    }
+    if (!pair.sender->progress().ok()) {
+      EXPECT_EQ(pair.sender->progress().code(), Code::kRemote);
+      EXPECT_EQ(pair.sender->reserve(1), nullptr);
+      EXPECT_TRUE(pair.sender->done(5)) << "a failed pipe holds no memory of the caller";
+    }
+  });
+}
+
+TEST_P(Pipes, RefuseMessagesBeyondTheLimit) {
+  with_pipe(kMaxMessage, [](System&, PipePair& pair) {
+    EXPECT_EQ(pair.sender->reserve(kMaxMessage + 1), nullptr);
+    const Status status = pair.sender->progress();
+    EXPECT_EQ(status.code(), Code::kInternal);
+    EXPECT_NE(status.message().find(fmt::format("{} bytes", kMaxMessage + 1)), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("rank 1"), std::string::npos) << status.message();
+    EXPECT_EQ(pair.sender->reserve(1), nullptr) << "a failed pipe stays failed";
+  });
+}
+
+TEST_P(Pipes, RefuseToCommitMoreThanWasReserved) {
+  with_pipe(kMaxMessage, [](System&, PipePair& pair) {
+    ASSERT_NE(pair.sender->reserve(10), nullptr);
+    pair.sender->commit(kMaxMessage, envelope(0));
+    EXPECT_EQ(pair.sender->progress().code(), Code::kInternal);
+    EXPECT_EQ(pair.receiver->peek(), nullptr);
+  });
+}
+
+TEST_P(Pipes, RefuseLimitsThatNoHeaderHolds) {
+  GetParam().within([&](System& system) {
+    auto poller = system.network.make_poller();
+    ASSERT_TRUE(poller.ok());
+    Offer offer;
+    const PipeContext context{system, **poller, {}, kMaxMessageLimit, "rank 1"};
+    EXPECT_EQ(transport(GetParam().transport).open(context, offer).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(transport(GetParam().transport).accept(context, {}).status().code(), Code::kInvalidArgument);
+  });
+}
+
+TEST_P(Pipes, RefuseAnEmptyOffer) {
+  GetParam().within([&](System& system) {
+    auto poller = system.network.make_poller();
+    ASSERT_TRUE(poller.ok());
+    const PipeContext context{system, **poller, {}, kMaxMessage, "rank 1"};
+    const Status status = transport(GetParam().transport).accept(context, {}).status();
+    EXPECT_EQ(status.code(), Code::kInternal);
+    EXPECT_NE(status.message().find("the offer holds"), std::string::npos) << status.message();
+  });
+}
+
+void on_real_system(const std::function<void(System&)>& body) { body(real_system()); }
+
+INSTANTIATE_TEST_SUITE_P(Real, Pipes,
+                         testing::Values(Medium{"local", "local", "", on_real_system},
+                                         Medium{"shm", "shm", "", on_real_system},
+                                         Medium{"tcp_v4", "tcp", "127.0.0.1:0", on_real_system},
+                                         Medium{"tcp_v6", "tcp", "[::1]:0", on_real_system}),
+                         [](const auto& medium) { return medium.param.name; });
+
+}  // namespace
+}  // namespace hocket::test

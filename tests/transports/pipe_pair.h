@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Both ends of a pipe in one process, for any transport and any System: what the mesh does between two ranks, in small.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "transports/pipe.h"
+
+namespace hocket::test {
+
+// One way to make pipes. `within` runs a test's body with the system it is for.
+struct Medium {
+  std::string name;
+  std::string transport;
+  Address listen;  // for sockets
+  std::function<void(const std::function<void(System&)>&)> within;
+};
+
+struct PipePair {
+  std::unique_ptr<Poller> sender_poller;
+  std::unique_ptr<Poller> receiver_poller;
+  std::unique_ptr<Sender> sender;
+  std::unique_ptr<Receiver> receiver;
+};
+
+// Connected sockets: first the connecting, then the accepted end.
+struct SocketPair {
+  std::unique_ptr<Socket> connected;
+  std::unique_ptr<Socket> accepted;
+};
+
+SocketPair connect_pair(System& system, const Address& listen);
+// The transport of that name, which must exist.
+const Transport& transport(std::string_view name);
+PipePair make_pair(System& system, const Medium& medium, size_t max_message);
+
+// Calls `ready` until it is true or ten seconds have passed; returns whether it became true.
+bool wait_until(System& system, const std::function<bool()>& ready);
+
+// Message contents that differ from one message to the next in every byte.
+std::span<const std::byte> pattern(uint64_t message, size_t bytes);
+Envelope envelope(uint64_t message);
+
+}  // namespace hocket::test

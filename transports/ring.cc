@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "transports/ring.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+
+namespace hocket {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+// From here on looking for freed slots before each message costs little, and few slots in turn stay in the cache.
+constexpr size_t kReuseFrom = 16 << 10;
+
+// From here on writing around the cache wins when the cores are far apart, and loses little when they are near.
+constexpr size_t kStreamingFrom = 32 << 10;
+
+uint16_t sequence_of(uint64_t message) { return static_cast<uint16_t>(message + 1); }
+
+// What a cell holds before `message` comes: the message one round earlier, or nothing yet.
+uint16_t sequence_before(uint64_t message) {
+  return message < kPipeDepth ? uint16_t{0} : sequence_of(message - kPipeDepth);
+}
+
+// The flag is read without a fence behind our own store: a sleeper that sets it at the same moment may be missed, which
+// its bounded sleep covers. A fence here would cost every message what this costs one sleeper in thousands.
+void wake_if(std::atomic<uint32_t>& waiting, const std::function<void()>& wake_peer) {
+  if (waiting.load(std::memory_order_relaxed) == 0) return;
+  if (waiting.exchange(0) != 0 && wake_peer) wake_peer();
+}
+
+}  // namespace
+
+static_assert(sizeof(RingControl) <= Ring::kBulkOffset);
+static_assert(std::has_single_bit(kPipeDepth), "sequence numbers wrap at 2^16");
+
+size_t Ring::bytes(size_t max_message) {
+  return kBulkOffset + kPipeDepth * ((max_message + kPage - 1) / kPage * kPage);
+}
+
+Ring::Ring(std::shared_ptr<void> owner, std::span<std::byte> memory, size_t max_message)
+    : owner_(std::move(owner)),
+      control_(reinterpret_cast<RingControl*>(memory.data())),
+      bulk_(memory.data() + kBulkOffset),
+      slot_bytes_((bytes(max_message) - kBulkOffset) / kPipeDepth),
+      max_message_(max_message) {}
+
+RingSender::RingSender(Ring ring, std::string name, std::function<void()> wake_peer)
+    : ring_(std::move(ring)), name_(std::move(name)), wake_peer_(std::move(wake_peer)) {
+  slot_of_.fill(kNoSlot);
+  streaming_from = kStreamingFrom;
+}
+
+std::byte* RingSender::reserve(size_t bytes) {
+  if (!status_.ok() || !has_room()) return nullptr;
+  if (bytes > RingCell::kInlineBytes) return reserve_slot(bytes);
+  reserved_ = RingCell::kInlineBytes;
+  return staging_.data();
+}
+
+bool RingSender::has_room() {
+  return committed_ - released_ < kPipeDepth || (refresh() && committed_ - released_ < kPipeDepth);
+}
+
+bool RingSender::refresh() {
+  const uint64_t released = ring_.control().released.load(std::memory_order_acquire);
+  if (released < released_ || released > committed_) {
+    fail(fmt::format("the receiver claims to have released {} messages of {} sent, {} before", released, committed_,
+                     released_));
+    return false;
+  }
+  for (; released_ < released; ++released_) {
+    int& slot = slot_of_[released_ % kPipeDepth];
+    if (slot != kNoSlot) free_slots_ |= 1u << slot;
+    slot = kNoSlot;
+  }
+  return true;
+}
+
+std::byte* RingSender::reserve_slot(size_t bytes) {
+  if (bytes > ring_.max_message()) {
+    fail(fmt::format("a message of {} bytes was asked for; the limit is {}", bytes, ring_.max_message()));
+    return nullptr;
+  }
+  if (slot_ == kNoSlot) {
+    if (bytes >= kReuseFrom && !refresh()) return nullptr;
+    slot_ = std::countr_zero(free_slots_);
+    free_slots_ &= free_slots_ - 1;
+  }
+  reserved_ = ring_.max_message();
+  return ring_.slot(static_cast<size_t>(slot_));
+}
+
+void RingSender::commit(size_t bytes, const Envelope& envelope) {
+  if (!status_.ok()) return;
+  if (bytes > reserved_) return fail(fmt::format("{} bytes were committed of {} reserved", bytes, reserved_));
+  RingCell& cell = ring_.cell(committed_);
+  if (reserved_ == RingCell::kInlineBytes) {
+    std::memcpy(cell.data, staging_.data(), RingCell::kInlineBytes);
+  } else if (bytes <= RingCell::kInlineBytes) {
+    std::memcpy(cell.data, ring_.slot(static_cast<size_t>(slot_)), bytes);
+    free_slots_ |= 1u << slot_;
+    slot_ = kNoSlot;
+  } else {
+    const auto slot = static_cast<uint32_t>(slot_);
+    std::memcpy(cell.data, &slot, sizeof(slot));
+    slot_of_[committed_ % kPipeDepth] = slot_;
+    slot_ = kNoSlot;
+  }
+  reserved_ = 0;
+  const RingHeader header{sequence_of(committed_), static_cast<uint32_t>(bytes), envelope.digest()};
+  cell.header.store(header.pack(), std::memory_order_release);
+  ++committed_;
+  wake_if(ring_.control().reader_waiting, wake_peer_);
+}
+
+void RingSender::set_waiting(bool waiting) { ring_.control().writer_waiting.store(waiting ? 1 : 0); }
+
+void RingSender::fail(std::string what) {
+  if (status_.ok()) status_ = Status(Code::kInternal, fmt::format("{}: {}", name_, what));
+}
+
+RingReceiver::RingReceiver(Ring ring, std::string name, std::function<void()> wake_peer)
+    : ring_(std::move(ring)), name_(std::move(name)), wake_peer_(std::move(wake_peer)) {}
+
+const Message* RingReceiver::peek() {
+  if (peeked_) return &message_;
+  const RingCell& cell = ring_.cell(released_);
+  const RingHeader header = RingHeader::unpack(cell.header.load(std::memory_order_acquire));
+  if (header.sequence != sequence_of(released_)) return not_ready(header.sequence);
+  return open(cell, header);
+}
+
+const Message* RingReceiver::not_ready(uint16_t sequence) {
+  if (sequence != sequence_before(released_)) {
+    fail(fmt::format("sequence {} where message {} was expected", sequence, released_));
+  }
+  return nullptr;
+}
+
+const Message* RingReceiver::open(const RingCell& cell, RingHeader header) {
+  if (!status_.ok()) return nullptr;
+  message_ = Message{cell.data, header.length, header.digest};
+  if (header.length > ring_.max_message()) {
+    fail(fmt::format("message {} claims {} bytes; the limit is {}", released_, header.length, ring_.max_message()));
+    return nullptr;
+  }
+  if (header.length > RingCell::kInlineBytes) {
+    // Read once: the peer may change it between check and use.
+    const uint32_t slot = *reinterpret_cast<const volatile uint32_t*>(cell.data);
+    if (slot >= kPipeDepth) {
+      fail(fmt::format("message {} names slot {}; there are {}", released_, slot, kPipeDepth));
+      return nullptr;
+    }
+    message_.data = ring_.slot(slot);
+  }
+  peeked_ = true;
+  return &message_;
+}
+
+void RingReceiver::release() {
+  if (!peeked_) return;
+  peeked_ = false;
+  ++released_;
+  ring_.control().released.store(released_, std::memory_order_release);
+  wake_if(ring_.control().writer_waiting, wake_peer_);
+}
+
+void RingReceiver::set_waiting(bool waiting) { ring_.control().reader_waiting.store(waiting ? 1 : 0); }
+
+void RingReceiver::fail(std::string what) {
+  if (status_.ok()) status_ = Status(Code::kInternal, fmt::format("{}: {}", name_, what));
+}
+
+}  // namespace hocket

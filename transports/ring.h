@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A pipe in memory that both ends map: one cache line (cell) per message holding a short message or the number of a
+// bulk slot, and a header word, written last, that is at once ready flag, length and digest. The ends touch each
+// other's lines only when there is news. Does not know where the memory comes from; trusts nothing that the peer can
+// write.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "transports/pipe_end.h"
+
+namespace hocket {
+
+inline constexpr size_t kCacheLine = 64;
+
+// One message. Header: sequence (16 bits, number of the message + 1) | length (24) | digest (24).
+struct alignas(kCacheLine) RingCell {
+  static constexpr size_t kInlineBytes = 56;
+
+  std::byte data[kInlineBytes];  // the message, if it fits; else the number of its bulk slot
+  std::atomic<uint64_t> header;
+};
+static_assert(sizeof(RingCell) == kCacheLine);
+
+// The start of the shared memory; the bulk slots follow from kBulkOffset. Valid when zero-filled.
+struct RingControl {
+  alignas(kCacheLine) std::atomic<uint32_t> writer_waiting;  // set by the producer, read by each release
+  alignas(kCacheLine) std::atomic<uint32_t> reader_waiting;  // set by the consumer, read by each commit
+  alignas(kCacheLine) std::atomic<uint64_t> released;        // messages the consumer has released; read when needed
+  std::array<RingCell, kPipeDepth> cells;
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+
+struct RingHeader {
+  uint16_t sequence = 0;
+  uint32_t length = 0;
+  uint32_t digest = 0;
+
+  uint64_t pack() const { return uint64_t{sequence} | uint64_t{length} << 16 | uint64_t{digest} << 40; }
+  static RingHeader unpack(uint64_t word) {
+    return {static_cast<uint16_t>(word), static_cast<uint32_t>(word >> 16) & 0xFFFFFF,
+            static_cast<uint32_t>(word >> 40)};
+  }
+};
+
+// The memory of one ring, as one end sees it.
+class Ring {
+ public:
+  static constexpr size_t kBulkOffset = 4096;  // an idle ring touches one page
+
+  // Bytes that a ring for messages of up to max_message takes: computed alike at both ends.
+  static size_t bytes(size_t max_message);
+  // `owner` keeps `memory` (zero-filled by its maker, Ring::bytes long) mapped.
+  Ring(std::shared_ptr<void> owner, std::span<std::byte> memory, size_t max_message);
+
+  RingControl& control() const { return *control_; }
+  RingCell& cell(uint64_t message) const { return control_->cells[message % kPipeDepth]; }
+  std::byte* slot(size_t index) const { return bulk_ + index * slot_bytes_; }
+  size_t max_message() const { return max_message_; }
+
+ private:
+  std::shared_ptr<void> owner_;
+  RingControl* control_;
+  std::byte* bulk_;
+  size_t slot_bytes_;
+  size_t max_message_;
+};
+
+class RingSender final : public Sender {
+ public:
+  RingSender(Ring ring, std::string name, std::function<void()> wake_peer);
+
+  std::byte* reserve(size_t bytes) override;
+  void commit(size_t bytes, const Envelope& envelope) override;
+  Status progress() override { return status_; }
+  void set_waiting(bool waiting) override;
+
+ private:
+  static constexpr int kNoSlot = -1;
+
+  bool has_room();
+  // Learns what the consumer has released; false when it claims the impossible.
+  bool refresh();
+  std::byte* reserve_slot(size_t bytes);
+  void fail(std::string what);
+
+  Ring ring_;
+  uint64_t committed_ = 0;
+  uint64_t released_ = 0;  // as last seen
+  size_t reserved_ = 0;    // bytes
+  int slot_ = kNoSlot;     // reserved
+  uint32_t free_slots_ = (1u << kPipeDepth) - 1;
+  std::array<int, kPipeDepth> slot_of_;  // of the message in each cell
+  // Short messages are gathered here and moved to the cell in one burst, so that a spinning reader does not pull the
+  // line away in the middle.
+  alignas(kCacheLine) std::array<std::byte, RingCell::kInlineBytes> staging_{};
+  Status status_;
+  std::string name_;
+  std::function<void()> wake_peer_;
+};
+
+class RingReceiver final : public Receiver {
+ public:
+  RingReceiver(Ring ring, std::string name, std::function<void()> wake_peer);
+
+  const Message* peek() override;
+  void release() override;
+  Status progress() override { return status_; }
+  void set_waiting(bool waiting) override;
+
+ private:
+  // Nothing there, unless the cell holds what no honest producer writes.
+  const Message* not_ready(uint16_t sequence);
+  const Message* open(const RingCell& cell, RingHeader header);
+  void fail(std::string what);
+
+  Ring ring_;
+  uint64_t released_ = 0;
+  bool peeked_ = false;
+  Message message_;
+  Status status_;
+  std::string name_;
+  std::function<void()> wake_peer_;
+};
+
+}  // namespace hocket

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "transports/tcp/receiver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace hocket {
+namespace {
+
+constexpr size_t kAlign = 64;
+
+// Enough that a short message and its header, or the next header of a stream of long ones, need no call of their own;
+// little enough that copying it onward costs nothing.
+constexpr size_t kReadAhead = 8 << 10;
+
+}  // namespace
+
+TcpReceiver::TcpReceiver(const PipeContext& context, std::unique_ptr<Socket> socket, std::string name)
+    : poller_(context.poller),
+      socket_(std::move(socket)),
+      name_(std::move(name)),
+      max_message_(context.max_message),
+      capacity_(kAlign + max_message_ + kReadAhead),
+      memory_(std::make_unique_for_overwrite<std::byte[]>(kAlign + capacity_)) {
+  into_from = 2 * kReadAhead;
+  const auto base = reinterpret_cast<uintptr_t>(memory_.get());
+  buffer_ = memory_.get() + (kAlign - base % kAlign) % kAlign;
+}
+
+TcpReceiver::~TcpReceiver() { poller_.remove(socket_->handle()); }
+
+const Message* TcpReceiver::peek() {
+  if (state_ == State::kReady) return &message_;
+  if (!read_header()) return nullptr;
+  if (state_ == State::kDirect) {
+    fail(Code::kInternal, "peek in the middle of receive_into");
+    return nullptr;
+  }
+  if (buffered() < header_.length && !fill(header_.length)) return nullptr;
+  return ready(buffer_ + begin_, header_.length);
+}
+
+const Message* TcpReceiver::receive_into(std::span<std::byte> into) {
+  if (!read_header()) return nullptr;
+  if (header_.length != into.size()) return peek();
+  if (state_ == State::kReady) {
+    if (message_.data != into.data() && !into.empty()) std::memcpy(into.data(), message_.data, into.size());
+    message_.data = into.data();
+    return &message_;
+  }
+  if (state_ == State::kPayload) {
+    placed_ = std::min(buffered(), into.size());
+    if (placed_ > 0) std::memcpy(into.data(), buffer_ + begin_, placed_);
+    begin_ += placed_;
+    state_ = State::kDirect;
+  }
+  if (placed_ < into.size()) placed_ += receive(into.subspan(placed_));
+  return placed_ < into.size() ? nullptr : ready(into.data(), 0);
+}
+
+const Message* TcpReceiver::ready(const std::byte* data, size_t in_buffer) {
+  state_ = State::kReady;
+  in_buffer_ = in_buffer;
+  message_ = Message{data, header_.length, header_.envelope.digest()};
+  return &message_;
+}
+
+void TcpReceiver::release() {
+  if (state_ != State::kReady) return;
+  state_ = State::kHeader;
+  begin_ += in_buffer_;
+}
+
+bool TcpReceiver::read_header() {
+  if (!status_.ok()) return false;
+  if (state_ != State::kHeader) return true;
+  if (buffered() < kWireHeaderBytes && !fill(kWireHeaderBytes)) return false;
+  if (const Status status = decode_header(buffer_ + begin_, number_, max_message_, &header_); !status.ok()) {
+    fail(status.code(), fmt::format("{} sent {}", socket_->peer_name(), status.message()));
+    return false;
+  }
+  ++number_;
+  begin_ += kWireHeaderBytes;
+  state_ = State::kPayload;
+  return true;
+}
+
+bool TcpReceiver::fill(size_t wanted) {
+  make_room(wanted);
+  end_ += receive({buffer_ + end_, wanted - buffered() + kReadAhead});
+  return buffered() >= wanted;
+}
+
+void TcpReceiver::make_room(size_t wanted) {
+  // A header right before a cache line keeps its payload aligned.
+  const size_t start = state_ == State::kHeader ? kAlign - kWireHeaderBytes : kAlign;
+  if (buffered() > 0 && begin_ + wanted + kReadAhead <= capacity_) return;
+  if (buffered() > 0) std::memmove(buffer_ + start, buffer_ + begin_, buffered());
+  end_ = start + buffered();
+  begin_ = start;
+}
+
+size_t TcpReceiver::receive(std::span<std::byte> into) {
+  const Result<size_t> got = socket_->receive(into);
+  if (got.ok()) return *got;
+  fail(got.status().code(), got.status().message() + where());
+  return 0;
+}
+
+std::string TcpReceiver::where() const {
+  if (state_ == State::kHeader && buffered() == 0) return "";
+  if (state_ == State::kHeader) return fmt::format(" (in the header of message {})", number_);
+  return fmt::format(" (after {} of {} bytes of message {})", state_ == State::kDirect ? placed_ : buffered(),
+                     header_.length, header_.number);
+}
+
+void TcpReceiver::fail(Code code, std::string what) {
+  if (status_.ok()) status_ = Status(code, fmt::format("{}: {}", name_, what));
+}
+
+}  // namespace hocket

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The sending end: a short queue of messages, each with its header in a slot of its own, gathered into as few sends as
+// possible. The payload lies behind its header, or stays in the caller's memory until the kernel has taken it.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "transports/pipe.h"
+
+namespace hocket {
+
+class TcpSender final : public Sender {
+ public:
+  TcpSender(const PipeContext& context, std::unique_ptr<Socket> socket, std::string name);
+  ~TcpSender() override;
+
+  std::byte* reserve(size_t bytes) override;
+  void commit(size_t bytes, const Envelope& envelope) override;
+  Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope) override;
+  bool done(Ticket ticket) override { return ticket <= taken_ || ticket == kCopied || !status_.ok(); }
+  Status progress() override;
+  bool flushed() override { return taken_ == queued_ || !status_.ok(); }
+
+ private:
+  struct Outgoing {
+    std::span<const std::byte> header;  // and payload, where it lies behind it
+    std::span<const std::byte> stable;  // the payload in the caller's memory
+  };
+
+  bool has_room();
+  // The next free slot; its first bytes are the header's, and the payload that follows is aligned to a cache line.
+  std::byte* slot();
+  void enqueue(size_t bytes, std::span<const std::byte> stable, const Envelope& envelope);
+  void flush();
+  // Forgets what the kernel has taken.
+  void take(size_t bytes);
+  void fail(Code code, std::string what);
+
+  Poller& poller_;
+  std::unique_ptr<Socket> socket_;
+  std::string name_;
+  size_t max_message_;
+  size_t slot_bytes_;
+  std::unique_ptr<std::byte[]> slots_;  // kPipeDepth; touched only when used
+  std::array<Outgoing, kPipeDepth> queue_;
+  uint64_t queued_ = 0;  // messages committed
+  uint64_t taken_ = 0;   // of those, wholly with the kernel
+  uint64_t origin_ = 0;  // the message that lies in slot 0: moved when the queue is empty, so that one slot stays warm
+  size_t reserved_ = 0;
+  bool has_reservation_ = false;
+  Status status_;
+};
+
+}  // namespace hocket

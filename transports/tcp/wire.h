@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The header in front of every message on a stream: 32 bytes, little-endian. It came from outside: decode() checks all
+// that can be checked before anything is believed.
+//
+//   offset  0  u16  magic "HK"
+//           2  u8   version
+//           3  u8   flags, 0 in this version
+//           4  u32  length of the payload
+//           8  u32  operation, and then the rest of the envelope:
+//          12  u32  message
+//          16  u32  fingerprint
+//          20  u32  number of the message on its pipe, from 0, modulo 2^32
+//          24  u32  the place of a checksum of the payload, 0 in this version
+//          28  u32  checksum of bytes 0..27
+#pragma once
+
+#include <array>
+
+#include "transports/pipe.h"
+
+namespace hocket {
+
+inline constexpr size_t kWireHeaderBytes = 32;
+inline constexpr uint8_t kWireVersion = 1;
+
+struct WireHeader {
+  uint32_t length = 0;
+  Envelope envelope;
+  uint32_t number = 0;
+};
+
+void encode_header(const WireHeader& header, std::byte* out);
+// Fails (kInternal, the reason alone) on anything but an intact header of this version with the expected number and a
+// length within the limit.
+Status decode_header(const std::byte* in, uint32_t expected_number, size_t max_message, WireHeader* header);
+
+}  // namespace hocket
