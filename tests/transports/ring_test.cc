@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The ring against a peer that writes what it likes, and its economy of memory.
+#include "transports/ring.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <random>
+
+namespace hocket {
+namespace {
+
+constexpr size_t kMaxMessage = 100'000;
+
+// Both ends over memory that the test can also write.
+class RingTest : public testing::Test {
+ protected:
+  RingTest()
+      : bytes_(Ring::bytes(kMaxMessage)),
+        memory_(
+            static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))),
+        control_(*reinterpret_cast<RingControl*>(memory_)),
+        sender_(ring(), "a pipe to rank 1", [this] { ++woken_reader_; }),
+        receiver_(ring(), "a pipe from rank 0", [this] { ++woken_writer_; }) {}
+  ~RingTest() override { munmap(memory_, bytes_); }
+
+  Ring ring() { return Ring(nullptr, {memory_, bytes_}, kMaxMessage); }
+
+  void send(size_t bytes) {
+    std::byte* memory = sender_.reserve(bytes);
+    ASSERT_NE(memory, nullptr);
+    if (bytes > 0) std::memset(memory, 0x5A, bytes);
+    sender_.commit(bytes, Envelope{});
+  }
+
+  void plant(RingHeader header, uint32_t slot) {
+    std::memcpy(control_.cells[0].data, &slot, sizeof(slot));
+    control_.cells[0].header.store(header.pack());
+  }
+
+  void expect_receiver_fails(const std::string& part) {
+    EXPECT_EQ(receiver_.peek(), nullptr);
+    EXPECT_EQ(receiver_.progress().code(), Code::kInternal);
+    EXPECT_NE(receiver_.progress().message().find(part), std::string::npos) << receiver_.progress().message();
+    EXPECT_NE(receiver_.progress().message().find("rank 0"), std::string::npos);
+    // It stays failed, whatever comes.
+    plant({1, 4, 0}, 0);
+    EXPECT_EQ(receiver_.peek(), nullptr);
+    EXPECT_FALSE(receiver_.progress().ok());
+  }
+
+  size_t resident_bytes() {
+    std::vector<unsigned char> pages((bytes_ + 4095) / 4096);
+    mincore(memory_, bytes_, pages.data());
+    size_t count = 0;
+    for (const unsigned char page : pages) count += page & 1;
+    return count * 4096;
+  }
+
+  size_t bytes_;
+  std::byte* memory_;
+  RingControl& control_;
+  int woken_reader_ = 0;
+  int woken_writer_ = 0;
+  RingSender sender_;
+  RingReceiver receiver_;
+};
+
+TEST_F(RingTest, HeaderWordKeepsItsFields) {
+  const RingHeader header = RingHeader::unpack(RingHeader{0xABCD, 0xFFFFFF, 0x123456}.pack());
+  EXPECT_EQ(header.sequence, 0xABCD);
+  EXPECT_EQ(header.length, 0xFFFFFFu);
+  EXPECT_EQ(header.digest, 0x123456u);
+}
+
+TEST_F(RingTest, RefusesALengthBeyondTheLimit) {
+  plant({1, kMaxMessage + 1, 0}, 0);
+  expect_receiver_fails("claims 100001 bytes; the limit is 100000");
+}
+
+TEST_F(RingTest, RefusesASlotThatIsNotThere) {
+  plant({1, 1000, 0}, kPipeDepth);
+  expect_receiver_fails("names slot 8; there are 8");
+}
+
+TEST_F(RingTest, RefusesAStrangeSequence) {
+  plant({2, 4, 0}, 0);
+  expect_receiver_fails("sequence 2 where message 0 was expected");
+}
+
+TEST_F(RingTest, RefusesAReleaseOfWhatWasNotSent) {
+  for (size_t i = 0; i < kPipeDepth; ++i) send(8);
+  control_.released.store(kPipeDepth + 1);
+  EXPECT_EQ(sender_.reserve(8), nullptr);
+  EXPECT_NE(sender_.progress().message().find("claims to have released 9 messages of 8 sent"), std::string::npos)
+      << sender_.progress().message();
+  control_.released.store(1);
+  EXPECT_EQ(sender_.reserve(8), nullptr) << "a failed pipe stays failed";
+}
+
+TEST_F(RingTest, RefusesAReleaseThatGoesBackward) {
+  for (size_t i = 0; i < kPipeDepth; ++i) send(8);
+  control_.released.store(4);
+  ASSERT_NE(sender_.reserve(100'000), nullptr);
+  sender_.commit(100'000, Envelope{});
+  control_.released.store(2);
+  EXPECT_EQ(sender_.reserve(100'000), nullptr);
+  EXPECT_FALSE(sender_.progress().ok());
+}
+
+TEST_F(RingTest, SurvivesRandomControlMemory) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 20'000; ++round) {
+    std::memset(memory_, 0, sizeof(RingControl));
+    RingSender sender(ring(), "to", nullptr);
+    RingReceiver receiver(ring(), "from", nullptr);
+    for (int step = 0; step < 12; ++step) {
+      auto* words = reinterpret_cast<uint64_t*>(memory_);
+      words[random() % (sizeof(RingControl) / 8)] = random() >> random() % 64;
+      const size_t bytes = random() % 3 == 0 ? random() % 5000 : random() % 64;
+      if (sender.reserve(bytes) != nullptr) sender.commit(bytes, Envelope{});
+      if (const Message* got = receiver.peek()) {
+        ASSERT_LE(got->size, kMaxMessage);
+        ASSERT_GE(got->data, memory_);
+        ASSERT_LE(got->data + got->size, memory_ + bytes_);
+        receiver.release();
+      }
+    }
+  }
+}
+
+TEST_F(RingTest, RunsPastTheEndOfTheSequenceNumbers) {
+  for (uint32_t m = 0; m < 3 * 65536 + 5; ++m) {
+    ASSERT_NO_FATAL_FAILURE(send(8));
+    ASSERT_NE(receiver_.peek(), nullptr) << m;
+    receiver_.release();
+    ASSERT_EQ(receiver_.peek(), nullptr) << m;
+  }
+  EXPECT_TRUE(receiver_.progress().ok());
+}
+
+TEST_F(RingTest, IdleRingTouchesOnePage) {
+  EXPECT_EQ(sender_.reserve(0) == nullptr, false);
+  EXPECT_EQ(receiver_.peek(), nullptr);
+  sender_.set_waiting(true);
+  receiver_.set_waiting(true);
+  EXPECT_LE(resident_bytes(), 4096u);
+}
+
+TEST_F(RingTest, LongMessagesReuseOneSlotWhenTheReaderKeepsUp) {
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_NO_FATAL_FAILURE(send(kMaxMessage));
+    ASSERT_NE(receiver_.peek(), nullptr);
+    receiver_.release();
+  }
+  EXPECT_LE(resident_bytes(), 4096 + kMaxMessage + 4096);
+}
+
+TEST_F(RingTest, ShortMessagesTouchNoSlot) {
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_NO_FATAL_FAILURE(send(RingCell::kInlineBytes));
+    ASSERT_NE(receiver_.peek(), nullptr);
+    receiver_.release();
+  }
+  EXPECT_LE(resident_bytes(), 4096u);
+}
+
+TEST_F(RingTest, WakesASleeperOnceAndNobodyElse) {
+  send(8);
+  EXPECT_EQ(woken_reader_, 0);
+  receiver_.set_waiting(true);
+  send(8);
+  send(8);
+  EXPECT_EQ(woken_reader_, 1);
+  receiver_.set_waiting(true);
+  receiver_.set_waiting(false);
+  send(8);
+  EXPECT_EQ(woken_reader_, 1);
+  sender_.set_waiting(true);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_NE(receiver_.peek(), nullptr);
+    receiver_.release();
+  }
+  EXPECT_EQ(woken_writer_, 1);
+}
+
+}  // namespace
+}  // namespace hocket

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What only a stream can do wrong: headers from outside, ends in mid-message, bytes that come one by one; and how few
+// system calls a message costs.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "pipe_pair.h"
+#include "transports/tcp/wire.h"
+
+namespace hocket::test {
+namespace {
+
+constexpr size_t kMaxMessage = 100'000;
+
+// A receiver whose peer is the test itself.
+class RawPeer : public testing::Test {
+ protected:
+  RawPeer() : poller_(std::move(*system_.network.make_poller())) {
+    SocketPair sockets = connect_pair(system_, "127.0.0.1:0");
+    raw_ = std::move(sockets.connected);
+    Offer offer;
+    offer.socket = std::move(sockets.accepted);
+    const PipeContext context{system_, *poller_, {}, kMaxMessage, "rank 7"};
+    receiver_ = std::move(*transport("tcp").accept(context, std::move(offer)));
+  }
+
+  void write(std::span<const std::byte> bytes) {
+    ASSERT_TRUE(wait_until(system_, [&] {
+      const std::span<const std::byte> parts[] = {bytes};
+      const auto sent = raw_->send(parts);
+      bytes = bytes.subspan(sent.ok() ? *sent : bytes.size());
+      return bytes.empty();
+    }));
+  }
+
+  static std::vector<std::byte> message(uint32_t number, size_t bytes) {
+    std::vector<std::byte> wire(kWireHeaderBytes + bytes);
+    encode_header({static_cast<uint32_t>(bytes), envelope(number), number}, wire.data());
+    if (bytes > 0) std::memcpy(wire.data() + kWireHeaderBytes, pattern(number, bytes).data(), bytes);
+    return wire;
+  }
+
+  void expect_failure(Code code, const std::vector<std::string>& parts) {
+    ASSERT_TRUE(wait_until(system_, [&] { return receiver_->peek() == nullptr && !receiver_->progress().ok(); }));
+    EXPECT_EQ(receiver_->progress().code(), code);
+    for (const std::string& part : parts) {
+      EXPECT_NE(receiver_->progress().message().find(part), std::string::npos) << receiver_->progress().message();
+    }
+  }
+
+  System& system_ = real_system();
+  std::unique_ptr<Poller> poller_;
+  std::unique_ptr<Socket> raw_;
+  std::unique_ptr<Receiver> receiver_;
+};
+
+TEST_F(RawPeer, IsRefusedWithAnotherMagic) {
+  write(pattern(0, 64));
+  expect_failure(Code::kInternal, {"tcp pipe from rank 7", "127.0.0.1:", "no header of ours"});
+}
+
+TEST_F(RawPeer, IsRefusedWithAnotherVersion) {
+  auto wire = message(0, 10);
+  wire[2] = std::byte{9};
+  write(wire);
+  expect_failure(Code::kInternal, {"a header of version 9; ours is 1"});
+}
+
+TEST_F(RawPeer, IsRefusedWithAMessageTooLong) {
+  auto wire = message(0, kMaxMessage + 1);
+  write({wire.data(), 64});
+  expect_failure(Code::kInternal, {"100001 bytes; the limit is 100000"});
+}
+
+TEST_F(RawPeer, IsRefusedWithAMessageOutOfOrder) {
+  write(message(0, 10));
+  ASSERT_TRUE(wait_until(system_, [&] { return receiver_->peek() != nullptr; }));
+  receiver_->release();
+  write(message(2, 10));
+  expect_failure(Code::kInternal, {"message 2 where 1 was expected"});
+}
+
+TEST_F(RawPeer, IsRefusedWithAnyBitOfTheHeaderFlipped) {
+  for (size_t bit = 0; bit < 8 * kWireHeaderBytes; ++bit) {
+    auto wire = message(5, 10);
+    wire[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+    WireHeader header;
+    EXPECT_FALSE(decode_header(wire.data(), 5, kMaxMessage, &header).ok()) << "bit " << bit;
+  }
+  WireHeader header;
+  EXPECT_TRUE(decode_header(message(5, 10).data(), 5, kMaxMessage, &header).ok());
+  EXPECT_EQ(header.length, 10u);
+  EXPECT_EQ(header.envelope.digest(), envelope(5).digest());
+}
+
+TEST_F(RawPeer, ThatClosesBetweenMessagesIsNamed) {
+  write(message(0, 1000));
+  raw_.reset();
+  ASSERT_TRUE(wait_until(system_, [&] { return receiver_->peek() != nullptr; }));
+  receiver_->release();
+  expect_failure(Code::kRemote, {"tcp pipe from rank 7", "127.0.0.1:", "closed"});
+}
+
+TEST_F(RawPeer, ThatClosesInAHeaderIsNamed) {
+  write({message(0, 1000).data(), 20});
+  raw_.reset();
+  expect_failure(Code::kRemote, {"127.0.0.1:", "in the header of message 0"});
+}
+
+TEST_F(RawPeer, ThatClosesInAMessageIsNamed) {
+  write({message(0, 50'000).data(), 20'000});
+  raw_.reset();
+  expect_failure(Code::kRemote, {"127.0.0.1:", "after 19968 of 50000 bytes of message 0"});
+}
+
+TEST_F(RawPeer, ThatClosesWhileReceivingIntoIsNamed) {
+  write({message(0, 50'000).data(), 20'000});
+  raw_.reset();
+  std::vector<std::byte> into(50'000);
+  ASSERT_TRUE(wait_until(system_, [&] {
+    EXPECT_EQ(receiver_->receive_into(into), nullptr);
+    return !receiver_->progress().ok();
+  }));
+  EXPECT_NE(receiver_->progress().message().find("after 19968 of 50000 bytes"), std::string::npos)
+      << receiver_->progress().message();
+}
+
+TEST_F(RawPeer, MayDeliverBytesInAnyPortions) {
+  std::mt19937 random(3);
+  std::vector<std::byte> wire;
+  std::vector<size_t> sizes;
+  for (uint32_t m = 0; m < 300; ++m) {
+    sizes.push_back(random() % 10 == 0 ? random() % (kMaxMessage + 1) : random() % 3000);
+    const auto one = message(m, sizes.back());
+    wire.insert(wire.end(), one.begin(), one.end());
+  }
+  uint32_t received = 0;
+  std::vector<std::byte> into;
+  size_t written = 0;
+  while (received < sizes.size()) {
+    const size_t portion = std::min(wire.size() - written, size_t{random() % (random() % 4 == 0 ? 50'000 : 100)});
+    write({wire.data() + written, portion});
+    written += portion;
+    into.resize(sizes[received]);
+    const Message* got = received % 2 == 0 ? receiver_->peek() : receiver_->receive_into(into);
+    ASSERT_TRUE(receiver_->progress().ok()) << receiver_->progress().message();
+    if (got == nullptr) continue;
+    ASSERT_EQ(got->size, sizes[received]);
+    ASSERT_TRUE(std::equal(got->data, got->data + got->size, pattern(received, got->size).data())) << received;
+    receiver_->release();
+    ++received;
+  }
+}
+
+TEST_F(RawPeer, PeekInTheMiddleOfReceiveIntoIsAnError) {
+  write({message(0, 50'000).data(), 20'000});
+  std::vector<std::byte> into(50'000);
+  ASSERT_TRUE(
+      wait_until(system_, [&] { return receiver_->receive_into(into) == nullptr && into[0] == pattern(0, 1)[0]; }));
+  expect_failure(Code::kInternal, {"peek in the middle of receive_into"});
+}
+
+TEST(TcpWire, RandomBytesAreRefused) {
+  std::mt19937 random(4);
+  std::vector<std::byte> bytes(kWireHeaderBytes);
+  WireHeader header;
+  for (int i = 0; i < 100'000; ++i) {
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    if (i % 2 == 0) {
+      encode_header({5, {}, 0}, bytes.data());
+      bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+      bytes[random() % bytes.size()] ^= std::byte{1};
+    }
+    ASSERT_FALSE(decode_header(bytes.data(), 1, kMaxMessage, &header).ok());
+  }
+}
+
+// Counts what reaches the socket, and can pretend that it takes only so much.
+class CountingSocket final : public Socket {
+ public:
+  explicit CountingSocket(std::unique_ptr<Socket> socket) : socket_(std::move(socket)) {}
+
+  Result<size_t> send(std::span<const std::span<const std::byte>> parts) override {
+    ++sends;
+    return socket_->send(parts);
+  }
+  Result<size_t> receive(std::span<std::byte> into) override {
+    auto got = socket_->receive(into);
+    if (!got.ok() || *got > 0) ++receives;
+    return got;
+  }
+  Result<size_t> send_handles(std::span<const std::byte>, std::span<const Handle>) override { return size_t{0}; }
+  std::vector<Handle> take_handles() override { return {}; }
+  Handle handle() const override { return socket_->handle(); }
+  std::string peer_name() const override { return socket_->peer_name(); }
+
+  int sends = 0;
+  int receives = 0;
+
+ private:
+  std::unique_ptr<Socket> socket_;
+};
+
+TEST(TcpCalls, AShortMessageCostsOneEach) {
+  System& system = real_system();
+  auto poller = std::move(*system.network.make_poller());
+  SocketPair sockets = connect_pair(system, "127.0.0.1:0");
+  auto out = std::make_unique<CountingSocket>(std::move(sockets.connected));
+  auto in = std::make_unique<CountingSocket>(std::move(sockets.accepted));
+  const CountingSocket& out_counts = *out;
+  const CountingSocket& in_counts = *in;
+  Offer offer;
+  Offer received;
+  offer.socket = std::move(out);
+  received.socket = std::move(in);
+  const PipeContext context{system, *poller, {}, kMaxMessage, "rank 1"};
+  auto sender = std::move(*transport("tcp").open(context, offer));
+  auto receiver = std::move(*transport("tcp").accept(context, std::move(received)));
+  constexpr int kMessages = 100;
+  for (int i = 0; i < kMessages; ++i) {
+    ASSERT_NE(sender->reserve(4096), nullptr);
+    sender->commit(4096, Envelope{});
+    EXPECT_TRUE(sender->progress().ok());
+    ASSERT_TRUE(wait_until(system, [&] { return receiver->peek() != nullptr; }));
+    receiver->release();
+  }
+  EXPECT_EQ(out_counts.sends, kMessages);
+  EXPECT_EQ(in_counts.receives, kMessages);
+}
+
+}  // namespace
+}  // namespace hocket::test
