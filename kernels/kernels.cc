@@ -60,22 +60,18 @@ class Tables {
 
  private:
   Tables() {
-    // Bits are ordered best first; the kernels for machines without any vectors have none, or one that runs everywhere.
-    for (int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) add(targets & -targets);
-    hwy::SetSupportedTargetsForTest(0);
+    // Highway's bits are ordered, best first. A set that was not compiled comes out as the best of those below it.
+    for (int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) add(targets);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
     for (const host::Table& table : all_) names_.push_back(table.instruction_set);
   }
 
-  void add(int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
+  void add(int64_t targets) {
+    hwy::GetChosenTarget().Update(targets);
     host::Table table;
     host::add_integer_kernels(table);
     host::add_float_kernels(table);
-    // Sets that were not compiled come out as the next one that was.
-    const auto same = [&](const host::Table& other) { return other.instruction_set == table.instruction_set; };
-    if (std::none_of(all_.begin(), all_.end(), same)) all_.push_back(table);
+    if (all_.empty() || all_.back().instruction_set != table.instruction_set) all_.push_back(table);
   }
 
   std::deque<host::Table> all_;
