@@ -42,6 +42,7 @@ class Thread {
 class Threads {
  public:
   virtual ~Threads() = default;
+  // Null when the system grants no more threads.
   virtual std::unique_ptr<Thread> start(std::string name, std::function<void()> body) = 0;
   virtual void yield() = 0;
   virtual void sleep_until(Time time) = 0;

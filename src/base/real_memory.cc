@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Shared memory on memfd_create, or on /dev/shm where the kernel lacks it. Objects are never visible by name.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "base/real_system.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+namespace hocket {
+namespace {
+
+class RealSegment : public Segment {
+ public:
+  RealSegment(Descriptor descriptor, void* start, size_t bytes)
+      : descriptor_(std::move(descriptor)), start_(start), bytes_(bytes) {}
+  ~RealSegment() override { ::munmap(start_, bytes_); }
+
+  std::span<std::byte> bytes() const override { return {static_cast<std::byte*>(start_), bytes_}; }
+  Handle handle() const override { return descriptor_.get(); }
+
+ private:
+  Descriptor descriptor_;
+  void* start_;
+  size_t bytes_;
+};
+
+Result<std::unique_ptr<Segment>> map_descriptor(Descriptor descriptor, size_t bytes) {
+  void* start = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+  if (start == MAP_FAILED) return system_failure(fmt::format("cannot map {} bytes of shared memory", bytes), errno);
+  return std::unique_ptr<Segment>(std::make_unique<RealSegment>(std::move(descriptor), start, bytes));
+}
+
+Status creation_failure(size_t bytes, int error) {
+  return system_failure(fmt::format("cannot create {} bytes of shared memory", bytes), error);
+}
+
+Descriptor make_memfd() {
+  Descriptor descriptor(::memfd_create("hocket", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
+  if (!descriptor && errno == EINVAL) {  // before Linux 6.3
+    descriptor = Descriptor(::memfd_create("hocket", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  }
+  return descriptor;
+}
+
+Result<std::unique_ptr<Segment>> create_on_memfd(Descriptor descriptor, size_t bytes) {
+  if (retry_interrupted([&] { return ::ftruncate(descriptor.get(), static_cast<off_t>(bytes)); }) != 0) {
+    return creation_failure(bytes, errno);
+  }
+  // Nobody can take the memory away again: an access never ends in SIGBUS, whatever becomes of the peer.
+  if (::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return creation_failure(bytes, errno);
+  }
+  return map_descriptor(std::move(descriptor), bytes);
+}
+
+class RealMemory : public SharedMemory {
+ public:
+  Result<std::unique_ptr<Segment>> create(size_t bytes) override {
+    if (bytes == 0) return Status(Code::kInvalidArgument, "shared memory of 0 bytes cannot be created");
+    Descriptor descriptor = make_memfd();
+    if (descriptor) return create_on_memfd(std::move(descriptor), bytes);
+    // EPERM: a container's filter that does not know the call.
+    if (errno == ENOSYS || errno == EPERM) return create_segment_in_dev_shm(bytes);
+    return creation_failure(bytes, errno);
+  }
+
+  Result<std::unique_ptr<Segment>> map(Handle handle, size_t bytes) override {
+    Descriptor descriptor(handle);
+    struct stat found{};
+    if (::fstat(handle, &found) != 0) {
+      return system_failure(fmt::format("handle {} is no shared memory", handle), errno);
+    }
+    if (bytes == 0 || !S_ISREG(found.st_mode) || static_cast<uint64_t>(found.st_size) < bytes) {
+      return Status(Code::kInternal, fmt::format("handle {} has {} bytes of shared memory, {} are needed", handle,
+                                                 found.st_size, bytes));
+    }
+    return map_descriptor(std::move(descriptor), bytes);
+  }
+};
+
+// Creates a file that nobody else can have opened, and takes its name away at once.
+Descriptor open_unlinked() {
+  static std::atomic<unsigned> attempts = 0;
+  for (;;) {
+    const std::string name = fmt::format("/hocket-{}-{}", ::getpid(), attempts++);
+    Descriptor descriptor(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (descriptor) {
+      ::shm_unlink(name.c_str());
+      return descriptor;
+    }
+    if (errno != EEXIST && errno != EINTR) return descriptor;
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Segment>> create_segment_in_dev_shm(size_t bytes) {
+  Descriptor descriptor = open_unlinked();
+  if (!descriptor) return creation_failure(bytes, errno);
+  int error = 0;
+  do {
+    // Takes the room now: a full /dev/shm is an error here and not SIGBUS later.
+    error = ::posix_fallocate(descriptor.get(), 0, static_cast<off_t>(bytes));
+  } while (error == EINTR);
+  if (error != 0) return creation_failure(bytes, error);
+  return map_descriptor(std::move(descriptor), bytes);
+}
+
+SharedMemory& real_memory() {
+  static RealMemory& memory = *new RealMemory;
+  return memory;
+}
+
+}  // namespace hocket

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Stream sockets that never block: TCP and unix.
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/real_system.h"
+
+namespace hocket {
+namespace {
+
+constexpr size_t kPartsPerSend = 64;
+constexpr size_t kMaxHandles = 64;           // sent at once, or arrived and not taken
+constexpr size_t kMaxHandlesMessage = 4096;  // bytes that surely travel as one piece
+
+union ControlBuffer {
+  cmsghdr align;
+  char bytes[CMSG_SPACE(kMaxHandles * sizeof(int))];
+};
+
+class RealSocket : public Socket {
+ public:
+  RealSocket(Descriptor descriptor, std::string peer_name, bool passes_handles)
+      : descriptor_(std::move(descriptor)), peer_name_(std::move(peer_name)), passes_handles_(passes_handles) {}
+
+  Result<size_t> send(std::span<const std::span<const std::byte>> parts) override {
+    iovec vectors[kPartsPerSend];
+    size_t count = 0;
+    for (std::span<const std::byte> part : parts.first(std::min(parts.size(), kPartsPerSend))) {
+      if (!part.empty()) vectors[count++] = {const_cast<std::byte*>(part.data()), part.size()};
+    }
+    if (count == 0) return size_t{0};
+    msghdr message{};
+    message.msg_iov = vectors;
+    message.msg_iovlen = count;
+    return send_message(message);
+  }
+
+  Result<size_t> receive(std::span<std::byte> into) override {
+    if (into.empty()) return size_t{0};
+    iovec vector{into.data(), into.size()};
+    ControlBuffer control;
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    if (passes_handles_) {
+      message.msg_control = &control;
+      message.msg_controllen = sizeof control;
+    }
+    ssize_t count = retry_interrupted([&] { return ::recvmsg(handle(), &message, MSG_CMSG_CLOEXEC); });
+    if (count > 0) {
+      HOCKET_TRY(keep_handles(message));
+      connected_ = true;
+      return static_cast<size_t>(count);
+    }
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return size_t{0};
+    if (count < 0) return fail(errno);
+    if (failure_.ok()) failure_ = Status(Code::kRemote, fmt::format("{} closed the connection", peer_name_));
+    return failure_;
+  }
+
+  Result<size_t> send_handles(std::span<const std::byte> bytes, std::span<const Handle> handles) override {
+    if (!passes_handles_) return Status(Code::kInvalidUsage, fmt::format("{} cannot be sent handles", peer_name_));
+    if (bytes.empty() || bytes.size() > kMaxHandlesMessage || handles.size() > kMaxHandles) {
+      return Status(Code::kInvalidArgument, fmt::format("cannot send {} handles with {} bytes: at most {} with 1 to {}",
+                                                        handles.size(), bytes.size(), kMaxHandles, kMaxHandlesMessage));
+    }
+    iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
+    ControlBuffer control{};
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    if (!handles.empty()) {
+      message.msg_control = &control;
+      message.msg_controllen = CMSG_SPACE(handles.size_bytes());
+      cmsghdr* header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(handles.size_bytes());
+      std::memcpy(CMSG_DATA(header), handles.data(), handles.size_bytes());
+    }
+    return send_message(message);
+  }
+
+  std::vector<Handle> take_handles() override {
+    std::vector<Handle> taken;
+    for (Descriptor& each : arrived_) taken.push_back(each.release());
+    arrived_.clear();
+    return taken;
+  }
+
+  Handle handle() const override { return descriptor_.get(); }
+  std::string peer_name() const override { return peer_name_; }
+
+ private:
+  Result<size_t> send_message(const msghdr& message) {
+    ssize_t count = retry_interrupted([&] { return ::sendmsg(handle(), &message, MSG_NOSIGNAL); });
+    if (count >= 0) {
+      connected_ = true;
+      return static_cast<size_t>(count);
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
+    return fail(errno);
+  }
+
+  // The kernel tells the cause once and then only that the connection is gone, so the first failure is kept.
+  Status fail(int error) {
+    if (!failure_.ok()) return failure_;
+    const char* what = connected_ ? "lost the connection to {}" : "cannot connect to {}";
+    failure_ = system_failure(fmt::format(fmt::runtime(what), peer_name_), error);
+    return failure_;
+  }
+
+  Status keep_handles(msghdr& message) {
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+      int numbers[kMaxHandles];
+      size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      std::memcpy(numbers, CMSG_DATA(header), count * sizeof(int));
+      for (size_t i = 0; i < count; ++i) arrived_.emplace_back(numbers[i]);
+    }
+    if ((message.msg_flags & MSG_CTRUNC) == 0 && arrived_.size() <= kMaxHandles) return {};
+    const char* why = arrived_.size() > kMaxHandles ? "nobody took them" : "this process may have too many open files";
+    failure_ = Status(Code::kSystem, fmt::format("handles from {} were lost: {}", peer_name_, why));
+    return failure_;
+  }
+
+  Descriptor descriptor_;
+  std::string peer_name_;
+  const bool passes_handles_;
+  bool connected_ = false;
+  Status failure_;
+  std::vector<Descriptor> arrived_;
+};
+
+}  // namespace
+
+std::unique_ptr<Socket> make_real_socket(Descriptor descriptor, std::string peer_name, bool passes_handles) {
+  return std::make_unique<RealSocket>(std::move(descriptor), std::move(peer_name), passes_handles);
+}
+
+}  // namespace hocket
