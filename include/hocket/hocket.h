@@ -86,7 +86,7 @@ typedef enum {
   hocketLogicalOr = 9,
   hocketLogicalXor = 10,
   hocketNumOps = 11,
-  hocketMaxRedOp = 0x7fffffff /* larger values are created: hocketRedOpCreatePreMulSum, hocketRedOpCreate */
+  hocketMaxRedOp = 0x7fffffff /* values from hocketNumOps on are created: see hocketRedOpCreate */
 } hocketRedOp_t;
 
 typedef enum { hocketScalarDevice = 0, hocketScalarHostImmediate = 1 } hocketScalarResidence_t;
@@ -195,7 +195,7 @@ HOCKET_API hocketResult_t hocketAllGather(const void* sendbuff, void* recvbuff, 
 HOCKET_API hocketResult_t hocketReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                               hocketDataType_t datatype, hocketRedOp_t op, hocketComm_t comm,
                                               hocketStream_t stream);
-/* Both buffers: nranks * count elements; block i goes to rank i. In place: sendbuff == recvbuff. */
+/* Both buffers: nranks * count elements; block i goes to rank i. In place: sendbuff == recvbuff, on all ranks. */
 HOCKET_API hocketResult_t hocketAllToAll(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                          hocketComm_t comm, hocketStream_t stream);
 #define hocketAlltoAll hocketAllToAll

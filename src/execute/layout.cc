@@ -49,6 +49,15 @@ Layout Layout::listed(const void* base, std::vector<size_t> counts, std::vector<
   return layout;
 }
 
+Layout Layout::scratch(std::byte* base, int32_t chunks, size_t room, const Layout& model) {
+  Layout layout;
+  layout.base = base;
+  layout.chunks = chunks;
+  layout.room = room;
+  layout.model = &model;
+  return layout;
+}
+
 void PieceWalk::next_chunk() {
   const Region& region = (*regions_)[region_];
   taken_ = 0;
@@ -67,7 +76,7 @@ void PieceWalk::load() {
       continue;
     }
     const int64_t chunk = (int64_t{region.first} + int64_t{block_} * region.stride + index_) % layout_->chunks;
-    piece_ = window_.clip(layout_->chunk(static_cast<int32_t>(chunk < 0 ? chunk + layout_->chunks : chunk)));
+    piece_ = layout_->piece(static_cast<int32_t>(chunk < 0 ? chunk + layout_->chunks : chunk), window_);
     if (piece_.length > 0) return;
     next_chunk();
   }

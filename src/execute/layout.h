@@ -14,6 +14,12 @@
 
 namespace hocket {
 
+// Elements [begin, begin + length) of every chunk: what one pass of a call works on.
+struct Window {
+  size_t begin = 0;
+  size_t length = 0;
+};
+
 struct Layout {
   std::byte* base = nullptr;
   int32_t chunks = 1;
@@ -23,6 +29,9 @@ struct Layout {
   // Or one count and offset per chunk (v-forms).
   std::vector<size_t> counts;
   std::vector<size_t> offsets;
+  // Or scratch: chunk i is as long as chunk i mod n of this layout, and has room for one window.
+  const Layout* model = nullptr;
+  size_t room = 0;
 
   struct Range {
     size_t offset = 0;
@@ -36,6 +45,14 @@ struct Layout {
     return {begin, std::min(part, total - begin)};
   }
 
+  // What of a chunk lies in the window.
+  Range piece(int32_t index, Window window) const {
+    const Range whole = (model == nullptr) ? chunk(index) : model->chunk(index % model->chunks);
+    const size_t skipped = std::min(window.begin, whole.length);
+    const size_t length = std::min(window.length, whole.length - skipped);
+    return {model == nullptr ? whole.offset + skipped : static_cast<size_t>(index) * room, length};
+  }
+
   size_t longest_chunk() const {
     return counts.empty() ? std::min(part, total) : *std::max_element(counts.begin(), counts.end());
   }
@@ -46,17 +63,8 @@ struct Layout {
   static Layout blocks(const void* base, int32_t chunks, size_t part);
   // One count per chunk; offsets empty: packed.
   static Layout listed(const void* base, std::vector<size_t> counts, std::vector<size_t> offsets);
-};
-
-// Elements [begin, begin + length) of every chunk: what one pass of a call works on.
-struct Window {
-  size_t begin = 0;
-  size_t length = 0;
-
-  Layout::Range clip(Layout::Range chunk) const {
-    const size_t skipped = std::min(begin, chunk.length);
-    return {chunk.offset + skipped, std::min(length, chunk.length - skipped)};
-  }
+  // `chunks` windows of `room` elements at `base`, holding partial results of the chunks of `model`.
+  static Layout scratch(std::byte* base, int32_t chunks, size_t room, const Layout& model);
 };
 
 // The chunks of a place's regions, one after the other, clipped to a window.

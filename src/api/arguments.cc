@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "api/arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "comm/binding.h"
+
+namespace hocket {
+namespace {
+
+// No buffer is longer than this, so that sums of offsets and lengths cannot overflow.
+constexpr size_t kMaxBytes = size_t{1} << 62;
+
+Status wrong(const Communicator& communicator, const Request& request, const std::string& why) {
+  return Status(Code::kInvalidArgument, fmt::format("{}rank {}: {}: {}", communicator.prefix(), communicator.rank(),
+                                                    describe(request.facts), why));
+}
+
+// Which buffer a rank must bring, and how many elements it spans.
+struct Span {
+  bool used = false;
+  size_t elements = 0;
+};
+
+size_t reach_of(const std::vector<size_t>& counts, const std::vector<size_t>& offsets) {
+  size_t reach = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > 0) reach = std::max(reach, offsets[i] + counts[i]);
+  }
+  return reach;
+}
+
+Span send_span(const Request& request, Rank rank, Rank ranks) {
+  const CallFacts& facts = request.facts;
+  const bool is_root = rank == facts.root;
+  const size_t count = facts.count;
+  if (!request.send_counts.empty()) return {true, reach_of(request.send_counts, request.send_offsets)};
+  switch (facts.collective) {
+    case Collective::kBroadcast: return {is_root, count};
+    case Collective::kScatter: return {is_root, facts.v_form ? 0 : count * static_cast<size_t>(ranks)};
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll: return {true, count * static_cast<size_t>(ranks)};
+    case Collective::kBarrier: return {};
+    case Collective::kSendRecv: return {facts.sending, count};
+    default: return {true, count};
+  }
+}
+
+Span recv_span(const Request& request, Rank rank, Rank ranks) {
+  const CallFacts& facts = request.facts;
+  const bool is_root = rank == facts.root;
+  const size_t count = facts.count;
+  if (!request.recv_counts.empty()) return {true, reach_of(request.recv_counts, request.recv_offsets)};
+  switch (facts.collective) {
+    case Collective::kReduce: return {is_root, count};
+    case Collective::kGather: return {is_root, facts.v_form ? 0 : count * static_cast<size_t>(ranks)};
+    case Collective::kAllGather:
+    case Collective::kAllToAll: return {true, count * static_cast<size_t>(ranks)};
+    case Collective::kBarrier: return {};
+    case Collective::kExScan: return {rank != 0, count};
+    case Collective::kSendRecv: return {!facts.sending || facts.peer == rank, count};
+    default: return {true, count};
+  }
+}
+
+std::string check_buffer(const char* name, const void* buffer, Span span, size_t element) {
+  if (!span.used || span.elements == 0) return {};
+  if (buffer == nullptr) return fmt::format("{} is NULL", name);
+  if (reinterpret_cast<uintptr_t>(buffer) % element != 0) {
+    return fmt::format("{} ({}) is not aligned to its element of {} bytes", name, buffer, element);
+  }
+  return {};
+}
+
+std::string check_overlap(const Request& request, Rank rank, Span send, Span recv, size_t element) {
+  if (!send.used || !recv.used || send.elements == 0 || recv.elements == 0) return {};
+  const bool may_be_in_place = !(request.facts.v_form && request.facts.collective == Collective::kAllToAll);
+  if (may_be_in_place && is_in_place(request, rank)) return {};
+  const auto a = reinterpret_cast<uintptr_t>(request.send);
+  const auto b = reinterpret_cast<uintptr_t>(request.recv);
+  if (a < b + recv.elements * element && b < a + send.elements * element) {
+    return "sendbuff and recvbuff overlap, but not in the way that this call allows in place";
+  }
+  return {};
+}
+
+// Parts of a receive buffer would overwrite each other.
+std::string check_parts(const std::vector<size_t>& counts, const std::vector<size_t>& offsets) {
+  std::vector<size_t> order(counts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
+  size_t last = SIZE_MAX;
+  for (const size_t i : order) {
+    if (counts[i] == 0) continue;
+    if (last != SIZE_MAX && offsets[last] + counts[last] > offsets[i]) {
+      return fmt::format("the parts of ranks {} and {} overlap in recvbuff", last, i);
+    }
+    last = i;
+  }
+  return {};
+}
+
+std::string check_reduction(const CallFacts& facts, const Reduction& reduction) {
+  const bool scan = facts.collective == Collective::kScan || facts.collective == Collective::kExScan;
+  if (scan && reduction.average) return "op: avg is not defined for scans";
+  if (reduction.scaled && reduction.scalar_type != facts.type) {
+    return fmt::format("op: its scalar is {}, the call's datatype is {}", name(reduction.scalar_type), name(facts.type));
+  }
+  if (reduction.user == nullptr && !supports(facts.type, reduction.op)) {
+    return fmt::format("op: {} is not defined for {}", op_name(facts.op), name(facts.type));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status resolve_reduction(const Communicator& communicator, hocketRedOp_t op, Request& request) {
+  const int handle = static_cast<int>(op);
+  request.facts.op = handle;
+  if (handle >= 0 && handle < hocketNumOps) {
+    Reduction& reduction = request.reduction;
+    reduction.handle = handle;
+    reduction.average = op == hocketAvg;
+    // The arithmetic ones have equal values on both sides; the logical ones follow avg, which is a sum.
+    if (handle < hocketAvg) reduction.op = static_cast<ReduceOp>(handle);
+    if (handle > hocketAvg) reduction.op = static_cast<ReduceOp>(handle - 1);
+    return {};
+  }
+  Result<Reduction> created = communicator.reduction(handle);
+  if (!created.ok()) return created.status();
+  request.reduction = *created;
+  return {};
+}
+
+Status check_request(const Communicator& communicator, const Request& request) {
+  const CallFacts& facts = request.facts;
+  const Rank ranks = communicator.ranks();
+  if (static_cast<int>(facts.type) >= hocketNumTypes) {
+    return Status(Code::kInvalidArgument, fmt::format("rank {}: datatype: {} is none, they end at {}", communicator.rank(),
+                                                      static_cast<int>(facts.type), hocketNumTypes - 1));
+  }
+  const auto in_ranks = [&](Rank rank) { return rank >= 0 && rank < ranks; };
+  if (is_rooted(facts.collective) && !in_ranks(facts.root)) {
+    return wrong(communicator, request, fmt::format("root: {} is not among {} ranks", facts.root, ranks));
+  }
+  if (facts.collective == Collective::kSendRecv && !in_ranks(facts.peer)) {
+    return wrong(communicator, request, fmt::format("peer: {} is not among {} ranks", facts.peer, ranks));
+  }
+  const size_t element = element_bytes(facts.type);
+  if (facts.count > kMaxBytes / element / static_cast<size_t>(ranks)) {
+    return wrong(communicator, request, fmt::format("count: {} elements for {} ranks are more than 2^62 bytes", facts.count, ranks));
+  }
+  const Span send = send_span(request, communicator.rank(), ranks);
+  const Span recv = recv_span(request, communicator.rank(), ranks);
+  for (const std::string& why : {is_reducing(facts.collective) ? check_reduction(facts, request.reduction) : std::string(),
+                                 check_buffer("sendbuff", request.send, send, element),
+                                 check_buffer("recvbuff", request.recv, recv, element),
+                                 check_overlap(request, communicator.rank(), send, recv, element),
+                                 check_parts(request.recv_counts, request.recv_offsets)}) {
+    if (!why.empty()) return wrong(communicator, request, why);
+  }
+  return {};
+}
+
+Status copy_counts(const char* name, const size_t* counts, const size_t* displacements, Rank ranks,
+                   std::vector<size_t>& counts_out, std::vector<size_t>& offsets_out) {
+  if (counts == nullptr) return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name));
+  const auto size = static_cast<size_t>(ranks);
+  counts_out.assign(counts, counts + size);
+  offsets_out.resize(size);
+  size_t next = 0;
+  for (size_t i = 0; i < size; ++i) {
+    offsets_out[i] = displacements != nullptr ? displacements[i] : next;
+    if (counts[i] > kMaxBytes / 8 || offsets_out[i] > kMaxBytes / 8) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{}[{}]: {} elements at {} are more than 2^59", name, i, counts[i], offsets_out[i]));
+    }
+    next += counts[i];
+  }
+  return {};
+}
+
+Status check_own_count(const char* list, const std::vector<size_t>& counts, Rank rank, const char* other, size_t count) {
+  const size_t listed = counts[static_cast<size_t>(rank)];
+  if (listed == count) return {};
+  return Status(Code::kInvalidArgument, fmt::format("{}[{}] is {}, but {} is {}", list, rank, listed, other, count));
+}
+
+}  // namespace hocket

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Communicators and reduction operations of the C API.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/creation.h"
+#include "api/group.h"
+#include "api/session.h"
+#include "hocket/hocket.h"
+
+namespace {
+
+using hocket::Code;
+using hocket::Communicator;
+using hocket::CommunicatorOptions;
+using hocket::guarded;
+using hocket::Occupy;
+using hocket::report;
+using hocket::Result;
+using hocket::Session;
+using hocket::sessions;
+using hocket::Status;
+using hocket::with_session;
+
+Status null_pointer(const char* name) { return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name)); }
+
+// Runs a creating job now or at the end of the group, and writes the handle when it has succeeded.
+template <typename Create>
+hocketResult_t create(hocketComm_t* comm, const hocketConfig_t* config, Create make) noexcept {
+  return guarded([&] {
+    const auto run = [&]() -> Status {
+      if (comm == nullptr) return null_pointer("comm");
+      Result<CommunicatorOptions> options = hocket::options_from(config);
+      if (!options.ok()) return options.status();
+      return hocket::run_or_defer([comm, make, chosen = std::move(*options)]() -> Status {
+        Result<hocketComm_t> made = make(chosen);
+        if (!made.ok()) return made.status();
+        *comm = *made;
+        return {};
+      });
+    };
+    const Status status = run();
+    if (!status.ok()) hocket::group_failed(status);
+    return report(status);
+  });
+}
+
+// Waits until what was issued on the communicator has ended. An operation ends at the latest by its timeout.
+void wait_until_idle(Communicator& communicator) {
+  hocket::System& system = communicator.system();
+  while (!communicator.idle()) system.threads.sleep_until(system.clock.now() + std::chrono::microseconds(100));
+}
+
+}  // namespace
+
+hocketResult_t hocketGetUniqueId(hocketUniqueId* uniqueId) {
+  return guarded([&] {
+    if (uniqueId == nullptr) return report(null_pointer("uniqueId"));
+    const Result<std::string> id = hocket::make_unique_id();
+    if (!id.ok()) return report(id.status());
+    std::memcpy(uniqueId->internal, id->data(), std::min(id->size(), sizeof uniqueId->internal));
+    return hocketSuccess;
+  });
+}
+
+hocketResult_t hocketCommInitRank(hocketComm_t* comm, int nranks, hocketUniqueId commId, int rank) {
+  return hocketCommInitRankConfig(comm, nranks, commId, rank, nullptr);
+}
+
+hocketResult_t hocketCommInitRankConfig(hocketComm_t* comm, int nranks, hocketUniqueId commId, int rank,
+                                        hocketConfig_t* config) {
+  if (nranks < 1 || rank < 0 || rank >= nranks) {
+    return report(Status(Code::kInvalidArgument, fmt::format("rank: {} is not among nranks {}", rank, nranks)));
+  }
+  return create(comm, config, [=](const CommunicatorOptions& options) {
+    return hocket::create_by_id(std::string(commId.internal, sizeof commId.internal), rank, nranks, options);
+  });
+}
+
+hocketResult_t hocketCommInitAll(hocketComm_t* comms, int ndev, const int* /*devlist*/) {
+  if (comms == nullptr) return report(null_pointer("comms"));
+  if (ndev < 1) return report(Status(Code::kInvalidArgument, fmt::format("ndev: {} ranks", ndev)));
+  hocketUniqueId id;
+  if (const hocketResult_t result = hocketGetUniqueId(&id); result != hocketSuccess) return result;
+  std::vector<hocketComm_t> made(static_cast<size_t>(ndev));
+  hocketGroupStart();
+  for (int rank = 0; rank < ndev; ++rank) hocketCommInitRank(&made[static_cast<size_t>(rank)], ndev, id, rank);
+  const hocketResult_t result = hocketGroupEnd();
+  if (result == hocketSuccess) {
+    std::copy(made.begin(), made.end(), comms);
+  } else {
+    for (hocketComm_t comm : made) hocketCommAbort(comm);
+  }
+  return result;
+}
+
+hocketResult_t hocketCommInitFromEnvironment(hocketComm_t* comm, hocketConfig_t* config) {
+  return create(comm, config, [](const CommunicatorOptions& options) { return hocket::create_from_environment(options); });
+}
+
+hocketResult_t hocketCommSplit(hocketComm_t comm, int color, int key, hocketComm_t* newcomm, hocketConfig_t* config) {
+  if (color < 0 && color != HOCKET_SPLIT_NOCOLOR) {
+    return report(Status(Code::kInvalidArgument, fmt::format("color: {} is negative and not HOCKET_SPLIT_NOCOLOR", color)));
+  }
+  return create(newcomm, config, [=](const CommunicatorOptions& options) -> Result<hocketComm_t> {
+    const auto pin = sessions().pin(comm);
+    if (!pin) return Status(Code::kInvalidArgument, "comm: no such communicator (destroyed, aborted or never created)");
+    const Occupy occupy(*pin);
+    HOCKET_TRY(occupy.status());
+    return hocket::split(*pin, color, key, options);
+  });
+}
+
+hocketResult_t hocketCommFinalize(hocketComm_t comm) {
+  return with_session(comm, [](Session& session) -> Status {
+    session.finalized = true;
+    wait_until_idle(*session.communicator);
+    return session.communicator->mesh().status();
+  });
+}
+
+hocketResult_t hocketCommDestroy(hocketComm_t comm) {
+  if (comm == nullptr) return hocketSuccess;
+  const hocketResult_t result = hocketCommFinalize(comm);
+  guarded([&] {
+    sessions().remove(comm);
+    return hocketSuccess;
+  });
+  return result;
+}
+
+hocketResult_t hocketCommAbort(hocketComm_t comm) {
+  if (comm == nullptr) return hocketSuccess;
+  const hocketResult_t result = with_session(comm, [](Session& session) -> Status {
+    Communicator& communicator = *session.communicator;
+    session.finalized = true;
+    communicator.mesh().fail(
+        Status(Code::kRemote, fmt::format("{}rank {} aborted the communicator", communicator.prefix(), communicator.rank())));
+    wait_until_idle(communicator);
+    return {};
+  });
+  guarded([&] {
+    sessions().remove(comm);
+    return hocketSuccess;
+  });
+  return result;
+}
+
+hocketResult_t hocketCommGetAsyncError(hocketComm_t comm, hocketResult_t* asyncError) {
+  return with_session(comm, [&](Session& session) -> Status {
+    if (asyncError == nullptr) return null_pointer("asyncError");
+    const Status status = session.communicator->mesh().status();
+    const hocketResult_t pending = session.communicator->idle() ? hocketSuccess : hocketInProgress;
+    *asyncError = status.ok() ? pending : static_cast<hocketResult_t>(status.code());
+    return {};
+  });
+}
+
+hocketResult_t hocketCommCount(const hocketComm_t comm, int* count) {
+  return with_session(comm, [&](Session& session) -> Status {
+    if (count == nullptr) return null_pointer("count");
+    *count = session.communicator->ranks();
+    return {};
+  });
+}
+
+hocketResult_t hocketCommUserRank(const hocketComm_t comm, int* rank) {
+  return with_session(comm, [&](Session& session) -> Status {
+    if (rank == nullptr) return null_pointer("rank");
+    *rank = session.communicator->rank();
+    return {};
+  });
+}
+
+hocketResult_t hocketRedOpCreatePreMulSum(hocketRedOp_t* op, void* scalar, hocketDataType_t datatype,
+                                          hocketScalarResidence_t /*residence*/, hocketComm_t comm) {
+  return with_session(comm, [&](Session& session) -> Status {
+    if (op == nullptr) return null_pointer("op");
+    if (scalar == nullptr) return null_pointer("scalar");
+    if (static_cast<int>(datatype) >= hocketNumTypes) {
+      return Status(Code::kInvalidArgument, fmt::format("datatype: {} is none", static_cast<int>(datatype)));
+    }
+    hocket::Reduction reduction;
+    reduction.scaled = true;
+    reduction.scalar_type = static_cast<hocket::DataType>(datatype);
+    std::memcpy(reduction.scalar, scalar, hocket::element_bytes(reduction.scalar_type));
+    const Result<int32_t> handle = session.communicator->create_reduction(std::move(reduction));
+    if (!handle.ok()) return handle.status();
+    *op = static_cast<hocketRedOp_t>(*handle);
+    return {};
+  });
+}
+
+hocketResult_t hocketRedOpCreate(hocketRedOp_t* op, hocketReduceFunction_t function, void* context, int commutative,
+                                 hocketComm_t comm) {
+  struct Callback {
+    hocketReduceFunction_t function;
+    void* context;
+  };
+  return with_session(comm, [&](Session& session) -> Status {
+    if (op == nullptr) return null_pointer("op");
+    if (function == nullptr) return null_pointer("function");
+    auto callback = std::make_shared<Callback>(Callback{function, context});
+    hocket::Reduction reduction;
+    reduction.user = [](const void* in, void* inout, size_t count, int datatype, void* of) {
+      const auto* called = static_cast<const Callback*>(of);
+      called->function(in, inout, count, static_cast<hocketDataType_t>(datatype), called->context);
+    };
+    reduction.user_context = callback.get();
+    reduction.keeps = std::move(callback);
+    reduction.commutative = commutative != 0;
+    const Result<int32_t> handle = session.communicator->create_reduction(std::move(reduction));
+    if (!handle.ok()) return handle.status();
+    *op = static_cast<hocketRedOp_t>(*handle);
+    return {};
+  });
+}
+
+hocketResult_t hocketRedOpDestroy(hocketRedOp_t op, hocketComm_t comm) {
+  return with_session(comm, [&](Session& session) { return session.communicator->destroy_reduction(static_cast<int32_t>(op)); });
+}

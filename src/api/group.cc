@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "api/group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "comm/drive.h"
+
+namespace hocket {
+namespace {
+
+struct Pending {
+  hocketComm_t comm;
+  Request request;
+  hocketStream_t stream;
+};
+
+struct Group {
+  int depth = 0;
+  Status error;
+  std::vector<Job> jobs;
+  std::vector<Pending> calls;
+};
+
+thread_local Group group;
+
+bool is_transfer(const Request& request) { return request.facts.collective == Collective::kSendRecv; }
+
+Result<std::shared_ptr<Queue>> queue_of(hocketStream_t stream) {
+  const auto pin = queues().pin(stream);
+  if (!pin) {
+    return Status(Code::kInvalidArgument, fmt::format("stream: {} is neither NULL nor the stream of a live queue", stream));
+  }
+  return *pin;
+}
+
+Status run_now(Session& session, Request request) {
+  Communicator& communicator = *session.communicator;
+  std::unique_ptr<Operation> own;
+  if (is_transfer(request)) {
+    if (request.facts.peer == communicator.rank()) {
+      return Status(Code::kInvalidUsage, fmt::format("rank {}: {}: a transfer with oneself needs a group that holds both sides",
+                                                     communicator.rank(), describe(request.facts)));
+    }
+    own = communicator.make_operation(request);
+  }
+  Operation& operation = own != nullptr ? *own : communicator.blocking_operation();
+  if (Status status = operation.prepare(std::move(request)); !status.ok()) return status;
+  operation.issue();
+  Wait wait = communicator.make_wait();
+  Operation* const operations[] = {&operation};
+  drive(communicator.system(), operations, wait);
+  return operation.status();
+}
+
+// Joins each send to oneself with its receive, in order.
+Status match_transfers_with_self(std::vector<Pending>& calls) {
+  std::map<hocketComm_t, std::vector<size_t>> waiting;  // of equal direction, not yet matched
+  std::vector<bool> consumed(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    CallFacts& facts = calls[i].request.facts;
+    const auto pin = sessions().pin(calls[i].comm);
+    if (!is_transfer(calls[i].request) || !pin || facts.peer != pin->communicator->rank()) continue;
+    auto& others = waiting[calls[i].comm];
+    if (others.empty() || calls[others.front()].request.facts.sending == facts.sending) {
+      others.push_back(i);
+      continue;
+    }
+    const size_t other = others.front();
+    others.erase(others.begin());
+    Request& first = calls[other].request;
+    if (first.facts.count != facts.count || first.facts.type != facts.type) {
+      return Status(Code::kInvalidUsage, fmt::format("rank {}: {} does not match {}", facts.peer, describe(first.facts),
+                                                     describe(facts)));
+    }
+    if (facts.sending) {
+      first.send = calls[i].request.send;
+    } else {
+      first.recv = calls[i].request.recv;
+    }
+    first.facts.sending = true;
+    consumed[i] = true;
+  }
+  for (const auto& [comm, others] : waiting) {
+    if (!others.empty()) {
+      return Status(Code::kInvalidUsage, fmt::format("{}: the group lacks its other side", describe(calls[others.front()].request.facts)));
+    }
+  }
+  size_t index = 0;
+  std::erase_if(calls, [&](const Pending&) { return consumed[index++]; });
+  return {};
+}
+
+struct Prepared {
+  std::unique_ptr<Operation> operation;
+  hocketStream_t stream;
+};
+
+// Nothing is issued unless all can be prepared: what is issued must run.
+Status prepare(std::vector<Pending>& calls, std::vector<Prepared>& prepared) {
+  if (Status status = match_transfers_with_self(calls); !status.ok()) return status;
+  for (Pending& call : calls) {
+    const auto pin = sessions().pin(call.comm);
+    if (!pin) return Status(Code::kInvalidArgument, "comm: destroyed or aborted before the end of the group");
+    HOCKET_TRY(pin->communicator->mesh().status());
+    prepared.push_back({pin->communicator->make_operation(call.request), call.stream});
+    HOCKET_TRY(prepared.back().operation->prepare(std::move(call.request)));
+  }
+  return {};
+}
+
+Status run_blocking(const std::vector<Operation*>& operations) {
+  if (operations.empty()) return {};
+  Communicator& first = operations.front()->communicator();
+  Wait wait = first.make_wait();
+  drive(first.system(), operations, wait);
+  for (const Operation* operation : operations) {
+    if (!operation->status().ok()) return operation->status();
+  }
+  return {};
+}
+
+Status run_calls(std::vector<Pending> calls) {
+  std::vector<Prepared> prepared;
+  if (Status status = prepare(calls, prepared); !status.ok()) return status;
+  std::map<hocketStream_t, std::shared_ptr<Queue>> streams;
+  for (const Prepared& one : prepared) {
+    if (one.stream == nullptr || streams.count(one.stream) != 0) continue;
+    Result<std::shared_ptr<Queue>> queue = queue_of(one.stream);
+    if (!queue.ok()) return queue.status();
+    streams[one.stream] = *queue;
+  }
+  Engine* running = nullptr;
+  if (!streams.empty()) {
+    Result<Engine*> started = engine();
+    if (!started.ok()) return started.status();
+    running = *started;
+  }
+  std::vector<Operation*> blocking;
+  std::vector<std::unique_ptr<Operation>> owned;
+  std::map<hocketStream_t, Batch> batches;
+  for (Prepared& one : prepared) {
+    one.operation->issue();
+    if (one.stream == nullptr) {
+      blocking.push_back(one.operation.get());
+      owned.push_back(std::move(one.operation));
+    } else {
+      batches[one.stream].push_back(std::move(one.operation));
+    }
+  }
+  for (auto& [stream, batch] : batches) running->submit(streams[stream], std::move(batch));
+  return run_blocking(blocking);
+}
+
+Status run_jobs(const std::vector<Job>& jobs) {
+  std::vector<Status> results(jobs.size());
+  {
+    std::vector<std::unique_ptr<Thread>> threads;
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      threads.push_back(real_system().threads.start("hocket-group", [&, i] { results[i] = jobs[i](); }));
+    }
+  }
+  for (const Status& result : results) {
+    if (!result.ok()) return result;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status submit(hocketComm_t comm, Session& session, Request request, hocketStream_t stream) {
+  if (group.depth == 0 && stream == nullptr) return run_now(session, std::move(request));
+  if (stream != nullptr) {
+    if (const Result<std::shared_ptr<Queue>> queue = queue_of(stream); !queue.ok()) return queue.status();
+  }
+  std::vector<Pending> calls;
+  auto& list = group.depth > 0 ? group.calls : calls;
+  list.push_back({comm, std::move(request), stream});
+  return group.depth > 0 ? Status() : run_calls(std::move(calls));
+}
+
+Status run_or_defer(Job job) {
+  if (group.depth == 0) return job();
+  group.jobs.push_back(std::move(job));
+  return {};
+}
+
+void group_start() { ++group.depth; }
+
+void group_failed(const Status& status) {
+  if (group.depth > 0 && group.error.ok()) group.error = status;
+}
+
+Status group_end() {
+  if (group.depth == 0) return Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart");
+  if (--group.depth > 0) return {};
+  Group ending;
+  std::swap(ending, group);
+  if (!ending.error.ok()) return ending.error;
+  if (Status status = run_jobs(ending.jobs); !status.ok()) return status;
+  return run_calls(std::move(ending.calls));
+}
+
+}  // namespace hocket

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What happens to a checked request: it runs now, goes to a queue, or waits for the end of this thread's group.
+#pragma once
+
+#include <functional>
+
+#include "api/session.h"
+#include "comm/request.h"
+#include "hocket/hocket.h"
+
+namespace hocket {
+
+// The request was checked. `comm` is the handle of `session`.
+Status submit(hocketComm_t comm, Session& session, Request request, hocketStream_t stream);
+
+// Work that blocks until other ranks do the same (init, split): run now, or, in a group, at its end, together with the
+// group's other such jobs, each on a thread of its own.
+using Job = std::function<Status()>;
+Status run_or_defer(Job job);
+
+void group_start();
+Status group_end();
+// An error of a call within the group: the rest of the group is dropped.
+void group_failed(const Status& status);
+
+}  // namespace hocket

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The table behind opaque handles. A handle is an index and a generation, never an address: a destroyed or invented one
+// is found out without touching memory.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace hocket {
+
+template <typename Object>
+class HandleTable {
+  struct Entry {
+    std::atomic<uint32_t> generation{0};  // odd: in use
+    std::atomic<uint32_t> users{0};
+    std::unique_ptr<Object> object;
+  };
+
+ public:
+  static constexpr uintptr_t kCapacity = 1 << 16;
+
+  // Keeps an object alive while a call is inside. False: no such handle.
+  class Pin {
+   public:
+    explicit Pin(Entry* entry) : entry_(entry) {}
+    Pin(Pin&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
+    Pin& operator=(Pin&&) = delete;
+    ~Pin() {
+      if (entry_ != nullptr) entry_->users.fetch_sub(1, std::memory_order_release);
+    }
+    explicit operator bool() const { return entry_ != nullptr; }
+    Object* operator->() const { return entry_->object.get(); }
+    Object& operator*() const { return *entry_->object; }
+
+   private:
+    Entry* entry_;
+  };
+
+  // A handle for the object; null when the table is full.
+  void* add(std::unique_ptr<Object> object) {
+    const std::lock_guard lock(mutex_);
+    uintptr_t index = used_;
+    if (free_.size() > kRest || (used_ == kCapacity && !free_.empty())) {
+      index = free_.front();
+      free_.pop_front();
+    } else if (used_ == kCapacity) {
+      return nullptr;
+    } else {
+      ++used_;
+    }
+    Entry* entry = entry_at(index, true);
+    entry->object = std::move(object);
+    const uint32_t generation = entry->generation.load() + 1;
+    entry->generation.store(generation, std::memory_order_release);
+    return to_handle(index, generation);
+  }
+
+  Pin pin(const void* handle) {
+    const auto value = reinterpret_cast<uintptr_t>(handle);
+    Entry* entry = (value >> 32) < kCapacity ? entry_at(value >> 32, false) : nullptr;
+    if (entry == nullptr) return Pin(nullptr);
+    entry->users.fetch_add(1);  // before the generation is read: remove() looks at both in the other order
+    Pin pin(entry);
+    const auto generation = static_cast<uint32_t>(value);
+    if (generation % 2 == 0 || entry->generation.load() != generation) return Pin(nullptr);
+    return pin;
+  }
+
+  // Makes the handle invalid, waits until no call is inside, and returns the object; null when there is none.
+  std::unique_ptr<Object> remove(void* handle) {
+    const auto value = reinterpret_cast<uintptr_t>(handle);
+    Entry* entry = (value >> 32) < kCapacity ? entry_at(value >> 32, false) : nullptr;
+    if (entry == nullptr) return nullptr;
+    auto generation = static_cast<uint32_t>(value);
+    if (generation % 2 == 0 || !entry->generation.compare_exchange_strong(generation, generation + 1)) return nullptr;
+    while (entry->users.load() != 0) std::this_thread::yield();
+    std::unique_ptr<Object> object = std::move(entry->object);
+    const std::lock_guard lock(mutex_);
+    free_.push_back(value >> 32);
+    return object;
+  }
+
+ private:
+  // An index rests before it is used again, so that a stale handle is told from a new one for long.
+  static constexpr size_t kRest = 64;
+  static constexpr uintptr_t kBlock = 256;
+  using Block = std::array<Entry, kBlock>;
+
+  static void* to_handle(uintptr_t index, uint32_t generation) {
+    return reinterpret_cast<void*>(index << 32 | generation);
+  }
+
+  Entry* entry_at(uintptr_t index, bool create) {
+    std::atomic<Block*>& block = blocks_[index / kBlock];
+    if (create && block.load() == nullptr) {
+      owned_.push_back(std::make_unique<Block>());
+      block.store(owned_.back().get(), std::memory_order_release);
+    }
+    Block* found = block.load(std::memory_order_acquire);
+    return found == nullptr ? nullptr : &(*found)[index % kBlock];
+  }
+
+  std::array<std::atomic<Block*>, kCapacity / kBlock> blocks_{};
+  std::mutex mutex_;
+  std::deque<std::unique_ptr<Block>> owned_;  // guarded by mutex_
+  std::deque<uintptr_t> free_;                // guarded by mutex_
+  uintptr_t used_ = 0;                        // guarded by mutex_
+};
+
+}  // namespace hocket

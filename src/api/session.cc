@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "api/session.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/log.h"
+
+namespace hocket {
+namespace {
+
+thread_local std::string thread_error;
+thread_local std::string thread_kept;
+
+}  // namespace
+
+HandleTable<Session>& sessions() {
+  static HandleTable<Session> table;
+  return table;
+}
+
+HandleTable<std::shared_ptr<Queue>>& queues() {
+  static HandleTable<std::shared_ptr<Queue>> table;
+  return table;
+}
+
+Result<Engine*> engine() {
+  static std::mutex mutex;
+  static std::unique_ptr<Engine> running;
+  const std::lock_guard lock(mutex);
+  if (running == nullptr) {
+    Result<std::unique_ptr<Engine>> started = Engine::start(real_system());
+    if (!started.ok()) return started.status();
+    running = std::move(*started);
+  }
+  return running.get();
+}
+
+hocketResult_t report(const Status& status, Session* session) {
+  if (status.ok()) return hocketSuccess;
+  thread_error = status.message();
+  bool is_new = true;
+  if (session != nullptr) {
+    const std::lock_guard lock(session->mutex);
+    is_new = session->last_error != status.message();
+    session->last_error = status.message();
+  }
+  if (is_new) log_warn("{}", status.message());
+  return static_cast<hocketResult_t>(status.code());
+}
+
+const char* last_error_of_thread() { return thread_error.c_str(); }
+
+const char* keep_for_thread(std::string text) {
+  thread_kept = std::move(text);
+  return thread_kept.c_str();
+}
+
+Status Occupy::status() const {
+  const Communicator& communicator = *session_.communicator;
+  if (!alone_) {
+    return Status(Code::kInvalidUsage, fmt::format("rank {}: another thread is inside a call on this communicator",
+                                                   communicator.rank()));
+  }
+  if (session_.finalized) {
+    return Status(Code::kInvalidUsage, fmt::format("rank {}: the communicator is finalized", communicator.rank()));
+  }
+  Mesh& mesh = session_.communicator->mesh();
+  return mesh.failed() ? mesh.status() : Status();
+}
+
+}  // namespace hocket

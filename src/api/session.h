@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What stands behind the C functions: the tables of live handles, how errors reach the caller, and the one place where
+// exceptions end.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include "api/handles.h"
+#include "base/status.h"
+#include "base/system.h"
+#include "comm/communicator.h"
+#include "comm/queue.h"
+#include "hocket/hocket.h"
+
+namespace hocket {
+
+struct Session {
+  explicit Session(std::unique_ptr<Communicator> communicator_in) : communicator(std::move(communicator_in)) {}
+
+  std::unique_ptr<Communicator> communicator;
+  std::atomic<bool> occupied{false};  // a thread is inside a call that needs the communicator for itself
+  std::atomic<bool> finalized{false};
+  std::mutex mutex;
+  std::string last_error;  // guarded by mutex
+};
+
+HandleTable<Session>& sessions();
+HandleTable<std::shared_ptr<Queue>>& queues();
+
+// The engine of this process, started at the first use.
+Result<Engine*> engine();
+
+// Gives an error to the caller: remembered for this thread (and the session), logged once. Returns the code.
+hocketResult_t report(const Status& status, Session* session = nullptr);
+// What this thread was told last.
+const char* last_error_of_thread();
+// Copies the text to where it stays valid until this thread's next call.
+const char* keep_for_thread(std::string text);
+
+// Runs the body of a C function; the only catch of the library, for exhausted memory.
+template <typename Body>
+hocketResult_t guarded(Body body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return report(Status(Code::kSystem, "out of memory"));
+  }
+}
+
+// Runs body(Session&) -> Status with the session of a handle.
+template <typename Body>
+hocketResult_t with_session(hocketComm_t comm, Body body) noexcept {
+  return guarded([&] {
+    const auto pin = sessions().pin(comm);
+    if (!pin) return report(Status(Code::kInvalidArgument, "comm: no such communicator (destroyed, aborted or never created)"));
+    return report(body(*pin), &*pin);
+  });
+}
+
+// Holds a session for one thread's call.
+class Occupy {
+ public:
+  explicit Occupy(Session& session) : session_(session), alone_(!session.occupied.exchange(true)) {}
+  ~Occupy() {
+    if (alone_) session_.occupied = false;
+  }
+  Occupy(const Occupy&) = delete;
+  Occupy& operator=(const Occupy&) = delete;
+  // Fails when another thread is inside, or the communicator is finalized or has failed.
+  Status status() const;
+
+ private:
+  Session& session_;
+  bool alone_;
+};
+
+}  // namespace hocket

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/binding.h"
+
+#include <utility>
+
+namespace hocket {
+namespace {
+
+// Chunks of one block of `count` elements each, or the v-form's list.
+Layout parts(const void* base, int32_t chunks, size_t count, const std::vector<size_t>& counts,
+             const std::vector<size_t>& offsets) {
+  if (counts.empty()) return Layout::blocks(base, chunks, count);
+  return Layout::listed(base, counts, offsets);
+}
+
+uint32_t mixed(uint32_t hash, uint64_t value) {
+  uint64_t product = (hash ^ value) * 0x9E3779B97F4A7C15u;
+  product ^= product >> 32;
+  product *= 0xD6E8FEB86659FD93u;
+  return static_cast<uint32_t>(product >> 32);
+}
+
+}  // namespace
+
+Question question(const Request& request, Rank rank, Rank ranks) {
+  const CallFacts& facts = request.facts;
+  Question question;
+  question.collective = facts.collective;
+  question.ranks = ranks;
+  question.root = facts.root;
+  question.bytes = facts.count * element_bytes(facts.type);
+  question.ordered = is_reducing(facts.collective) && !request.reduction.commutative;
+  question.equal_chunks = !facts.v_form;
+  // In place is every rank's own affair except here, where it decides how: there all ranks or none work in place.
+  question.in_place = facts.collective == Collective::kAllToAll && is_in_place(request, rank);
+  question.listed_counts = facts.collective == Collective::kAllGather || facts.collective == Collective::kReduceScatter;
+  return question;
+}
+
+bool is_in_place(const Request& request, Rank rank) {
+  const CallFacts& facts = request.facts;
+  const auto bytes = static_cast<std::ptrdiff_t>(facts.count * element_bytes(facts.type));
+  const auto* send = static_cast<const std::byte*>(request.send);
+  const auto* recv = static_cast<const std::byte*>(request.recv);
+  if (send == nullptr || recv == nullptr) return false;
+  const auto own = [&](const std::vector<size_t>& offsets) {
+    const auto r = static_cast<size_t>(rank);
+    if (offsets.empty()) return bytes * rank;
+    return static_cast<std::ptrdiff_t>(offsets[r] * element_bytes(facts.type));
+  };
+  switch (facts.collective) {
+    case Collective::kAllGather: return send == recv + own(request.recv_offsets);
+    case Collective::kGather: return facts.root == rank && send == recv + own(request.recv_offsets);
+    case Collective::kReduceScatter: return recv == send + own(request.send_offsets);
+    case Collective::kScatter: return facts.root == rank && recv == send + own(request.send_offsets);
+    default: return send == recv;
+  }
+}
+
+void bind_arithmetic(const Request& request, Rank ranks, Call& call) {
+  const Reduction& reduction = request.reduction;
+  call.type = request.facts.type;
+  call.op = reduction.op;
+  call.scale = reduction.scaled ? reduction.scalar : nullptr;
+  call.divide = reduction.average ? ranks : 0;
+  call.user = reduction.user;
+  call.user_context = reduction.user_context;
+}
+
+void bind_layouts(const Request& request, Call& call) {
+  const Plan& plan = *call.plan;
+  const size_t count = request.facts.count;
+  const size_t bytes = element_bytes(request.facts.type);
+  switch (request.facts.collective) {
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      call.send = Layout::even(request.send, plan.send_chunks, count, bytes);
+      call.recv = Layout::even(request.recv, plan.recv_chunks, count, bytes);
+      return;
+    default:
+      call.send = parts(request.send, plan.send_chunks, count, request.send_counts, request.send_offsets);
+      call.recv = parts(request.recv, plan.recv_chunks, count, request.recv_counts, request.recv_offsets);
+  }
+}
+
+uint32_t fingerprint(const Request& request, const Plan& plan) {
+  const CallFacts& facts = request.facts;
+  uint32_t hash = mixed(0, static_cast<uint64_t>(facts.collective) << 8 | static_cast<uint64_t>(facts.type));
+  if (facts.collective == Collective::kSendRecv) return mixed(hash, facts.count);
+  if (is_reducing(facts.collective)) hash = mixed(hash, static_cast<uint64_t>(facts.op));
+  if (is_rooted(facts.collective)) hash = mixed(hash, static_cast<uint64_t>(facts.root));
+  hash = mixed(hash, facts.v_form ? ~uint64_t{0} : facts.count);
+  for (const char letter : plan.algorithm) hash = mixed(hash, static_cast<uint64_t>(letter));
+  return hash;
+}
+
+}  // namespace hocket

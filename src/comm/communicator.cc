@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "comm/binding.h"
+
+namespace hocket {
+namespace {
+
+constexpr size_t kAlignment = 64;
+// Created operations are numbered from here on: after hocketNumOps, equal on all ranks.
+constexpr int32_t kFirstCreated = 64;
+constexpr int32_t kMaxCreated = 1 << 20;
+
+bool is_crowded(const Mesh& mesh) {
+  const PeerInfo& self = mesh.peer(mesh.rank());
+  int32_t sharing = 0;
+  for (Rank rank = 0; rank < mesh.ranks(); ++rank) sharing += mesh.peer(rank).host_identity == self.host_identity;
+  return sharing > self.cpus;
+}
+
+}  // namespace
+
+PipeTable::PipeTable(Mesh& mesh, PipeClass pipe_class) : mesh_(mesh), class_(pipe_class) {}
+
+SendEnd& PipeTable::to(Rank peer, int lane) {
+  const auto row = static_cast<size_t>(lane);
+  if (row >= senders_.size()) senders_.resize(row + 1);
+  if (senders_[row].empty()) senders_[row].resize(static_cast<size_t>(mesh_.ranks()));
+  SendEnd& end = senders_[row][static_cast<size_t>(peer)];
+  if (end.pipe == nullptr) end.pipe = mesh_.sender(class_, peer, lane);
+  return end;
+}
+
+ReceiveEnd& PipeTable::from(Rank peer, int lane) {
+  const auto row = static_cast<size_t>(lane);
+  if (row >= receivers_.size()) receivers_.resize(row + 1);
+  if (receivers_[row].empty()) receivers_[row].resize(static_cast<size_t>(mesh_.ranks()));
+  ReceiveEnd& end = receivers_[row][static_cast<size_t>(peer)];
+  if (end.pipe == nullptr) end.pipe = mesh_.receiver(class_, peer, lane);
+  return end;
+}
+
+Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, CommunicatorOptions options)
+    : system_(system),
+      mesh_(std::move(mesh)),
+      options_(std::move(options)),
+      prefix_(options_.name.empty() ? "" : options_.name + ": "),
+      crowded_(is_crowded(*mesh_)),
+      call_log_(std::make_shared<CallLog>()),
+      collective_pipes_(*mesh_, PipeClass::kCollective),
+      transfer_pipes_(*mesh_, PipeClass::kPointToPoint),
+      sends_(static_cast<size_t>(mesh_->ranks())),
+      receives_(static_cast<size_t>(mesh_->ranks())),
+      transfer_plans_(2 * static_cast<size_t>(mesh_->ranks())),
+      blocking_(*this, collective_pipes_) {
+  mesh_->set_recorder([log = call_log_](uint32_t key) { return log->report(key); });
+}
+
+Communicator::~Communicator() { mesh_->leave(); }
+
+std::unique_ptr<Operation> Communicator::make_operation(const Request& request) {
+  const bool transfer = request.facts.collective == Collective::kSendRecv;
+  return std::make_unique<Operation>(*this, transfer ? transfer_pipes_ : collective_pipes_);
+}
+
+Order& Communicator::order(const CallFacts& facts) {
+  if (facts.collective != Collective::kSendRecv) return collectives_;
+  return (facts.sending ? sends_ : receives_)[static_cast<size_t>(facts.peer)];
+}
+
+bool Communicator::idle() const {
+  const auto done = [](const Order& order) { return order.issued.load() == order.ended.load(); };
+  return done(collectives_) && std::all_of(sends_.begin(), sends_.end(), done) &&
+         std::all_of(receives_.begin(), receives_.end(), done);
+}
+
+Wait Communicator::make_wait() { return Wait(system_, crowded_, options_.spin); }
+
+// ---- From request to call ---------------------------------------------------------------------------------------------
+
+Result<const Plan*> Communicator::plan_for(const Request& request) {
+  const Result<const Builder*> chosen = choose(question(request, rank(), ranks()), options_.forced);
+  if (!chosen.ok()) return chosen.status();
+  const bool in_place = is_in_place(request, rank());
+  for (const CachedPlan& cached : plans_) {
+    if (cached.builder == *chosen && cached.root == request.facts.root && cached.in_place == in_place) {
+      return cached.plan.get();
+    }
+  }
+  BuildOptions options;
+  options.rank = rank();
+  options.ranks = ranks();
+  options.root = request.facts.root;
+  options.in_place = in_place;
+  plans_.push_back({*chosen, request.facts.root, in_place, std::make_unique<const Plan>((*chosen)->build(options))});
+  return plans_.back().plan.get();
+}
+
+// One step: a message to or from the peer; a copy when that is this rank itself.
+const Plan* Communicator::transfer_plan(const CallFacts& facts) {
+  auto& cached = transfer_plans_[2 * static_cast<size_t>(facts.peer) + (facts.sending ? 0 : 1)];
+  if (cached == nullptr) {
+    Place source;
+    source.buffer = Buffer::kSend;
+    source.regions = {Region{}};
+    Place destination;
+    destination.buffer = Buffer::kRecv;
+    destination.regions = {Region{}};
+    if (facts.peer != rank()) {
+      Place& message = facts.sending ? destination : source;
+      message = Place{};
+      message.kind = Place::Kind::kMessage;
+      message.peer = facts.peer;
+    }
+    Plan plan;
+    plan.collective = Collective::kSendRecv;
+    plan.algorithm = "direct";
+    plan.rank = rank();
+    plan.ranks = ranks();
+    Step step;
+    step.sources = {source};
+    step.destinations = {destination};
+    plan.lanes.resize(1);
+    plan.lanes[0].steps.push_back(std::move(step));
+    cached = std::make_unique<const Plan>(std::move(plan));
+  }
+  return cached.get();
+}
+
+Result<Call> Communicator::bind(const Request& request) {
+  Call call;
+  if (request.facts.collective == Collective::kSendRecv) {
+    call.plan = transfer_plan(request.facts);
+  } else {
+    const Result<const Plan*> plan = plan_for(request);
+    if (!plan.ok()) return plan.status();
+    call.plan = *plan;
+  }
+  bind_arithmetic(request, ranks(), call);
+  bind_layouts(request, call);
+  const Cut pieces = cut(*call.plan, mesh_->max_message());
+  call.window = pieces.window_bytes / element_bytes(call.type);
+  call.slice_bytes = pieces.slice_bytes;
+  call.fingerprint = fingerprint(request, *call.plan);
+  return call;
+}
+
+Result<std::byte*> Communicator::Memory::at_least(size_t wanted) {
+  if (wanted > size) {
+    auto* fresh = static_cast<std::byte*>(::operator new(wanted, std::align_val_t{kAlignment}, std::nothrow));
+    if (fresh == nullptr) return Status(Code::kSystem, fmt::format("no memory for {} bytes of scratch", wanted));
+    bytes = {fresh, [](std::byte* memory) { ::operator delete(memory, std::align_val_t{kAlignment}); }};
+    size = wanted;
+  }
+  return bytes.get();
+}
+
+Status Communicator::lend_memory(Call& call) {
+  if (call.plan->scratch_chunks > 0) {
+    Result<std::byte*> memory = scratch_.at_least(Execution::scratch_bytes(call));
+    if (!memory.ok()) return memory.status();
+    call.scratch = *memory;
+  }
+  return {};
+}
+
+// ---- Reduction operations ---------------------------------------------------------------------------------------------
+
+Result<int32_t> Communicator::create_reduction(Reduction reduction) {
+  const std::lock_guard lock(reductions_mutex_);
+  if (reductions_.size() >= static_cast<size_t>(kMaxCreated)) {
+    return Status(Code::kInvalidUsage, fmt::format("rank {}: more than {} reduction operations created", rank(), kMaxCreated));
+  }
+  reduction.handle = kFirstCreated + static_cast<int32_t>(reductions_.size());
+  reductions_.push_back(std::make_unique<Reduction>(std::move(reduction)));
+  return reductions_.back()->handle;
+}
+
+Status Communicator::destroy_reduction(int32_t handle) {
+  const std::lock_guard lock(reductions_mutex_);
+  const auto index = static_cast<size_t>(handle - kFirstCreated);
+  if (handle < kFirstCreated || index >= reductions_.size() || reductions_[index] == nullptr) {
+    return Status(Code::kInvalidArgument, fmt::format("rank {}: op: {} is no created reduction operation", rank(), handle));
+  }
+  reductions_[index].reset();
+  return {};
+}
+
+Result<Reduction> Communicator::reduction(int32_t handle) const {
+  const std::lock_guard lock(reductions_mutex_);
+  const auto index = static_cast<size_t>(handle - kFirstCreated);
+  if (handle < kFirstCreated || index >= reductions_.size() || reductions_[index] == nullptr) {
+    return Status(Code::kInvalidArgument, fmt::format("rank {}: op: {} is no reduction operation", mesh_->rank(), handle));
+  }
+  return *reductions_[index];
+}
+
+}  // namespace hocket

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// One rank of a communicator: turns requests into planned calls on its mesh, keeps plans and scratch memory, and knows
+// in which order its calls run. It does not drive them: see drive.h and queue.h.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/system.h"
+#include "choose/choose.h"
+#include "comm/call_log.h"
+#include "comm/mesh.h"
+#include "comm/operation.h"
+#include "comm/request.h"
+#include "execute/execution.h"
+#include "execute/wait.h"
+
+namespace hocket {
+
+struct CommunicatorOptions {
+  std::string name;               // shown in errors; may be empty
+  Duration operation_timeout{};   // bound on waiting for a live rank that has not come
+  Duration spin{-1};              // before yielding; negative: chosen
+  Forced forced;
+  std::string key;                // of the communicator: splits derive theirs from it
+};
+
+// The pipe ends of one class, opened through the mesh when first used.
+class PipeTable final : public Pipes {
+ public:
+  PipeTable(Mesh& mesh, PipeClass pipe_class);
+  SendEnd& to(Rank peer, int lane) override;
+  ReceiveEnd& from(Rank peer, int lane) override;
+
+ private:
+  Mesh& mesh_;
+  PipeClass class_;
+  std::vector<std::vector<SendEnd>> senders_;  // by lane and peer
+  std::vector<std::vector<ReceiveEnd>> receivers_;
+};
+
+class Communicator {
+ public:
+  Communicator(System& system, std::shared_ptr<Mesh> mesh, CommunicatorOptions options);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  Rank rank() const { return mesh_->rank(); }
+  Rank ranks() const { return mesh_->ranks(); }
+  Mesh& mesh() { return *mesh_; }
+  System& system() { return system_; }
+  CallLog& call_log() { return *call_log_; }
+  const CommunicatorOptions& options() const { return options_; }
+  Duration operation_timeout() const { return options_.operation_timeout; }
+  // "name: ", or nothing.
+  const std::string& prefix() const { return prefix_; }
+
+  // Issuing: one thread at a time. A new operation for a request, or the one that blocking collectives share.
+  std::unique_ptr<Operation> make_operation(const Request& request);
+  Operation& blocking_operation() { return blocking_; }
+  Order& order(const CallFacts& facts);
+  // Nothing that was issued is still to run or running.
+  bool idle() const;
+
+  Wait make_wait();
+  // One thread at a time sleeps on the mesh's poller; who finds it taken sleeps by the clock.
+  std::mutex& poller_mutex() { return poller_mutex_; }
+
+  // For operations.
+  Result<Call> bind(const Request& request);
+  // Gives a call whose turn has come its scratch memory.
+  Status lend_memory(Call& call);
+
+  // Numbers splits, so that every split has an identity of its own.
+  uint32_t next_split() { return splits_++; }
+
+  // Reduction operations made by the user.
+  Result<int32_t> create_reduction(Reduction reduction);
+  Status destroy_reduction(int32_t handle);
+  Result<Reduction> reduction(int32_t handle) const;
+
+ private:
+  struct CachedPlan {
+    const Builder* builder;
+    Rank root;
+    bool in_place;
+    std::unique_ptr<const Plan> plan;
+  };
+  struct Memory {
+    std::unique_ptr<std::byte[], void (*)(std::byte*)> bytes{nullptr, nullptr};
+    size_t size = 0;
+    Result<std::byte*> at_least(size_t wanted);
+  };
+
+  Result<const Plan*> plan_for(const Request& request);
+  const Plan* transfer_plan(const CallFacts& facts);
+
+  System& system_;
+  std::shared_ptr<Mesh> mesh_;
+  CommunicatorOptions options_;
+  std::string prefix_;
+  bool crowded_ = false;
+  std::shared_ptr<CallLog> call_log_;
+  PipeTable collective_pipes_;
+  PipeTable transfer_pipes_;
+  Order collectives_;
+  std::vector<Order> sends_;     // by peer
+  std::vector<Order> receives_;  // by peer
+  std::vector<CachedPlan> plans_;
+  std::vector<std::unique_ptr<const Plan>> transfer_plans_;  // by peer, sending first
+  Memory scratch_;
+  std::mutex poller_mutex_;
+  uint32_t splits_ = 0;
+  mutable std::mutex reductions_mutex_;
+  std::vector<std::unique_ptr<Reduction>> reductions_;
+  Operation blocking_;
+};
+
+}  // namespace hocket

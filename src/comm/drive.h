@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Driving: the calling thread runs operations, of any communicators, to their ends; it spins, yields or sleeps while
+// nothing moves.
+#pragma once
+
+#include <span>
+
+#include "base/system.h"
+#include "comm/operation.h"
+#include "execute/wait.h"
+
+namespace hocket {
+
+// Advances every operation once. True when something moved.
+bool advance_all(std::span<Operation* const> operations);
+// Called when nothing moved, with at least one operation. Spins, yields or sleeps a little; sleeps on `all`, if given,
+// together with the pollers of all communicators; otherwise on the first one's poller.
+void wait_for_news(System& system, std::span<Operation* const> operations, Wait& wait, Poller* all = nullptr);
+// Returns when all have ended.
+void drive(System& system, std::span<Operation* const> operations, Wait& wait);
+
+}  // namespace hocket

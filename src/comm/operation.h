@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// An operation: one call on one communicator, from issue to end. It waits for its turn among the calls before it, runs
+// its execution, and finds out why it does not go on when it does not.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "base/system.h"
+#include "comm/call_log.h"
+#include "comm/mesh.h"
+#include "comm/request.h"
+#include "execute/execution.h"
+
+namespace hocket {
+
+// Calls that must run one after the other: the collectives of a communicator; its sends to one peer; its receives from
+// one peer. A call takes a number when issued and runs when all lower numbers have ended.
+struct Order {
+  std::atomic<uint64_t> issued{0};
+  std::atomic<uint64_t> ended{0};
+};
+
+class Communicator;
+
+class Operation {
+ public:
+  Operation(Communicator& communicator, Pipes& pipes);
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  // Plans the call; the one before, if any, has ended.
+  Status prepare(Request request);
+  // Takes a place in the order of its kind. Every operation that is issued must be driven to its end.
+  void issue();
+
+  // Never blocks. True when something moved.
+  bool advance();
+  bool ended() const { return state_ == State::kEnded; }
+  const Status& status() const { return status_; }
+
+  // Looks for reasons why nothing moves: a failed communicator, a peer that left or calls something else, time. Called
+  // now and then by whoever drives, never in the hot path. True when the operation has ended by it.
+  bool examine(Time now);
+  // The caller is about to sleep, or has woken.
+  void set_waiting(bool waiting);
+  Communicator& communicator() { return communicator_; }
+
+ private:
+  enum class State : uint8_t { kEnded, kIssued, kRunning, kMismatched };
+
+  void begin();
+  bool run();
+  void end(Status status);
+  void fail(Code code, const std::string& why);
+  void look_into(Time now);
+  void look_into_mismatch(Time now);
+  void ask(Rank peer, Time now);
+  void read_answer();
+  void give_up(Rank peer);
+  bool transfer() const { return request_.facts.collective == Collective::kSendRecv; }
+  CallKey our_key() const;
+  CallKey peers_key() const;
+  std::string our_call() const;
+
+  Communicator& communicator_;
+  Execution execution_;
+  Request request_;  // call_ points into it
+  Call call_;
+  Order* order_ = nullptr;
+  uint64_t number_ = 0;
+  State state_ = State::kEnded;
+  Status status_;
+  // While nothing moves:
+  uint64_t moves_ = 0;
+  uint64_t moves_examined_ = 0;
+  Time stalled_{};           // since when
+  Rank asked_ = -1;          // the peer whose call we have asked for
+  Time asked_at_{};
+  CallReport theirs_;        // its newest answer
+  bool farewell_seen_ = false;
+};
+
+}  // namespace hocket

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/drive.h"
+
+namespace hocket {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::microseconds;
+
+// The engine shares the cores with the threads that compute: it spins only briefly.
+constexpr Duration kSpin = microseconds(20);
+
+bool has_ended(const Batch& batch) {
+  return std::all_of(batch.begin(), batch.end(), [](const auto& operation) { return operation->ended(); });
+}
+
+}  // namespace
+
+void Queue::wait(uint64_t mark) {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return done(mark); });
+}
+
+Status Queue::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+Result<std::unique_ptr<Engine>> Engine::start(System& system) {
+  Result<std::unique_ptr<Poller>> poller = system.network.make_poller();
+  if (!poller.ok()) return poller.status();
+  std::unique_ptr<Engine> engine(new Engine(system, std::move(*poller)));
+  engine->thread_ = system.threads.start("hocket-queues", [self = engine.get()] { self->run(); });
+  return engine;
+}
+
+Engine::Engine(System& system, std::unique_ptr<Poller> poller)
+    : system_(system), poller_(std::move(poller)), wait_(system, false, kSpin) {}
+
+Engine::~Engine() {
+  stopping_ = true;
+  poller_->wake();
+  thread_.reset();
+}
+
+void Engine::submit(std::shared_ptr<Queue> queue, Batch batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue->batches_.empty()) queues_.push_back(queue);
+    queue->batches_.push_back(std::move(batch));
+    ++queue->submitted_;
+  }
+  news_ = true;
+  poller_->wake();
+}
+
+void Engine::run() {
+  while (!stopping_) {
+    if (news_.exchange(false)) collect_heads();
+    if (heads_.empty()) {
+      poller_->wait(system_.clock.now() + hours(1));
+      continue;
+    }
+    if (advance_all(heads_)) {
+      wait_.progressed();
+      retire_heads();
+    } else {
+      wait_for_news(system_, heads_, wait_, poller_.get());
+      retire_heads();
+    }
+  }
+}
+
+void Engine::collect_heads() {
+  const std::lock_guard lock(mutex_);
+  heads_.clear();
+  for (const auto& queue : queues_) {
+    for (const auto& operation : queue->batches_.front()) {
+      if (!operation->ended()) heads_.push_back(operation.get());
+    }
+  }
+}
+
+// Takes ended batches off their queues, and tells who waits for them.
+void Engine::retire_heads() {
+  if (std::none_of(heads_.begin(), heads_.end(), [](const Operation* operation) { return operation->ended(); })) return;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& queue : queues_) {
+      while (!queue->batches_.empty() && has_ended(queue->batches_.front())) {
+        const Batch batch = std::move(queue->batches_.front());
+        queue->batches_.pop_front();
+        const std::lock_guard queue_lock(queue->mutex_);
+        for (const auto& operation : batch) {
+          if (queue->status_.ok() && !operation->status().ok()) queue->status_ = operation->status();
+        }
+        queue->completed_.fetch_add(1, std::memory_order_release);
+        queue->ended_.notify_all();
+      }
+    }
+    std::erase_if(queues_, [](const auto& queue) { return queue->batches_.empty(); });
+  }
+  collect_heads();
+}
+
+}  // namespace hocket

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/request.h"
+
+#include <fmt/format.h>
+
+#include "plan/builders.h"
+
+namespace hocket {
+
+bool is_reducing(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+    case Collective::kReduceScatter:
+    case Collective::kScan:
+    case Collective::kExScan: return true;
+    default: return false;
+  }
+}
+
+bool is_rooted(Collective collective) {
+  switch (collective) {
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+    case Collective::kGather:
+    case Collective::kScatter: return true;
+    default: return false;
+  }
+}
+
+std::string op_name(int32_t handle) {
+  constexpr const char* kNames[] = {"sum",     "prod",    "max",         "min",        "avg",        "bit_and",
+                                    "bit_or",  "bit_xor", "logical_and", "logical_or", "logical_xor"};
+  if (handle >= 0 && static_cast<size_t>(handle) < std::size(kNames)) return kNames[handle];
+  return fmt::format("created op {}", handle);
+}
+
+std::string describe(const CallFacts& facts) {
+  if (facts.collective == Collective::kSendRecv) {
+    return fmt::format("{}(count {}, {}, {} rank {})", facts.sending ? "send" : "recv", facts.count, name(facts.type),
+                       facts.sending ? "to" : "from", facts.peer);
+  }
+  if (facts.collective == Collective::kBarrier) return "barrier()";
+  std::string text = fmt::format("{}{}(", name(facts.collective), facts.v_form ? "_v" : "");
+  if (!facts.v_form) text += fmt::format("count {}, ", facts.count);
+  text += name(facts.type);
+  if (is_reducing(facts.collective)) text += fmt::format(", {}", op_name(facts.op));
+  if (is_rooted(facts.collective)) text += fmt::format(", root {}", facts.root);
+  return text + ")";
+}
+
+}  // namespace hocket

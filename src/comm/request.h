@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// One call as the user made it, after the arguments were checked; and its description, which errors and peers show.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "plan/plan.h"
+
+namespace hocket {
+
+// What an operation handle stands for. The handle itself is equal on all ranks.
+struct Reduction {
+  int32_t handle = 0;
+  ReduceOp op = ReduceOp::kSum;
+  bool average = false;
+  bool scaled = false;                // pre-multiplied sum
+  DataType scalar_type = DataType::kFloat32;
+  alignas(8) std::byte scalar[8] = {};
+  UserFunction user = nullptr;
+  void* user_context = nullptr;
+  std::shared_ptr<const void> keeps;  // what user_context points to
+  bool commutative = true;
+};
+
+// What all ranks must agree on, and what is told of a call: plain data.
+struct CallFacts {
+  Collective collective = Collective::kAllReduce;
+  DataType type = DataType::kUint8;
+  int32_t op = 0;        // handle; reductions only
+  Rank root = 0;         // rooted collectives
+  uint64_t count = 0;    // as the call has it; v-forms: 0
+  bool v_form = false;
+  Rank peer = -1;        // point to point
+  bool sending = false;  // point to point
+};
+
+// "all_reduce(count 1000, float32, sum)".
+std::string describe(const CallFacts& facts);
+// "sum", "op 65" for created ones.
+std::string op_name(int32_t handle);
+bool is_reducing(Collective collective);
+bool is_rooted(Collective collective);
+
+struct Request {
+  CallFacts facts;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  Reduction reduction;
+  // V-forms: per rank, in elements; empty where this rank does not know or need them.
+  std::vector<size_t> send_counts, send_offsets, recv_counts, recv_offsets;
+};
+
+}  // namespace hocket

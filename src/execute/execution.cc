@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "execute/execution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace hocket {
+namespace {
+
+bool is_message(const Place& place) { return place.kind == Place::Kind::kMessage; }
+
+bool is_one_chunk(const Place& place) {
+  return place.regions.size() == 1 && place.regions[0].count == 1 && place.regions[0].block == 1;
+}
+
+// The user buffer whose chunks the scratch chunks are like.
+const Layout& scratch_model(const Call& call) { return call.recv.chunks > call.send.chunks ? call.recv : call.send; }
+
+// Elements of a scratch chunk.
+size_t scratch_room(const Call& call) { return std::min(call.window, scratch_model(call).longest_chunk()); }
+
+}  // namespace
+
+size_t Execution::scratch_bytes(const Call& call) {
+  return static_cast<size_t>(call.plan->scratch_chunks) * scratch_room(call) * element_bytes(call.type);
+}
+
+void Execution::start(Call call) {
+  call_ = std::move(call);
+  const Plan& plan = *call_.plan;
+  element_bytes_ = element_bytes(call_.type);
+  scratch_ = Layout::scratch(call_.scratch, plan.scratch_chunks, scratch_room(call_), scratch_model(call_));
+  const size_t longest = std::max(call_.send.longest_chunk(), call_.recv.longest_chunk());
+  passes_ = longest == 0 ? 1 : (longest + call_.window - 1) / call_.window;
+  lanes_.assign(plan.lanes.size(), LaneState{});
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    lanes_[i].lane = &plan.lanes[i];
+    if (plan.lanes[i].steps.empty()) lanes_[i].pass = passes_;
+  }
+  tickets_.clear();
+  unflushed_.clear();
+  status_ = Status();
+  mismatch_peer_ = -1;
+}
+
+Execution::Progress Execution::advance() {
+  if (!status_.ok()) return Progress::kFailed;
+  bool moved = false;
+  bool all_ended = true;
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    if (ended(lanes_[i])) continue;
+    const Outcome outcome = run_lane(static_cast<int>(i));
+    if (outcome == Outcome::kFailed) return Progress::kFailed;
+    moved |= outcome == Outcome::kMoved;
+    all_ended &= ended(lanes_[i]);
+  }
+  if (all_ended) return finish();
+  if (moved) return Progress::kProgressed;
+  return check_pipes() == Outcome::kFailed ? Progress::kFailed : Progress::kIdle;
+}
+
+Execution::Blocked Execution::blocked() const {
+  for (const LaneState& lane : lanes_) {
+    if (!ended(lane) && lane.blocked.peer >= 0) return lane.blocked;
+  }
+  return {};
+}
+
+void Execution::set_waiting(bool waiting) {
+  for (const LaneState& lane : lanes_) {
+    if (ended(lane)) continue;
+    if (lane.blocked.sender != nullptr) lane.blocked.sender->set_waiting(waiting);
+    if (lane.blocked.receiver != nullptr) lane.blocked.receiver->set_waiting(waiting);
+  }
+}
+
+// ---- Lanes and steps ------------------------------------------------------------------------------------------------
+
+Execution::Outcome Execution::run_lane(int index) {
+  LaneState& lane = lanes_[static_cast<size_t>(index)];
+  Outcome result = Outcome::kBlocked;
+  while (!ended(lane)) {
+    lane.blocked = {};
+    if (!lane.entered && !enter_step(lane)) return result;
+    // A message without bytes is sent once, in the first pass, so that both ends see every step at least once.
+    if (lane.extent > 0 || lane.pass == 0) {
+      const Outcome outcome = run_slice(index, lane);
+      if (outcome == Outcome::kFailed) return outcome;
+      if (outcome == Outcome::kBlocked) return result;
+    }
+    result = Outcome::kMoved;
+    if (lane.done == lane.extent) leave_step(lane);
+  }
+  return result;
+}
+
+bool Execution::enter_step(LaneState& lane) {
+  const Step& step = lane.lane->steps[lane.step];
+  for (const After& after : step.after) {
+    const LaneState& other = lanes_[static_cast<size_t>(after.lane)];
+    const bool reached = other.pass > lane.pass ||
+                         (other.pass == lane.pass && other.step > static_cast<size_t>(after.step));
+    if (!reached) return false;
+  }
+  lane.extent = extent_of(step, {lane.pass * call_.window, call_.window});
+  lane.done = 0;
+  lane.entered = true;
+  return true;
+}
+
+void Execution::leave_step(LaneState& lane) {
+  lane.entered = false;
+  if (++lane.step < lane.lane->steps.size()) return;
+  lane.step = 0;
+  ++lane.pass;
+}
+
+size_t Execution::extent_of(const Step& step, Window window) const {
+  for (const auto* places : {&step.sources, &step.destinations}) {
+    for (const Place& place : *places) {
+      if (!is_message(place)) return extent(layout(place.buffer), place.regions, window);
+    }
+  }
+  return 0;
+}
+
+const Layout& Execution::layout(Buffer buffer) const {
+  switch (buffer) {
+    case Buffer::kSend: return call_.send;
+    case Buffer::kRecv: return call_.recv;
+    case Buffer::kScratch: break;
+  }
+  return scratch_;
+}
+
+// ---- One slice --------------------------------------------------------------------------------------------------------
+
+Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
+  Slice slice;
+  slice.step = &lane.lane->steps[lane.step];
+  slice.lane_index = index;
+  slice.window = {lane.pass * call_.window, call_.window};
+  slice.begin = lane.done;
+  slice.count = std::min(lane.extent - lane.done, call_.slice_bytes / element_bytes_);
+  slice.bytes = slice.count * element_bytes_;
+
+  Outcome outcome = Outcome::kMoved;
+  if (sends_stable(slice)) {
+    outcome = send_stable(lane, slice);
+  } else {
+    if (!lane.decided) {
+      lane.landing = landing_place(slice);
+      if (lane.landing != nullptr && !memory_is_free(slice)) lane.landing = nullptr;
+      lane.decided = true;
+    }
+    slice.landing = lane.landing;
+    // Sources first: taking a peer's message frees the peer, which may be what our own memory waits for.
+    outcome = take_sources(lane, slice);
+    if (outcome == Outcome::kMoved) outcome = take_destinations(lane, slice);
+    if (outcome == Outcome::kMoved && !memory_is_free(slice)) outcome = Outcome::kBlocked;
+    if (outcome == Outcome::kMoved) {
+      combine_pieces(slice);
+      give_back(slice);
+    }
+  }
+  if (outcome == Outcome::kMoved) {
+    lane.done += slice.count;
+    lane.decided = false;
+  }
+  return outcome;
+}
+
+Execution::Outcome Execution::take_sources(LaneState& lane, Slice& slice) {
+  const auto& sources = slice.step->sources;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    slice.messages[i] = nullptr;
+    if (!is_message(sources[i])) continue;
+    const ReceiveEnd& end = pipes_.from(sources[i].peer, slice.lane_index);
+    lane.blocked = {sources[i].peer, nullptr, end.pipe};
+    if (end.pipe == nullptr) return Outcome::kBlocked;
+    const Message* message =
+        slice.landing != nullptr ? end.pipe->receive_into({slice.landing, slice.bytes}) : end.pipe->peek();
+    if (message == nullptr) return Outcome::kBlocked;
+    const Envelope expected{call_.operation, end.messages, call_.fingerprint};
+    if (message->digest != expected.digest() || message->size != slice.bytes) {
+      mismatch_peer_ = sources[i].peer;
+      return fail(Status(Code::kInvalidUsage,
+                         fmt::format("a message of {} bytes from rank {} does not belong to this call, which expects {} bytes",
+                                     message->size, sources[i].peer, slice.bytes)));
+    }
+    slice.messages[i] = message;
+  }
+  lane.blocked = {};
+  return Outcome::kMoved;
+}
+
+Execution::Outcome Execution::take_destinations(LaneState& lane, Slice& slice) {
+  const auto& destinations = slice.step->destinations;
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    slice.reserved[i] = nullptr;
+    if (!is_message(destinations[i])) continue;
+    const SendEnd& end = pipes_.to(destinations[i].peer, slice.lane_index);
+    lane.blocked = {destinations[i].peer, end.pipe, nullptr};
+    if (end.pipe == nullptr) return Outcome::kBlocked;
+    slice.reserved[i] = end.pipe->reserve(slice.bytes);
+    if (slice.reserved[i] == nullptr) return Outcome::kBlocked;
+  }
+  lane.blocked = {};
+  return Outcome::kMoved;
+}
+
+void Execution::give_back(const Slice& slice) {
+  const auto& destinations = slice.step->destinations;
+  for (const Place& place : destinations) {
+    if (!is_message(place)) continue;
+    SendEnd& end = pipes_.to(place.peer, slice.lane_index);
+    end.pipe->commit(slice.bytes, {call_.operation, end.messages++, call_.fingerprint});
+    keep_flushing(end.pipe);
+  }
+  for (const Place& place : slice.step->sources) {
+    if (!is_message(place)) continue;
+    ReceiveEnd& end = pipes_.from(place.peer, slice.lane_index);
+    end.pipe->release();
+    ++end.messages;
+  }
+}
+
+void Execution::combine_pieces(Slice& slice) {
+  walks_.clear();
+  for (const auto* places : {&slice.step->sources, &slice.step->destinations}) {
+    for (const Place& place : *places) {
+      if (is_message(place)) continue;
+      walks_.emplace_back(layout(place.buffer), place.regions, slice.window).advance(slice.begin);
+    }
+  }
+  size_t offset = 0;
+  while (offset < slice.count) {
+    size_t run = slice.count - offset;
+    for (const PieceWalk& walk : walks_) run = std::min(run, walk.piece().length);
+    combine_run(slice, offset, run);
+    for (PieceWalk& walk : walks_) walk.advance(run);
+    offset += run;
+  }
+}
+
+// `count` elements that are contiguous in every place.
+void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
+  std::array<const std::byte*, kMaxSources> sources;
+  std::array<std::byte*, kMaxDestinations> destinations;
+  const size_t message_offset = offset * element_bytes_;
+  const Step& step = *slice.step;
+  Combine work;
+  work.type = call_.type;
+  work.op = call_.op;
+  work.count = count;
+  work.user = call_.user;
+  work.user_context = call_.user_context;
+  work.divide_last = step.last ? call_.divide : 0;
+
+  auto walk = walks_.begin();
+  const auto chunk_memory = [&](const Place& place) {
+    return layout(place.buffer).base + (walk++)->piece().offset * element_bytes_;
+  };
+  for (size_t i = 0; i < step.sources.size(); ++i) {
+    const Place& place = step.sources[i];
+    sources[i] = is_message(place) ? slice.messages[i]->data + message_offset : chunk_memory(place);
+    if (place.first && call_.scale != nullptr) work.first_mask |= uint64_t{1} << i;
+  }
+  if (work.first_mask != 0) work.scale_first = call_.scale;
+  const bool is_copy = step.sources.size() == 1 && work.first_mask == 0 && work.divide_last == 0;
+  size_t written = 0;
+  for (size_t i = 0; i < step.destinations.size(); ++i) {
+    const Place& place = step.destinations[i];
+    std::byte* memory = is_message(place) ? slice.reserved[i] + message_offset : chunk_memory(place);
+    if (is_copy && memory == sources[0]) continue;
+    const bool streaming = is_message(place) && slice.bytes >= pipes_.to(place.peer, slice.lane_index).pipe->streaming_from;
+    if (streaming) work.streaming_mask |= uint64_t{1} << written;
+    destinations[written++] = memory;
+  }
+  if (written == 0) return;
+  if (is_copy && written == 1) {
+    copy(destinations[0], sources[0], count * element_bytes_, work.streaming_mask != 0);
+    return;
+  }
+  if (is_copy) {
+    work.type = DataType::kUint8;
+    work.count = count * element_bytes_;
+    work.user = nullptr;
+  }
+  work.sources = {sources.data(), step.sources.size()};
+  work.destinations = {destinations.data(), written};
+  combine(work);
+}
+
+// ---- Shortcuts that save a copy ---------------------------------------------------------------------------------------
+
+// The memory of a slice of a place that is one chunk.
+std::byte* Execution::only_piece(const Place& place, const Slice& slice) const {
+  const Layout& where = layout(place.buffer);
+  PieceWalk walk(where, place.regions, slice.window);
+  walk.advance(slice.begin);
+  return where.base + walk.piece().offset * element_bytes_;
+}
+
+bool Execution::sends_stable(const Slice& slice) const {
+  const Step& step = *slice.step;
+  if (slice.bytes == 0 || step.sources.size() != 1 || step.destinations.empty()) return false;
+  const Place& source = step.sources[0];
+  if (is_message(source) || !is_one_chunk(source)) return false;
+  if ((source.first && call_.scale != nullptr) || (step.last && call_.divide != 0)) return false;
+  for (const Place& place : step.destinations) {
+    if (!is_message(place)) return false;
+    const Sender* pipe = pipes_.to(place.peer, slice.lane_index).pipe;
+    if (pipe == nullptr || slice.bytes < pipe->stable_from) return false;
+  }
+  return true;
+}
+
+Execution::Outcome Execution::send_stable(LaneState& lane, const Slice& slice) {
+  const std::byte* memory = only_piece(slice.step->sources[0], slice);
+  const auto& destinations = slice.step->destinations;
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    const uint64_t bit = uint64_t{1} << i;
+    if ((lane.issued & bit) != 0) continue;
+    SendEnd& end = pipes_.to(destinations[i].peer, slice.lane_index);
+    const Ticket ticket =
+        end.pipe->send_stable({memory, slice.bytes}, {call_.operation, end.messages, call_.fingerprint});
+    lane.blocked = {destinations[i].peer, end.pipe, nullptr};
+    if (ticket == 0) return Outcome::kBlocked;
+    lane.issued |= bit;
+    ++end.messages;
+    if (!end.pipe->done(ticket)) tickets_.push_back({end.pipe, ticket, memory, memory + slice.bytes});
+    keep_flushing(end.pipe);
+  }
+  lane.issued = 0;
+  lane.blocked = {};
+  return Outcome::kMoved;
+}
+
+// Null: the message is combined out of the pipe's memory.
+std::byte* Execution::landing_place(const Slice& slice) const {
+  const Step& step = *slice.step;
+  if (slice.bytes == 0 || step.sources.size() != 1 || !is_message(step.sources[0]) || step.last) return nullptr;
+  const Receiver* pipe = pipes_.from(step.sources[0].peer, slice.lane_index).pipe;
+  if (pipe == nullptr || slice.bytes < pipe->into_from) return nullptr;
+  for (const Place& place : step.destinations) {
+    if (!is_message(place)) return is_one_chunk(place) ? only_piece(place, slice) : nullptr;
+  }
+  return nullptr;
+}
+
+// True when no stable send still reads what the slice will write.
+bool Execution::memory_is_free(const Slice& slice) {
+  if (tickets_.empty()) return true;
+  std::erase_if(tickets_, [](const OpenTicket& open) { return open.pipe->done(open.ticket); });
+  for (const Place& place : slice.step->destinations) {
+    if (is_message(place) || tickets_.empty()) continue;
+    const Layout& where = layout(place.buffer);
+    PieceWalk walk(where, place.regions, slice.window);
+    walk.advance(slice.begin);
+    for (size_t left = slice.count; left > 0 && !walk.ended();) {
+      const size_t run = std::min(left, walk.piece().length);
+      const std::byte* begin = where.base + walk.piece().offset * element_bytes_;
+      const std::byte* end = begin + run * element_bytes_;
+      for (const OpenTicket& open : tickets_) {
+        if (begin < open.end && open.begin < end) return false;
+      }
+      walk.advance(run);
+      left -= run;
+    }
+  }
+  return true;
+}
+
+// ---- Ending and failing -----------------------------------------------------------------------------------------------
+
+void Execution::keep_flushing(Sender* pipe) {
+  if (pipe->flushed()) return;
+  if (std::find(unflushed_.begin(), unflushed_.end(), pipe) == unflushed_.end()) unflushed_.push_back(pipe);
+}
+
+// The call ends when nothing of it is left in this process and no pipe reads the caller's memory.
+Execution::Progress Execution::finish() {
+  if (check_pipes() == Outcome::kFailed) return Progress::kFailed;
+  std::erase_if(tickets_, [](const OpenTicket& open) { return open.pipe->done(open.ticket); });
+  return unflushed_.empty() && tickets_.empty() ? Progress::kDone : Progress::kIdle;
+}
+
+Execution::Outcome Execution::check_pipes() {
+  for (Sender* pipe : unflushed_) {
+    if (Status status = pipe->progress(); !status.ok()) return fail(std::move(status));
+  }
+  std::erase_if(unflushed_, [](Sender* pipe) { return pipe->flushed(); });
+  for (const LaneState& lane : lanes_) {
+    if (ended(lane)) continue;
+    Status status;
+    if (lane.blocked.sender != nullptr) status = lane.blocked.sender->progress();
+    if (lane.blocked.receiver != nullptr) status = lane.blocked.receiver->progress();
+    if (!status.ok()) return fail(std::move(status));
+  }
+  return Outcome::kBlocked;
+}
+
+Execution::Outcome Execution::fail(Status status) {
+  status_ = std::move(status);
+  return Outcome::kFailed;
+}
+
+}  // namespace hocket

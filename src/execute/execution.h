@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The host executor: one call's plan, run on real buffers as a resumable state machine. advance() never blocks. It knows
+// pipes and kernels; it knows no transport, no collective's meaning, no thread.
+//
+// A call runs in passes. A pass is the whole plan on a window of every chunk, so that one plan serves every size with
+// bounded scratch. Within a pass the message of a step travels as a train of slices. A slice of a step runs only when
+// all its sources can be peeked and all its destinations reserved; until then it has no side effect that a peer sees.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "execute/layout.h"
+#include "kernels/kernels.h"
+#include "plan/plan.h"
+#include "transports/pipe.h"
+
+namespace hocket {
+
+// One end of a pipe with the number of messages that have passed it; the other end counts alike.
+struct SendEnd {
+  Sender* pipe = nullptr;
+  uint32_t messages = 0;
+};
+struct ReceiveEnd {
+  Receiver* pipe = nullptr;
+  uint32_t messages = 0;
+};
+
+// The pipe ends of one communicator and class. An end whose pipe is null is not open yet.
+class Pipes {
+ public:
+  virtual ~Pipes() = default;
+  virtual SendEnd& to(Rank peer, int lane) = 0;
+  virtual ReceiveEnd& from(Rank peer, int lane) = 0;
+};
+
+// What turns a plan into a call. The plan, the scratch memory and the user function outlive the execution.
+struct Call {
+  const Plan* plan = nullptr;
+  DataType type = DataType::kUint8;
+  ReduceOp op = ReduceOp::kSum;
+  const void* scale = nullptr;  // prologue: a scalar of `type`
+  int64_t divide = 0;           // epilogue
+  UserFunction user = nullptr;
+  void* user_context = nullptr;
+  Layout send;
+  Layout recv;
+  std::byte* scratch = nullptr;  // scratch_bytes() of it, aligned to 64
+  size_t window = 0;             // elements of a chunk in one pass; equal on all ranks
+  size_t slice_bytes = 0;        // equal on all ranks, at most the pipes' max_message
+  uint32_t operation = 0;
+  uint32_t fingerprint = 0;
+};
+
+class Execution {
+ public:
+  enum class Progress : uint8_t { kIdle, kProgressed, kDone, kFailed };
+
+  // What a lane that cannot go on waits for: room in a pipe to a peer, or a message from one.
+  struct Blocked {
+    Rank peer = -1;  // -1: another lane, or nothing
+    Sender* sender = nullptr;
+    Receiver* receiver = nullptr;
+  };
+
+  explicit Execution(Pipes& pipes) : pipes_(pipes) {}
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+
+  // Scratch memory that a call needs.
+  static size_t scratch_bytes(const Call& call);
+
+  // Begins a call. The one before has ended.
+  void start(Call call);
+  Progress advance();
+
+  // Why advance() returned kFailed.
+  const Status& status() const { return status_; }
+  // The peer whose message belongs to another call than ours; -1: the failure is of another kind.
+  Rank mismatch_peer() const { return mismatch_peer_; }
+  // The first peer that a lane waits for; peer -1: none.
+  Blocked blocked() const;
+  // Announces to the pipes that lanes wait for that the caller is about to sleep, or has woken.
+  void set_waiting(bool waiting);
+
+ private:
+  struct LaneState {
+    const Lane* lane = nullptr;
+    size_t step = 0;
+    size_t pass = 0;
+    size_t extent = 0;    // elements of the step in this pass
+    size_t done = 0;      // of these
+    bool entered = false;
+    uint64_t issued = 0;  // destinations of the current slice whose stable send has been issued
+    bool decided = false;            // for the current slice:
+    std::byte* landing = nullptr;    // where its only source is received without a copy
+    Blocked blocked;
+  };
+  // A stable send that may still read our memory.
+  struct OpenTicket {
+    Sender* pipe;
+    Ticket ticket;
+    const std::byte* begin;
+    const std::byte* end;
+  };
+  // The part of a step that moves at once, and the pipe memory it has got hold of.
+  struct Slice {
+    const Step* step = nullptr;
+    int lane_index = 0;
+    Window window;
+    size_t begin = 0;  // elements into the step's extent
+    size_t count = 0;
+    size_t bytes = 0;
+    std::byte* landing = nullptr;
+    std::array<const Message*, kMaxSources> messages;
+    std::array<std::byte*, kMaxDestinations> reserved;
+  };
+  enum class Outcome : uint8_t { kBlocked, kMoved, kFailed };
+
+  bool ended(const LaneState& lane) const { return lane.pass == passes_; }
+  bool enter_step(LaneState& lane);
+  void leave_step(LaneState& lane);
+  Outcome run_lane(int index);
+  Outcome run_slice(int index, LaneState& lane);
+  const Layout& layout(Buffer buffer) const;
+  size_t extent_of(const Step& step, Window window) const;
+
+  bool sends_stable(const Slice& slice) const;
+  Outcome send_stable(LaneState& lane, const Slice& slice);
+  std::byte* landing_place(const Slice& slice) const;
+  std::byte* only_piece(const Place& place, const Slice& slice) const;
+
+  Outcome take_sources(LaneState& lane, Slice& slice);
+  Outcome take_destinations(LaneState& lane, Slice& slice);
+  bool memory_is_free(const Slice& slice);
+  void combine_pieces(Slice& slice);
+  void combine_run(const Slice& slice, size_t offset, size_t count);
+  void give_back(const Slice& slice);
+  void keep_flushing(Sender* pipe);
+
+  Progress finish();
+  Outcome check_pipes();
+  Outcome fail(Status status);
+
+  Pipes& pipes_;
+  Call call_;
+  Layout scratch_;
+  size_t element_bytes_ = 1;
+  size_t passes_ = 1;
+  std::vector<LaneState> lanes_;
+  std::vector<OpenTicket> tickets_;
+  std::vector<Sender*> unflushed_;
+  std::vector<PieceWalk> walks_;  // of the slice at hand: one per chunk place, sources first
+  Status status_;
+  Rank mismatch_peer_ = -1;
+};
+
+}  // namespace hocket

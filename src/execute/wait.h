@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What a driving thread does while nothing moves: spin, then yield, then sleep in short naps. How long each lasts
+// depends on whether the ranks of this host share cores.
+#pragma once
+
+#include <cstdint>
+
+#include "base/system.h"
+
+namespace hocket {
+
+class Wait {
+ public:
+  enum class Advice : uint8_t {
+    kAgain,  // look again at once
+    kLook,   // look again, and at the clock, failures and deadlines too
+    kSleep,  // as kLook; then sleep until nap_end(), unless something has come
+  };
+
+  // `crowded`: more driving threads on this host than cores. `spin`: how long to spin before yielding; negative: chosen.
+  Wait(System& system, bool crowded, Duration spin);
+
+  void progressed() { idle_ = 0; }
+  // Called each time nothing moved. Spins or yields a little.
+  Advice idle();
+  // When the nap that kSleep advises ends. Naps grow, because a missed wake-up costs at most one.
+  Time nap_end(Time now);
+
+ private:
+  System& system_;
+  uint32_t spins_;
+  uint32_t yields_;
+  uint32_t idle_ = 0;
+  uint32_t naps_ = 0;
+};
+
+}  // namespace hocket

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "execute/local_ranks.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace hocket::test {
+
+LocalRanks::LocalRanks(Rank ranks, size_t max_message)
+    : max_message_(max_message), poller_(std::move(*real_system().network.make_poller())) {
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    views_.push_back(std::make_unique<View>(*this, rank));
+    executions_.push_back(std::make_unique<Execution>(*views_.back()));
+  }
+}
+
+SendEnd& LocalRanks::View::to(Rank peer, int lane) {
+  SendEnd& end = senders_[{peer, lane}];
+  end.pipe = all_.pair(self_, peer, lane).sender.get();
+  return end;
+}
+
+ReceiveEnd& LocalRanks::View::from(Rank peer, int lane) {
+  ReceiveEnd& end = receivers_[{peer, lane}];
+  end.pipe = all_.pair(peer, self_, lane).receiver.get();
+  return end;
+}
+
+LocalRanks::Pair& LocalRanks::pair(Rank from, Rank to, int lane) {
+  Pair& found = pairs_[{from, to, lane}];
+  if (found.sender == nullptr) {
+    const Transport& local = *transports().front();
+    const PipeContext context{real_system(), *poller_, [] {}, max_message_, "a rank of this test"};
+    Offer offer;
+    found.sender = std::move(*local.open(context, offer));
+    found.receiver = std::move(*local.accept(context, std::move(offer)));
+  }
+  return found;
+}
+
+bool LocalRanks::run(const std::vector<Call>& calls, uint32_t seed) {
+  std::mt19937 random(seed);
+  for (size_t i = 0; i < calls.size(); ++i) executions_[i]->start(calls[i]);
+  std::vector<size_t> running(calls.size());
+  std::iota(running.begin(), running.end(), size_t{0});
+  while (!running.empty()) {
+    bool moved = false;
+    std::shuffle(running.begin(), running.end(), random);
+    for (size_t& rank : running) {
+      const Execution::Progress progress = executions_[rank]->advance();
+      if (progress == Execution::Progress::kFailed) return false;
+      moved |= progress != Execution::Progress::kIdle;
+      if (progress == Execution::Progress::kDone) rank = SIZE_MAX;
+    }
+    std::erase(running, SIZE_MAX);
+    if (!moved) return false;
+  }
+  return true;
+}
+
+}  // namespace hocket::test
