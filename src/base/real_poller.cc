@@ -68,8 +68,8 @@ class RealPoller : public Poller {
     epoll_event events[kEventsPerWait];
     int count = -1;
     do {
-      Duration left = forever ? Duration(0) : until - real_system().clock.now();
-      count = wait_for_events(epoll_.get(), events, std::max(left, Duration(0)), forever);
+      const Time now = real_system().clock.now();
+      count = wait_for_events(epoll_.get(), events, until > now ? until - now : Duration(0), forever);
     } while (count < 0 && errno == EINTR);
     std::vector<Handle> news;
     for (int i = 0; i < count; ++i) {

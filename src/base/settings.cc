@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The table of all settings, and what reads it.
+#include "base/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <string_view>
+#include <vector>
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): absent from unistd.h without extensions
+
+namespace hocket {
+namespace {
+
+// Fills one member, or says what was expected.
+using Parse = std::string (*)(std::string_view text, Settings& settings);
+
+struct Setting {
+  std::string_view name;
+  std::string_view type;
+  std::string_view default_text;  // parsed like any other; empty: not set
+  std::string_view help;
+  Parse parse;
+};
+
+std::string read_duration(std::string_view text, Duration& into) {
+  constexpr std::string_view kExpected = "expected a duration like 500ms, 5s or 10min, above 0 and at most 1000h";
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const std::string_view unit(rest, static_cast<size_t>(end - rest));
+  const double nanoseconds = unit == "us"                  ? 1e3
+                             : unit == "ms"                ? 1e6
+                             : unit == "s" || unit.empty() ? 1e9
+                             : unit == "min"               ? 60e9
+                             : unit == "h"                 ? 3600e9
+                                                           : 0;
+  const double value = number * nanoseconds;
+  if (error != std::errc() || !std::isfinite(value) || value < 1 || value > 1000 * 3600e9)
+    return std::string(kExpected);
+  into = Duration(static_cast<int64_t>(std::llround(value)));
+  return {};
+}
+
+std::string read_number(std::string_view text, int32_t smallest, int32_t& into) {
+  int32_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || rest != end || number < smallest) {
+    return fmt::format("expected a number from {} to {}", smallest, INT32_MAX);
+  }
+  into = number;
+  return {};
+}
+
+template <Duration Settings::* member>
+std::string duration(std::string_view text, Settings& settings) {
+  return read_duration(text, settings.*member);
+}
+
+template <int32_t Settings::* member, int32_t smallest>
+std::string number(std::string_view text, Settings& settings) {
+  return read_number(text, smallest, settings.*member);
+}
+
+template <std::string Settings::* member>
+std::string text(std::string_view text, Settings& settings) {
+  settings.*member = text;
+  return {};
+}
+
+std::string spin(std::string_view text, Settings& settings) {
+  int32_t microseconds = 0;
+  std::string problem = read_number(text, -1, microseconds);
+  settings.spin = std::chrono::microseconds(microseconds);
+  return problem;
+}
+
+std::string log_level(std::string_view text, Settings& settings) {
+  constexpr std::string_view kLevels[] = {"error", "warn", "info", "debug"};
+  const auto found = std::find(std::begin(kLevels), std::end(kLevels), text);
+  if (found == std::end(kLevels)) return "expected error, warn, info or debug";
+  settings.log = static_cast<LogLevel>(found - std::begin(kLevels));
+  return {};
+}
+
+constexpr Setting kSettings[] = {
+    {"HOCKET_TIMEOUT", "duration", "5s",
+     "How long a peer may be silent before it counts as dead. Every process sends heartbeats, also while its program "
+     "computes, so this bounds how long the loss of a process or host stays unnoticed, not how long a program may "
+     "take. "
+     "Give a number with `us`, `ms`, `s`, `min` or `h`; without a unit it counts seconds.",
+     duration<&Settings::timeout>},
+    {"HOCKET_OPERATION_TIMEOUT", "duration", "10min",
+     "How long a call waits for a rank that lives but does not come: it has not joined, or not made the same call.",
+     duration<&Settings::operation_timeout>},
+    {"HOCKET_LOG", "level", "warn",
+     "What is written to stderr: `error`, `warn`, `info` or `debug`, each with all before it.", log_level},
+    {"HOCKET_TRANSPORTS", "list", "",
+     "The transports that may be used, best first, divided by commas: `shm,tcp`. Each pair of ranks takes the first "
+     "that reaches. Not set: all, in their own order. Must be equal on all ranks.",
+     text<&Settings::transports>},
+    {"HOCKET_INTERFACE", "list", "",
+     "The network interfaces that may be used, by the beginnings of their names, divided by commas: `eth,ib`. With `^` "
+     "before the list, all but those; with `=`, whole names. Not set: the first that leads to other hosts.",
+     text<&Settings::interface>},
+    {"HOCKET_ALGORITHM", "list", "",
+     "Forces algorithms, for one collective or for all that have it: `ring`, or `all_reduce=ring,broadcast=chain`. Not "
+     "set: chosen by size and number of ranks. Must be equal on all ranks.",
+     text<&Settings::algorithm>},
+    {"HOCKET_SPIN", "microseconds", "-1",
+     "How long a waiting call looks again at once before it lets other threads run. More gives shorter latency where "
+     "every rank has its own core, and longer where ranks share one. `-1`: chosen by how many ranks share the cores.",
+     spin},
+    {"HOCKET_RANK", "number", "", "The rank of this process, where no launcher tells it. Needs `HOCKET_SIZE`.",
+     number<&Settings::rank, 0>},
+    {"HOCKET_SIZE", "number", "", "How many ranks there are. Needs `HOCKET_RANK`.", number<&Settings::size, 1>},
+    {"HOCKET_LOCAL_RANK", "number", "", "The number of this process among those on its host, from 0.",
+     number<&Settings::local_rank, 0>},
+    {"HOCKET_LOCAL_SIZE", "number", "", "How many ranks are on this host.", number<&Settings::local_size, 1>},
+    {"HOCKET_ADDRESS", "host:port", "",
+     "Where rank 0 is reached and the ranks meet: `node-a:4411` or `[fd00::1]:4411`. Also goes before the address that "
+     "a "
+     "launcher tells.",
+     text<&Settings::address>},
+    {"HOCKET_SECRET", "text", "",
+     "The secret that admits ranks that meet without a unique id. Without it, their job's name does, which others on "
+     "the "
+     "same machines may know. Must be equal on all ranks.",
+     text<&Settings::secret>},
+    {"HOCKET_HOST_ID", "text", "",
+     "Ranks with different texts treat each other as on different hosts. For tests, which play several hosts on one.",
+     text<&Settings::host_id>},
+};
+
+size_t edit_distance(std::string_view left, std::string_view right) {
+  std::vector<size_t> row(right.size() + 1);
+  for (size_t j = 0; j <= right.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= left.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= right.size(); ++j) {
+      const size_t replaced = diagonal + (left[i - 1] == right[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({replaced, row[j] + 1, row[j - 1] + 1}));
+    }
+  }
+  return row.back();
+}
+
+std::string_view nearest_name(std::string_view name) {
+  return std::min_element(std::begin(kSettings), std::end(kSettings),
+                          [&](const Setting& left, const Setting& right) {
+                            return edit_distance(name, left.name) < edit_distance(name, right.name);
+                          })
+      ->name;
+}
+
+Environment process_variables() {
+  Environment environment;
+  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
+    const std::string_view entry(*each);
+    const size_t equals = entry.find('=');
+    if (equals != std::string_view::npos) environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return environment;
+}
+
+Status check_names(const Environment& environment) {
+  constexpr std::string_view kPrefix = "HOCKET_";
+  for (auto each = environment.lower_bound(kPrefix); each != environment.end() && each->first.starts_with(kPrefix);
+       ++each) {
+    const std::string& name = each->first;
+    const bool known = std::any_of(std::begin(kSettings), std::end(kSettings),
+                                   [&](const Setting& setting) { return setting.name == name; });
+    if (!known) {
+      return {Code::kInvalidUsage,
+              fmt::format("the environment has {}, which is no setting: did you mean {}?", name, nearest_name(name))};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Settings> parse_settings(const Environment& environment) {
+  HOCKET_TRY(check_names(environment));
+  Settings settings;
+  for (const Setting& setting : kSettings) {
+    const auto found = environment.find(setting.name);
+    const bool given = found != environment.end() && !found->second.empty();
+    const std::string_view value = given ? std::string_view(found->second) : setting.default_text;
+    const std::string problem = value.empty() ? "" : setting.parse(value, settings);
+    if (!problem.empty()) {
+      return Status(Code::kInvalidUsage, fmt::format("{}='{}' in the environment: {}", setting.name, value, problem));
+    }
+  }
+  return settings;
+}
+
+const Result<Settings>& settings() {
+  // Never destroyed: threads may log while the process ends.
+  static const Result<Settings>& parsed = *new Result<Settings>(parse_settings(process_variables()));
+  return parsed;
+}
+
+std::string settings_markdown() {
+  std::string page =
+      "<!-- Printed from the table in src/base/settings.cc by tests/base/print_settings; do not edit. -->\n"
+      "# Settings\n\n"
+      "Hocket reads these variables from the environment, once per process. An empty variable counts as not set; an\n"
+      "unknown variable that begins with `HOCKET_` is an error.\n\n"
+      "| Variable | Type | Default | Meaning |\n"
+      "|---|---|---|---|\n";
+  for (const Setting& each : kSettings) {
+    const std::string default_cell = each.default_text.empty() ? "not set" : fmt::format("`{}`", each.default_text);
+    page += fmt::format("| `{}` | {} | {} | {} |\n", each.name, each.type, default_cell, each.help);
+  }
+  return page;
+}
+
+}  // namespace hocket

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// All settings of the library: one table (in settings.cc) from which they are parsed, checked and documented. They are
+// read from HOCKET_* in the environment, once per process. What a text means beyond its form, its reader knows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "base/system.h"
+
+namespace hocket {
+
+// HOCKET_FOO_BAR is foo_bar. The defaults are in the table.
+struct Settings {
+  Duration timeout{};
+  Duration operation_timeout{};
+  Duration spin{};  // negative: chosen
+  LogLevel log = LogLevel::kWarn;
+  std::string transports;  // empty: all
+  std::string interface;   // empty: chosen
+  std::string algorithm;   // empty: chosen
+
+  // What a launcher says. Negative or empty: it does not.
+  int32_t rank = -1;
+  int32_t size = -1;
+  int32_t local_rank = -1;
+  int32_t local_size = -1;
+  std::string address;
+  std::string secret;
+  std::string host_id;
+};
+
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+// Names the variable that is wrong, also when it is one that does not exist. An empty variable counts as not set.
+Result<Settings> parse_settings(const Environment& environment);
+
+// Those of this process, parsed at the first call.
+const Result<Settings>& settings();
+
+// docs/settings.md
+std::string settings_markdown();
+
+}  // namespace hocket
