@@ -68,9 +68,7 @@ class Combiner {
   static constexpr size_t kCount = Lanes::kCount;
   static constexpr size_t kVectorBytes = kCount * sizeof(Storage);
   // As many vectors at a time as leaves registers free for constants and the next operand.
-  static constexpr size_t kBlock = std::max(1, (HOCKET_MASKS ? 8 : 4) / Lanes::kVectors) < 4
-                                       ? std::max(1, (HOCKET_MASKS ? 8 : 4) / Lanes::kVectors)
-                                       : 4;
+  static constexpr size_t kBlock = std::min<size_t>(4, (HOCKET_MASKS ? 8 : 4) / Lanes::kVectors);
 
  public:
   explicit HWY_INLINE Combiner(const Combine& combine)
@@ -88,8 +86,9 @@ class Combiner {
     size_t i = 0;
     if (count >= kAlignFrom) {
       i = elements_to_alignment();
-      some(0, i);
+      if (i > 0) some(0, i);
     }
+    if (is_two_into_one()) i = streaming_ ? two_into_one<true>(i) : two_into_one<false>(i);
     for (; i + kBlock * kCount <= count; i += kBlock * kCount) block<kBlock>(i);
     for (; i + kCount <= count; i += kCount) block<1>(i);
     if (i < count) some(i, count - i);
@@ -123,6 +122,29 @@ class Combiner {
   }
   HWY_INLINE Wide finished(Wide wide) const {
     return map(wide, [&](auto v) HWY_ATTR { return Lanes::divide(v, combine_.divide_last); });
+  }
+
+  // The commonest combine by far. Asking nothing between vectors, it is a third faster than block() in the first level
+  // cache.
+  bool is_two_into_one() const {
+    return sources_ == 2 && destinations_ == 1 && scaled_ == 0 && combine_.divide_last == 0;
+  }
+  template <bool kStream>
+  HWY_INLINE size_t two_into_one(size_t i) const {
+    const Storage* a = source(0, 0);
+    const Storage* b = source(1, 0);
+    Storage* to = destination(0, 0);
+    for (; i + kBlock * kCount <= combine_.count; i += kBlock * kCount) {
+      for (size_t v = i; v < i + kBlock * kCount; v += kCount) {
+        const Wide wide = operate<op>(Lanes::decode(Memory::read(a + v)), Lanes::decode(Memory::read(b + v)));
+        if constexpr (kStream) {
+          Memory::stream(Lanes::encode(wide), to + v);
+        } else {
+          Memory::write(Lanes::encode(wide), to + v);
+        }
+      }
+    }
+    return i;
   }
 
   template <size_t kVectors>
