@@ -88,6 +88,17 @@ class Rendezvous {
 
 }  // namespace
 
+Status check_ends(const Network& network) {
+  Run run(network, Run::kUnbounded);
+  if (!run.go([](size_t, size_t, size_t) { return true; })) return {Code::kInternal, "deadlock: " + run.waits()};
+  const size_t pipe = run.leftover();
+  if (pipe == Run::kNone) return {};
+  const Network::Lane& sender = network.lanes()[network.pipes()[pipe].sender];
+  const Network::Lane& receiver = network.lanes()[network.pipes()[pipe].receiver];
+  return {Code::kInternal, fmt::format("rank {} lane {} sends a message that rank {} never receives", sender.rank,
+                                       sender.number, receiver.rank)};
+}
+
 Result<int32_t> least_depth(const Network& network, int32_t declared) {
   for (int32_t depth = 1; depth <= declared; ++depth) {
     Run run(network, depth);

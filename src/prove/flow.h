@@ -2,7 +2,7 @@
 // Copyright The Hocket authors
 //
 // How messages flow, whatever they hold: the room that pipes need, whether they need any, and how long the longest
-// chain of messages is. For networks whose unbounded run ends.
+// chain of messages is.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,10 @@
 #include "prove/network.h"
 
 namespace hocket::proving {
+
+// All lanes end, if pipes hold whatever is sent, and everything that is sent is received. The rest is for such
+// networks.
+Status check_ends(const Network& network);
 
 // The least number of messages per pipe with which all lanes end. Fails when that is more than `declared`.
 Result<int32_t> least_depth(const Network& network, int32_t declared);

@@ -31,10 +31,10 @@ struct Queue {
 
 class Interpreter {
  public:
-  Interpreter(const Network& network, const Contract& contract, bool in_place)
+  Interpreter(const Network& network, const Contract& contract, const ProveOptions& options)
       : network_(network),
         contract_(contract),
-        in_place_(in_place),
+        options_(options),
         terms_(static_cast<Rank>(network.plans().size())),
         memories_(network.plans().size()),
         queues_(network.pipes().size()),
@@ -76,7 +76,7 @@ class Interpreter {
         if (place.kind == Place::Kind::kChunk) extent_ = static_cast<size_t>(chunk_count(place.regions));
       }
     }
-    if (in_place_) HOCKET_TRY(check_overlaps(code));
+    if (options_.in_place) HOCKET_TRY(check_overlaps(code));
     Values result;
     for (size_t i = 0; i < code.sources.size(); ++i) {
       Values operand;
@@ -150,8 +150,7 @@ class Interpreter {
     if (!place.first) return {};
     if (!contract_.reduces()) return fault("a source is marked first where nothing is reduced");
     if (terms_.state(*value) != State::kRaw || value->shift != plan_->rank) {
-      return fault(
-          fmt::format("{} is marked first but holds more than a new contribution of this rank", to_text(place)));
+      return fault(fmt::format("{} holds more than a new contribution of this rank", to_text(place)));
     }
     *value = Terms::primed(*value);
     return {};
@@ -263,6 +262,7 @@ class Interpreter {
     if (terms_.state(value) == State::kRaw) return wrong("the contribution misses its mark first");
     if (!contract_.scans() && terms_.state(value) != State::kFinished) return wrong("the result misses its mark last");
     in_rank_order_ = in_rank_order_ && terms_.in_rank_order(value);
+    if (options_.ordered && !in_rank_order_) return wrong("its operands combine out of rank order");
     if (!any_result_.defined()) any_result_ = value;
     same_association_ = same_association_ && value.term == any_result_.term && value.shift == any_result_.shift;
     return {};
@@ -270,7 +270,7 @@ class Interpreter {
 
   const Network& network_;
   const Contract& contract_;
-  const bool in_place_;
+  const ProveOptions options_;
   Terms terms_;
   std::vector<Memory> memories_;
   std::vector<Queue> queues_;
@@ -286,21 +286,14 @@ class Interpreter {
 }  // namespace
 
 Status interpret(const Network& network, const Contract& contract, const ProveOptions& options, Proof* proof) {
-  Interpreter interpreter(network, contract, options.in_place);
+  Interpreter interpreter(network, contract, options);
   Run run(network, Run::kUnbounded);
   Status status;
-  const bool ended = run.go([&](size_t lane, size_t step, size_t) {
+  run.go([&](size_t lane, size_t step, size_t) {
     status = interpreter.perform(lane, step);
     return status.ok();
   });
   HOCKET_TRY(status);
-  if (!ended) return {Code::kInternal, "deadlock: " + run.waits()};
-  if (const size_t pipe = run.leftover(); pipe != Run::kNone) {
-    const Network::Pipe& ends = network.pipes()[pipe];
-    return {Code::kInternal, fmt::format("rank {} lane {} sends a message that rank {} never receives",
-                                         network.lanes()[ends.sender].rank, network.lanes()[ends.sender].number,
-                                         network.lanes()[ends.receiver].rank)};
-  }
   HOCKET_TRY(interpreter.check_results());
   interpreter.report(proof);
   return {};

@@ -11,7 +11,8 @@
 
 namespace hocket::proving {
 
-// Fills the proof's longest_message, share_sent, in_rank_order and same_association.
+// For networks that end and do not race, where the order of lanes tells nothing. Fills the proof's longest_message,
+// share_sent, in_rank_order and same_association.
 Status interpret(const Network& network, const Contract& contract, const ProveOptions& options, Proof* proof);
 
 // For a barrier: every rank ends only after it has heard, maybe over others, from all.

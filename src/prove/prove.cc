@@ -47,6 +47,8 @@ Result<Proof> prove(std::span<const Plan> plans, const ProveOptions& options) {
   const proving::Contract contract(plans[0], options);
   const Result<proving::Network> network = proving::Network::make(plans);
   if (!network.ok()) return network.status();
+  HOCKET_TRY(proving::check_ends(*network));
+  HOCKET_TRY(proving::check_races(*network, contract));
   HOCKET_TRY(proving::interpret(*network, contract, options, &proof));
   if (plans[0].collective == Collective::kBarrier) HOCKET_TRY(proving::check_barrier(*network));
   if (proof.longest_message > plans[0].message_chunks) {
@@ -55,7 +57,6 @@ Result<Proof> prove(std::span<const Plan> plans, const ProveOptions& options) {
   }
   const Result<int32_t> depth = proving::least_depth(*network, plans[0].depth);
   if (!depth.ok()) return depth.status();
-  HOCKET_TRY(proving::check_races(*network, contract));
   proof.depth = *depth;
   proof.rounds = proving::count_rounds(*network);
   proof.steps = static_cast<int64_t>(network->steps());
@@ -75,7 +76,8 @@ Result<Proof> prove(const Builder& builder, const BuildOptions& options) {
     }
     plans.push_back(builder.build(own));
   }
-  return prove(plans, {.in_place = options.in_place, .equal_chunks = builder.equal_chunks_only});
+  return prove(plans,
+               {.in_place = options.in_place, .equal_chunks = builder.equal_chunks_only, .ordered = builder.ordered});
 }
 
 }  // namespace hocket

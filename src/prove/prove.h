@@ -27,6 +27,7 @@ namespace hocket {
 struct ProveOptions {
   bool in_place = false;
   bool equal_chunks = false;  // all chunks are equally long (builders that need it say so)
+  bool ordered = false;       // operands must combine in rank order
   bool rendezvous = true;     // find out whether the plans work when pipes hold nothing
 };
 
