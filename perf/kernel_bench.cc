@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// How fast the host kernels are: combine by type, operation, sources, destinations and kind of store, for buffers in the
-// first and second level cache and in memory, beside memcpy of the same bytes measured in the same rounds; and the cost of
-// the smallest calls. Figures are medians; bytes are those of one buffer.
+// How fast the host kernels are: combine by type, operation, sources, destinations and kind of store, for buffers in
+// the first and second level cache and in memory, beside memcpy of the same bytes measured in the same rounds; and the
+// cost of the smallest calls. Figures are medians; bytes are those of one buffer.
 
 #include <fmt/format.h>
 
@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "perf/latency_probe.h"
+#include "topology/machine.h"
 
 namespace hocket {
 namespace {
@@ -94,7 +96,8 @@ double median(std::vector<double> values) {
 std::vector<Variant> variants() {
   std::vector<Variant> list;
   for (int type = 0; type < kDataTypes; ++type) {
-    list.push_back({.name = fmt::format("{} sum", name(static_cast<DataType>(type))), .type = static_cast<DataType>(type)});
+    list.push_back(
+        {.name = fmt::format("{} sum", name(static_cast<DataType>(type))), .type = static_cast<DataType>(type)});
   }
   for (DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat16}) {
     list.push_back({.name = fmt::format("{} sum, streamed", name(type)), .type = type, .streaming = true});
@@ -123,20 +126,32 @@ struct Level {
   size_t bytes;
 };
 
+// Buffers of which three fit into the first and ten into the second level, and of which none stays in the last.
+std::vector<Level> levels() {
+  const int cpu = machine().cpus.empty() ? 0 : machine().cpus.front();
+  const auto cache = [&](int level, size_t otherwise) {
+    const size_t bytes = machine().cache_bytes(level, cpu);
+    return bytes > 0 ? bytes : otherwise;
+  };
+  const size_t first = cache(1, 32 << 10), second = cache(2, 512 << 10), last = cache(3, 16 << 20);
+  return {{"L1", first / 4}, {"L2", second / 10 / 4096 * 4096}, {"memory", std::max<size_t>(64 << 20, 2 * last)}};
+}
+
 // GB/s of memcpy, then of all variants.
 std::vector<double> measure(const Level& level, const std::vector<Variant>& list, size_t rounds) {
   const Arena arena(level.bytes);
   const size_t repeats = std::max<size_t>(1, (size_t{1} << 22) / level.bytes);
   std::vector<std::vector<double>> times(list.size() + 1);
   for (size_t round = 0; round < rounds; ++round) {
-    times[0].push_back(seconds_of(
-        [&] { std::memcpy(arena.destinations()[0], arena.sources()[0], arena.bytes()); }, repeats));
+    times[0].push_back(
+        seconds_of([&] { std::memcpy(arena.destinations()[0], arena.sources()[0], arena.bytes()); }, repeats));
     for (size_t v = 0; v < list.size(); ++v) {
       times[v + 1].push_back(seconds_of([&] { run(list[v], arena); }, repeats));
     }
   }
   std::vector<double> speeds;
-  for (const std::vector<double>& of_one : times) speeds.push_back(static_cast<double>(level.bytes) / median(of_one) * 1e-9);
+  for (const std::vector<double>& of_one : times)
+    speeds.push_back(static_cast<double>(level.bytes) / median(of_one) * 1e-9);
   return speeds;
 }
 
@@ -168,10 +183,8 @@ void print_smallest() {
                         DataType::kFloat8e4m3, DataType::kInt8, DataType::kInt32}) {
     fmt::print("{:<28}", fmt::format("{} sum", name(type)));
     for (size_t count : counts) {
-      const Combine combine{.type = type,
-                            .sources = {arena.sources(), 2},
-                            .destinations = {arena.destinations(), 1},
-                            .count = count};
+      const Combine combine{
+          .type = type, .sources = {arena.sources(), 2}, .destinations = {arena.destinations(), 1}, .count = count};
       std::vector<double> times;
       for (int round = 0; round < 15; ++round) {
         times.push_back(seconds_of([&] { hocket::combine(combine); }, 20000));
@@ -189,15 +202,17 @@ void print_smallest() {
 int main(int argc, char** argv) {
   using namespace hocket;
   const std::string set = argc > 1 ? argv[1] : "";
-  const size_t rounds = argc > 2 ? std::stoul(argv[2]) : 21;
+  const size_t rounds = argc > 2 ? std::stoul(argv[2]) : 15;
   if (!force_instruction_set(set)) {
     fmt::print(stderr, "kernel_bench: this machine has no {}; it has", set);
     for (std::string_view other : instruction_sets()) fmt::print(stderr, " {}", other);
     fmt::print(stderr, "\n");
     return 2;
   }
-  fmt::print("instruction set {}\n\n", instruction_set());
-  print_speeds({{"L1", 8 << 10}, {"L2", 96 << 10}, {"memory", 64 << 20}}, rounds);
+  fmt::print("{}kernels    {}\nbefore     {}\n\n", describe(machine()), instruction_set(),
+             perf::to_text(perf::probe_latency()));
+  print_speeds(levels(), rounds);
   print_smallest();
+  fmt::print("\nafter      {}\n", perf::to_text(perf::probe_latency()));
   return 0;
 }
