@@ -27,9 +27,9 @@ bool is_crowded(const Mesh& mesh) {
 
 }  // namespace
 
-PipeTable::PipeTable(Mesh& mesh, PipeClass pipe_class) : mesh_(mesh), class_(pipe_class) {}
+PipeEnds::PipeEnds(Mesh& mesh, PipeClass pipe_class) : mesh_(mesh), class_(pipe_class) {}
 
-SendEnd& PipeTable::to(Rank peer, int lane) {
+SendEnd& PipeEnds::to(Rank peer, int lane) {
   const auto row = static_cast<size_t>(lane);
   if (row >= senders_.size()) senders_.resize(row + 1);
   if (senders_[row].empty()) senders_[row].resize(static_cast<size_t>(mesh_.ranks()));
@@ -38,7 +38,7 @@ SendEnd& PipeTable::to(Rank peer, int lane) {
   return end;
 }
 
-ReceiveEnd& PipeTable::from(Rank peer, int lane) {
+ReceiveEnd& PipeEnds::from(Rank peer, int lane) {
   const auto row = static_cast<size_t>(lane);
   if (row >= receivers_.size()) receivers_.resize(row + 1);
   if (receivers_[row].empty()) receivers_[row].resize(static_cast<size_t>(mesh_.ranks()));

@@ -31,9 +31,9 @@ struct CommunicatorOptions {
 };
 
 // The pipe ends of one class, opened through the mesh when first used.
-class PipeTable final : public Pipes {
+class PipeEnds final : public Pipes {
  public:
-  PipeTable(Mesh& mesh, PipeClass pipe_class);
+  PipeEnds(Mesh& mesh, PipeClass pipe_class);
   SendEnd& to(Rank peer, int lane) override;
   ReceiveEnd& from(Rank peer, int lane) override;
 
@@ -107,8 +107,8 @@ class Communicator {
   std::string prefix_;
   bool crowded_ = false;
   std::shared_ptr<CallLog> call_log_;
-  PipeTable collective_pipes_;
-  PipeTable transfer_pipes_;
+  PipeEnds collective_pipes_;
+  PipeEnds transfer_pipes_;
   Order collectives_;
   std::vector<Order> sends_;     // by peer
   std::vector<Order> receives_;  // by peer
