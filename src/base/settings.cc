@@ -103,8 +103,9 @@ constexpr Setting kSettings[] = {
     {"HOCKET_LOG", "level", "warn",
      "What is written to stderr: `error`, `warn`, `info` or `debug`, each with all before it.", log_level},
     {"HOCKET_TRANSPORTS", "list", "",
-     "The transports that may be used, best first, divided by commas: `shm,tcp`. Each pair of ranks takes the first "
-     "that reaches. Not set: all, in their own order. Must be equal on all ranks.",
+     "The transports that may be used, best first, divided by commas. Each pair of ranks takes the first that reaches. "
+     "Not set: all, in their own order. A name that does not exist is answered with those that do. Must be equal on "
+     "all ranks.",
      text<&Settings::transports>},
     {"HOCKET_INTERFACE", "list", "",
      "The network interfaces that may be used, by the beginnings of their names, divided by commas: `eth,ib`. With `^` "
