@@ -34,8 +34,8 @@ ARROWS = {
     "perf": {"include"},
     "examples": {"include"},
 }
-# The benchmark of a room looks into that room.
-FREE = re.compile(r"perf/\w+_bench\.cc")
+# What measures a room or the machine looks into the room.
+FREE = re.compile(r"perf/(\w+_bench|latency_probe)\.(cc|h)")
 REGISTRY = "transports/registry.cc"
 
 
