@@ -157,14 +157,13 @@ Status check_request(const Communicator& communicator, const Request& request) {
   }
   const Span send = send_span(request, communicator.rank(), ranks);
   const Span recv = recv_span(request, communicator.rank(), ranks);
-  for (const std::string& why : {is_reducing(facts.collective) ? check_reduction(facts, request.reduction) : std::string(),
-                                 check_buffer("sendbuff", request.send, send, element),
-                                 check_buffer("recvbuff", request.recv, recv, element),
-                                 check_overlap(request, communicator.rank(), send, recv, element),
-                                 check_parts(request.recv_counts, request.recv_offsets)}) {
-    if (!why.empty()) return wrong(communicator, request, why);
-  }
-  return {};
+  std::string why;
+  if (is_reducing(facts.collective)) why = check_reduction(facts, request.reduction);
+  if (why.empty()) why = check_buffer("sendbuff", request.send, send, element);
+  if (why.empty()) why = check_buffer("recvbuff", request.recv, recv, element);
+  if (why.empty()) why = check_overlap(request, communicator.rank(), send, recv, element);
+  if (why.empty() && !request.recv_counts.empty()) why = check_parts(request.recv_counts, request.recv_offsets);
+  return why.empty() ? Status() : wrong(communicator, request, why);
 }
 
 Status copy_counts(const char* name, const size_t* counts, const size_t* displacements, Rank ranks,

@@ -24,7 +24,7 @@ Request make_request(Collective collective, const void* sendbuff, void* recvbuff
 
 // `complete` fills in what needs the communicator.
 template <typename Complete>
-hocketResult_t call(hocketComm_t comm, Request request, hocketStream_t stream, Complete complete) noexcept {
+hocketResult_t call(hocketComm_t comm, Request&& request, hocketStream_t stream, Complete complete) noexcept {
   return with_session(comm, [&](Session& session) {
     const Occupy occupy(session);
     const auto run = [&]() -> Status {
@@ -39,11 +39,11 @@ hocketResult_t call(hocketComm_t comm, Request request, hocketStream_t stream, C
   });
 }
 
-hocketResult_t call(hocketComm_t comm, Request request, hocketStream_t stream) noexcept {
+hocketResult_t call(hocketComm_t comm, Request&& request, hocketStream_t stream) noexcept {
   return call(comm, std::move(request), stream, [](const Communicator&, Request&) { return Status(); });
 }
 
-hocketResult_t reduce(hocketComm_t comm, Request request, hocketRedOp_t op, hocketStream_t stream) noexcept {
+hocketResult_t reduce(hocketComm_t comm, Request&& request, hocketRedOp_t op, hocketStream_t stream) noexcept {
   return call(comm, std::move(request), stream,
               [op](const Communicator& communicator, Request& r) { return resolve_reduction(communicator, op, r); });
 }

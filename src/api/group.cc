@@ -40,7 +40,7 @@ Result<std::shared_ptr<Queue>> queue_of(hocketStream_t stream) {
   return *pin;
 }
 
-Status run_now(Session& session, Request request) {
+Status run_now(Session& session, Request&& request) {
   Communicator& communicator = *session.communicator;
   std::unique_ptr<Operation> own;
   if (is_transfer(request)) {
@@ -174,7 +174,7 @@ Status run_jobs(const std::vector<Job>& jobs) {
 
 }  // namespace
 
-Status submit(hocketComm_t comm, Session& session, Request request, hocketStream_t stream) {
+Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream) {
   if (group.depth == 0 && stream == nullptr) return run_now(session, std::move(request));
   if (stream != nullptr) {
     if (const Result<std::shared_ptr<Queue>> queue = queue_of(stream); !queue.ok()) return queue.status();

@@ -13,7 +13,7 @@
 namespace hocket {
 
 // The request was checked. `comm` is the handle of `session`.
-Status submit(hocketComm_t comm, Session& session, Request request, hocketStream_t stream);
+Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream);
 
 // Work that blocks until other ranks do the same (init, split): run now, or, in a group, at its end, together with the
 // group's other such jobs, each on a thread of its own.

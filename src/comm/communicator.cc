@@ -85,10 +85,10 @@ Wait Communicator::make_wait() { return Wait(system_, crowded_, options_.spin); 
 
 // ---- From request to call ---------------------------------------------------------------------------------------------
 
-Result<const Plan*> Communicator::plan_for(const Request& request) {
+Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place) {
+  if (request.facts.collective == Collective::kSendRecv) return transfer_plan(request.facts);
   const Result<const Builder*> chosen = choose(question(request, rank(), ranks()), options_.forced);
   if (!chosen.ok()) return chosen.status();
-  const bool in_place = is_in_place(request, rank());
   for (const CachedPlan& cached : plans_) {
     if (cached.builder == *chosen && cached.root == request.facts.root && cached.in_place == in_place) {
       return cached.plan.get();
@@ -134,21 +134,30 @@ const Plan* Communicator::transfer_plan(const CallFacts& facts) {
   return cached.get();
 }
 
+// Training programs repeat their calls: what was decided for the same facts is looked up, not decided again.
+Result<const Communicator::Recent*> Communicator::recall(const Request& request) {
+  const CallFacts& facts = request.facts;
+  const bool in_place = is_in_place(request, rank());
+  Recent& recent = recent_[(facts.count ^ static_cast<size_t>(facts.collective)) % recent_.size()];
+  if (recent.plan != nullptr && recent.facts == facts && recent.in_place == in_place) return &recent;
+  const Result<const Plan*> plan = plan_for(request, in_place);
+  if (!plan.ok()) return plan.status();
+  const Cut pieces = cut(**plan, mesh_->max_message());
+  recent = {facts, in_place, *plan, pieces.window_bytes / element_bytes(facts.type), pieces.slice_bytes,
+            fingerprint(request, **plan)};
+  return &recent;
+}
+
 Result<Call> Communicator::bind(const Request& request) {
+  const Result<const Recent*> recent = recall(request);
+  if (!recent.ok()) return recent.status();
   Call call;
-  if (request.facts.collective == Collective::kSendRecv) {
-    call.plan = transfer_plan(request.facts);
-  } else {
-    const Result<const Plan*> plan = plan_for(request);
-    if (!plan.ok()) return plan.status();
-    call.plan = *plan;
-  }
+  call.plan = (*recent)->plan;
+  call.window = (*recent)->window;
+  call.slice_bytes = (*recent)->slice_bytes;
+  call.fingerprint = (*recent)->fingerprint;
   bind_arithmetic(request, ranks(), call);
   bind_layouts(request, call);
-  const Cut pieces = cut(*call.plan, mesh_->max_message());
-  call.window = pieces.window_bytes / element_bytes(call.type);
-  call.slice_bytes = pieces.slice_bytes;
-  call.fingerprint = fingerprint(request, *call.plan);
   return call;
 }
 

@@ -5,6 +5,7 @@
 // in which order its calls run. It does not drive them: see drive.h and queue.h.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -92,13 +93,23 @@ class Communicator {
     bool in_place;
     std::unique_ptr<const Plan> plan;
   };
+  // What follows from the facts of a call alone.
+  struct Recent {
+    CallFacts facts;
+    bool in_place = false;
+    const Plan* plan = nullptr;  // null: unused
+    size_t window = 0;
+    size_t slice_bytes = 0;
+    uint32_t fingerprint = 0;
+  };
   struct Memory {
     std::unique_ptr<std::byte[], void (*)(std::byte*)> bytes{nullptr, nullptr};
     size_t size = 0;
     Result<std::byte*> at_least(size_t wanted);
   };
 
-  Result<const Plan*> plan_for(const Request& request);
+  Result<const Recent*> recall(const Request& request);
+  Result<const Plan*> plan_for(const Request& request, bool in_place);
   const Plan* transfer_plan(const CallFacts& facts);
 
   System& system_;
@@ -113,6 +124,7 @@ class Communicator {
   std::vector<Order> sends_;     // by peer
   std::vector<Order> receives_;  // by peer
   std::vector<CachedPlan> plans_;
+  std::array<Recent, 16> recent_;
   std::vector<std::unique_ptr<const Plan>> transfer_plans_;  // by peer, sending first
   Memory scratch_;
   std::mutex poller_mutex_;

@@ -22,7 +22,7 @@ constexpr Duration kAnswerLimit = milliseconds(800);
 
 Operation::Operation(Communicator& communicator, Pipes& pipes) : communicator_(communicator), execution_(pipes) {}
 
-Status Operation::prepare(Request request) {
+Status Operation::prepare(Request&& request) {
   request_ = std::move(request);
   Result<Call> call = communicator_.bind(request_);
   if (!call.ok()) return call.status();

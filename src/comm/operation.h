@@ -33,7 +33,7 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
 
   // Plans the call; the one before, if any, has ended.
-  Status prepare(Request request);
+  Status prepare(Request&& request);
   // Takes a place in the order of its kind. Every operation that is issued must be driven to its end.
   void issue();
 

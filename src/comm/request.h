@@ -39,6 +39,7 @@ struct CallFacts {
   bool v_form = false;
   Rank peer = -1;        // point to point
   bool sending = false;  // point to point
+  friend bool operator==(const CallFacts&, const CallFacts&) = default;
 };
 
 // "all_reduce(count 1000, float32, sum)".

@@ -28,13 +28,13 @@ size_t Execution::scratch_bytes(const Call& call) {
   return static_cast<size_t>(call.plan->scratch_chunks) * scratch_room(call) * element_bytes(call.type);
 }
 
-void Execution::start(Call call) {
-  call_ = std::move(call);
-  const Plan& plan = *call_.plan;
-  element_bytes_ = element_bytes(call_.type);
-  scratch_ = Layout::scratch(call_.scratch, plan.scratch_chunks, scratch_room(call_), scratch_model(call_));
-  const size_t longest = std::max(call_.send.longest_chunk(), call_.recv.longest_chunk());
-  passes_ = longest == 0 ? 1 : (longest + call_.window - 1) / call_.window;
+void Execution::start(const Call& call) {
+  call_ = &call;
+  const Plan& plan = *call.plan;
+  element_bytes_ = element_bytes(call.type);
+  scratch_ = Layout::scratch(call.scratch, plan.scratch_chunks, scratch_room(call), scratch_model(call));
+  const size_t longest = std::max(call.send.longest_chunk(), call.recv.longest_chunk());
+  passes_ = longest == 0 ? 1 : (longest + call.window - 1) / call.window;
   lanes_.assign(plan.lanes.size(), LaneState{});
   for (size_t i = 0; i < lanes_.size(); ++i) {
     lanes_[i].lane = &plan.lanes[i];
@@ -105,7 +105,7 @@ bool Execution::enter_step(LaneState& lane) {
                          (other.pass == lane.pass && other.step > static_cast<size_t>(after.step));
     if (!reached) return false;
   }
-  lane.extent = extent_of(step, {lane.pass * call_.window, call_.window});
+  lane.extent = extent_of(step, {lane.pass * call_->window, call_->window});
   lane.done = 0;
   lane.entered = true;
   return true;
@@ -129,8 +129,8 @@ size_t Execution::extent_of(const Step& step, Window window) const {
 
 const Layout& Execution::layout(Buffer buffer) const {
   switch (buffer) {
-    case Buffer::kSend: return call_.send;
-    case Buffer::kRecv: return call_.recv;
+    case Buffer::kSend: return call_->send;
+    case Buffer::kRecv: return call_->recv;
     case Buffer::kScratch: break;
   }
   return scratch_;
@@ -142,9 +142,9 @@ Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
   Slice slice;
   slice.step = &lane.lane->steps[lane.step];
   slice.lane_index = index;
-  slice.window = {lane.pass * call_.window, call_.window};
+  slice.window = {lane.pass * call_->window, call_->window};
   slice.begin = lane.done;
-  slice.count = std::min(lane.extent - lane.done, call_.slice_bytes / element_bytes_);
+  slice.count = std::min(lane.extent - lane.done, call_->slice_bytes / element_bytes_);
   slice.bytes = slice.count * element_bytes_;
 
   Outcome outcome = Outcome::kMoved;
@@ -184,7 +184,7 @@ Execution::Outcome Execution::take_sources(LaneState& lane, Slice& slice) {
     const Message* message =
         slice.landing != nullptr ? end.pipe->receive_into({slice.landing, slice.bytes}) : end.pipe->peek();
     if (message == nullptr) return Outcome::kBlocked;
-    const Envelope expected{call_.operation, end.messages, call_.fingerprint};
+    const Envelope expected{call_->operation, end.messages, call_->fingerprint};
     if (message->digest != expected.digest() || message->size != slice.bytes) {
       mismatch_peer_ = sources[i].peer;
       return fail(Status(Code::kInvalidUsage,
@@ -217,7 +217,7 @@ void Execution::give_back(const Slice& slice) {
   for (const Place& place : destinations) {
     if (!is_message(place)) continue;
     SendEnd& end = pipes_.to(place.peer, slice.lane_index);
-    end.pipe->commit(slice.bytes, {call_.operation, end.messages++, call_.fingerprint});
+    end.pipe->commit(slice.bytes, {call_->operation, end.messages++, call_->fingerprint});
     keep_flushing(end.pipe);
   }
   for (const Place& place : slice.step->sources) {
@@ -253,12 +253,12 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
   const size_t message_offset = offset * element_bytes_;
   const Step& step = *slice.step;
   Combine work;
-  work.type = call_.type;
-  work.op = call_.op;
+  work.type = call_->type;
+  work.op = call_->op;
   work.count = count;
-  work.user = call_.user;
-  work.user_context = call_.user_context;
-  work.divide_last = step.last ? call_.divide : 0;
+  work.user = call_->user;
+  work.user_context = call_->user_context;
+  work.divide_last = step.last ? call_->divide : 0;
 
   auto walk = walks_.begin();
   const auto chunk_memory = [&](const Place& place) {
@@ -267,9 +267,9 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
   for (size_t i = 0; i < step.sources.size(); ++i) {
     const Place& place = step.sources[i];
     sources[i] = is_message(place) ? slice.messages[i]->data + message_offset : chunk_memory(place);
-    if (place.first && call_.scale != nullptr) work.first_mask |= uint64_t{1} << i;
+    if (place.first && call_->scale != nullptr) work.first_mask |= uint64_t{1} << i;
   }
-  if (work.first_mask != 0) work.scale_first = call_.scale;
+  if (work.first_mask != 0) work.scale_first = call_->scale;
   const bool is_copy = step.sources.size() == 1 && work.first_mask == 0 && work.divide_last == 0;
   size_t written = 0;
   for (size_t i = 0; i < step.destinations.size(); ++i) {
@@ -310,7 +310,7 @@ bool Execution::sends_stable(const Slice& slice) const {
   if (slice.bytes == 0 || step.sources.size() != 1 || step.destinations.empty()) return false;
   const Place& source = step.sources[0];
   if (is_message(source) || !is_one_chunk(source)) return false;
-  if ((source.first && call_.scale != nullptr) || (step.last && call_.divide != 0)) return false;
+  if ((source.first && call_->scale != nullptr) || (step.last && call_->divide != 0)) return false;
   for (const Place& place : step.destinations) {
     if (!is_message(place)) return false;
     const Sender* pipe = pipes_.to(place.peer, slice.lane_index).pipe;
@@ -327,7 +327,7 @@ Execution::Outcome Execution::send_stable(LaneState& lane, const Slice& slice) {
     if ((lane.issued & bit) != 0) continue;
     SendEnd& end = pipes_.to(destinations[i].peer, slice.lane_index);
     const Ticket ticket =
-        end.pipe->send_stable({memory, slice.bytes}, {call_.operation, end.messages, call_.fingerprint});
+        end.pipe->send_stable({memory, slice.bytes}, {call_->operation, end.messages, call_->fingerprint});
     lane.blocked = {destinations[i].peer, end.pipe, nullptr};
     if (ticket == 0) return Outcome::kBlocked;
     lane.issued |= bit;

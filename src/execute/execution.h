@@ -77,8 +77,8 @@ class Execution {
   // Scratch memory that a call needs.
   static size_t scratch_bytes(const Call& call);
 
-  // Begins a call. The one before has ended.
-  void start(Call call);
+  // Begins a call, which stays as it is until it has ended. The one before has ended.
+  void start(const Call& call);
   Progress advance();
 
   // Why advance() returned kFailed.
@@ -150,7 +150,7 @@ class Execution {
   Outcome fail(Status status);
 
   Pipes& pipes_;
-  Call call_;
+  const Call* call_ = nullptr;
   Layout scratch_;
   size_t element_bytes_ = 1;
   size_t passes_ = 1;
