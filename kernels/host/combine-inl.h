@@ -43,8 +43,9 @@ void combine_elements(const Combine& combine, size_t from, size_t to) {
     }
     if (combine.divide_last != 0) wide = Element::divide(wide, combine.divide_last);
     const Storage storage = Element::encode(wide);
-    for (std::byte* destination : combine.destinations)
+    for (std::byte* destination : combine.destinations) {
       memcpy(destination + i * sizeof storage, &storage, sizeof storage);
+    }
   }
 }
 
@@ -106,7 +107,7 @@ class Combiner {
   // Those streamed that are not aligned then as well are written with ordinary stores.
   size_t elements_to_alignment() {
     const auto address = [&](size_t d) { return reinterpret_cast<uintptr_t>(combine_.destinations[d]); };
-    const uint64_t wanted = combine_.streaming_mask;
+    const uint64_t wanted = combine_.streaming_mask & ~uint64_t{0} >> (64 - destinations_);
     const size_t leader = wanted ? hwy::Num0BitsBelowLS1Bit_Nonzero64(wanted) : 0;
     const size_t bytes = -address(leader) % kVectorBytes;
     if (bytes % sizeof(Storage) != 0) return 0;

@@ -144,29 +144,21 @@ struct Bfloat16Lanes {
             hn::BitCast(Floats(), hn::And(raw, hn::Set(Words(), 0xffff0000u)))};
   }
   static HWY_INLINE WordVector encode(Wide wide) {
-    auto a = nearest(wide.a), b = nearest(wide.b);
-    const auto nan = hn::Or(hn::IsNaN(wide.a), hn::IsNaN(wide.b));
-    if (HWY_UNLIKELY(!hn::AllFalse(Floats(), nan))) {
-      a = with_nan(wide.a, a);
-      b = with_nan(wide.b, b);
-    }
     const hn::Repartition<uint16_t, Words> halves;
-    return hn::BitCast(Words(), hn::OddEven(hn::BitCast(halves, b), hn::BitCast(halves, hn::ShiftRight<16>(a))));
+    const auto upper = hn::ShiftRight<16>(nearest(wide.a));
+    return hn::BitCast(Words(), hn::OddEven(hn::BitCast(halves, nearest(wide.b)), hn::BitCast(halves, upper)));
   }
   static HWY_INLINE FloatVector set(float value) { return hn::Set(Floats(), value); }
   static HWY_INLINE FloatVector divide(FloatVector value, int64_t divisor) { return divide_floats(value, divisor); }
 
  private:
-  // The upper half of each word is the nearest bfloat16, except of NaN.
+  // The upper half of each word is the nearest bfloat16. The lower half of a NaN is zero, because it comes from a
+  // bfloat16 or is the processor's own; so it stays as it is.
   static HWY_INLINE WordVector nearest(FloatVector value) {
     const Words words;
     const auto bits = hn::BitCast(words, value);
     const auto odd = hn::TestBit(bits, hn::Set(words, 0x10000));
     return hn::Add(bits, hn::IfThenElse(odd, hn::Set(words, 0x8000), hn::Set(words, 0x7fff)));
-  }
-  static HWY_INLINE WordVector with_nan(FloatVector value, WordVector nearest) {
-    const auto quiet = hn::Or(hn::BitCast(Words(), value), hn::Set(Words(), 0x00400000));
-    return hn::IfThenElse(hn::RebindMask(Words(), hn::IsNaN(value)), quiet, nearest);
   }
 };
 

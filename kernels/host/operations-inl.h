@@ -37,7 +37,9 @@ template <ReduceOp op, typename V>
 HWY_INLINE V extreme(V a, V b) {
   const V chosen = op == ReduceOp::kMax ? hn::Max(a, b) : hn::Min(a, b);
   if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
-    return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, chosen));
+    // x86 gives the second operand when either is NaN.
+    const V right = HWY_ARCH_X86 ? chosen : hn::IfThenElse(hn::IsNaN(b), b, chosen);
+    return hn::IfThenElse(hn::IsNaN(a), a, right);
   } else {
     return chosen;
   }
