@@ -215,9 +215,18 @@ TEST(RealNetworkTest, AHostNameIsLookedUp) {
 }
 
 TEST(RealNetworkTest, BadAddressesAreRefused) {
-  const std::string long_name(200, 'x');
-  for (const std::string address : {"", "nowhere", ":80", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1",
-                                    "127.0.0.1:8x", "::1:80", "[::1:80", "[]:80", ("unix:" + long_name).c_str()}) {
+  const std::vector<Address> addresses = {"",
+                                          "nowhere",
+                                          ":80",
+                                          "127.0.0.1:",
+                                          "127.0.0.1:65536",
+                                          "127.0.0.1:-1",
+                                          "127.0.0.1:8x",
+                                          "::1:80",
+                                          "[::1:80",
+                                          "[]:80",
+                                          "unix:" + std::string(200, 'x')};
+  for (const Address& address : addresses) {
     auto socket = real_system().network.connect(address);
     EXPECT_EQ(socket.status().code(), Code::kInvalidArgument) << address;
     EXPECT_TRUE(has(socket.status().message(), "'" + address + "'")) << socket.status().message();
