@@ -65,6 +65,7 @@ Json configuration(const Options& options, const RunInfo& run) {
   config["per_iter_timing"] = truth(options.times_each_iteration());
   config["per_iter_skip"] = options.skip;
   config["parallel_init"] = truth(options.parallel_init);
+  config["core_latency"] = run.core_latency;
   config["devices"] = devices(run);
   return config;
 }
@@ -170,6 +171,7 @@ void JsonFile::end(const Summary& summary) {
   tail["average_bus_bandwidth"] = {
       {"bandwidth", number(summary.average_bus_bandwidth)},
       {"okay", summary.demanded_bus_bandwidth < 0 ? "unchecked" : truth(summary.fast_enough())}};
+  tail["core_latency"] = summary.core_latency;
   const std::string_view error = hocketGetLastError(nullptr);
   tail["errors"] = error.empty() ? Json::array() : Json::array({error});
   tail["end_time"] = time_of_day();

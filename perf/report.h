@@ -34,6 +34,7 @@ struct RunInfo {
   int processes = 1;
   std::vector<RankInfo> ranks;
   std::vector<BuildFact> build;
+  std::string core_latency;  // before the first row
 };
 
 struct Half {
@@ -60,6 +61,7 @@ struct Summary {
   double best_bus_bandwidth = 0;
   size_t best_bytes = 0;
   bool best_in_place = false;
+  std::string core_latency;  // after the last row
 
   bool fast_enough() const { return average_bus_bandwidth >= demanded_bus_bandwidth * 0.9; }
 };

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "host.h"
+#include "latency_probe.h"
 
 namespace hocket::perf {
 namespace {
@@ -76,7 +77,8 @@ Outcome Run::begin() {
                .header_version = HOCKET_VERSION_CODE,
                .processes = processes_,
                .ranks = introduced(lines),
-               .build = build_facts()};
+               .build = build_facts(),
+               .core_latency = to_text(probe_latency())};
   hocketGetVersion(&info.library_version);
   for (const auto& report : reports_) report->begin(info);
   return {};
@@ -175,6 +177,7 @@ Outcome Run::memory_text(std::string& text) {
 Outcome Run::end() {
   if (options_.memory) HOCKET_PERF_TRY(memory_text(summary_.memory));
   summary_.average_bus_bandwidth = halves_ > 0 ? sum_of_bandwidths_ / halves_ : 0;
+  if (team_.has_rank_zero()) summary_.core_latency = to_text(probe_latency());
   for (const auto& report : reports_) report->end(summary_);
   // Times differ between ranks where -a says so: rank 0's verdict is everybody's.
   int64_t failed = team_.has_rank_zero() && (summary_.wrong_measurements != 0 || !summary_.fast_enough()) ? 1 : 0;

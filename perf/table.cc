@@ -123,6 +123,7 @@ void Table::begin(const RunInfo& run) {
   for (const BuildFact& fact : run.build) {
     fmt::print("# Build: {} ({}): {}\n", fact.name, fact.found ? fact.version : "not found", fact.note);
   }
+  fmt::print("# Core latency: {}\n", run.core_latency);
   heading();
   std::fflush(stdout);
 }
@@ -208,7 +209,7 @@ void Table::end(const Summary& summary) {
                                                 : "FAILED");
   fmt::print("#\n# Collective test concluded: {}\n", program_);
   if (!summary.memory.empty()) fmt::print("# {:<20} : {}\n", "Host memory usage", summary.memory);
-  fmt::print("#\n\n");
+  fmt::print("# {:<20} : {}\n#\n\n", "Core latency", summary.core_latency);
   best(summary);
   std::fflush(stdout);
 }

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""perf/compare/compare.py with peers of paper: what it concludes, what it refuses."""
+import contextlib
+import io
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "perf" / "compare"))
+import compare  # noqa: E402  pylint: disable=wrong-import-position
+
+
+class Paper(compare.Peer):
+    """Takes as long as its list says, round after round."""
+
+    def __init__(self, name, times):
+        super().__init__(name, "1", ("shm",))
+        self.times = iter(times)
+
+    def measure(self, transport, ranks, sizes):
+        time = next(self.times)
+        return {size: time for size in sizes}
+
+
+def quiet(function, *arguments):
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        result = function(*arguments)
+    return result, text.getvalue()
+
+
+class Conclusions(unittest.TestCase):
+    def compare(self, hocket, **peers):
+        peers = [Paper(name, times) for name, times in peers.items()]
+        pairs = compare.compare_one(Paper("Hocket", hocket), peers, "shm", 2, [64], len(hocket) // len(peers),
+                                    lambda text: None)
+        return [{"transport": "shm", "ranks": 2, "rows": compare.summarize(pairs, [64])}]
+
+    def test_ratios_are_those_of_neighbours(self):
+        # The machine slows down fivefold in the second round; the ratios stay.
+        results = self.compare([10, 10, 50, 50, 10, 10], fast=[5, 25, 5], slow=[20, 100, 20])
+        row = results[0]["rows"][0]
+        self.assertEqual((row["fastest"], row["to_fastest"]), ("fast", 2))
+        self.assertEqual((row["slowest"], row["to_slowest"]), ("slow", 0.5))
+        self.assertEqual(quiet(compare.verdict, results)[0], 0)
+
+    def test_slower_than_the_slowest_fails(self):
+        results = self.compare([30, 30], fast=[5], slow=[20])
+        status, text = quiet(compare.verdict, results)
+        self.assertEqual(status, 1)
+        self.assertIn("slower than the slowest peer (slow): 64 B, 2 ranks, shm: 1.50", text)
+
+    def test_groups_hold_every_size_once(self):
+        sizes = compare.FULL_SIZES
+        self.assertEqual([size for group in compare.groups_of(sizes) for size in group], sizes)
+        self.assertEqual((sizes[0], sizes[-1]), (4, 128 << 20))
+
+
+class Refusals(unittest.TestCase):
+    def test_wrong_elements(self):
+        self.assertEqual(compare.parse_lines("noise\n64,1.5,0\n128,2.5,0\n"), {64: 1.5, 128: 2.5})
+        with self.assertRaisesRegex(compare.Failure, "3 wrong elements at 64 bytes"):
+            compare.parse_lines("64,1.5,3\n")
+
+    def test_missing_sizes(self):
+        class Forgetful(compare.Peer):
+            def command(self, transport, ranks):
+                return ["echo"]
+
+        with self.assertRaisesRegex(compare.Failure, "sizes missing"):
+            Forgetful("x", "1", ("shm",)).measure("shm", 2, [64])
+
+    def test_failing_programs(self):
+        with self.assertRaisesRegex(compare.Failure, "status 3"):
+            compare.run_command(["sh", "-c", "exit 3"])
+
+    def test_hocket_that_is_not_built(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()) as text:
+            sys.argv = ["compare.py", "--build", folder]
+            self.assertEqual(compare.main(), 2)
+        self.assertIn("build Hocket first", text.getvalue())
+
+    def test_a_python_without_torch_is_named(self):
+        with self.assertRaisesRegex(compare.Failure, "/bin/false.*pip install torch=="):
+            compare.find_gloo("/bin/false")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""The perf programs as scripts meet them: the table, JSON, CSV, exit statuses, and real processes that die.
+
+programs_test.py FOLDER_OF_PROGRAMS FAULTY_PERF
+"""
+import csv
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAMS = pathlib.Path("build/perf")
+FAULTY = pathlib.Path("build/tests/perf/faulty_perf")
+NAMES = ["all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter", "alltoall", "alltoallv", "gather", "scatter",
+         "sendrecv", "barrier"]
+
+# What scripts around nccl-tests look for.
+NUMBER = r"\d+(?:\.\d+)?(?:e[+-]\d+)?"
+HALF = rf"\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})\s+({NUMBER}|N/A)"
+ROW = re.compile(rf"^\s+(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(-?\d+){HALF}{HALF}$")
+FACTORS = {"all_reduce": 1.0, "all_gather": 0.5, "reduce_scatter": 0.5, "alltoall": 0.5, "alltoallv": 0.5, "gather": 0.5,
+           "scatter": 0.5, "broadcast": 1.0, "reduce": 1.0, "sendrecv": 1.0}  # for two ranks
+
+
+def run(program, *arguments, environment=None, limit_s=60):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HOCKET_", "NCCL_TESTS_"))}
+    return subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, timeout=limit_s,
+                          env={**clean, **(environment or {})}, check=False)
+
+
+def perf(name, *arguments, **more):
+    return run(PROGRAMS / f"{name}_perf", *arguments, **more)
+
+
+def rows_of(text):
+    return [match.groups() for match in map(ROW.match, text.splitlines()) if match]
+
+
+class Table(unittest.TestCase):
+    def test_every_program_has_the_same_table(self):
+        for name in NAMES:
+            with self.subTest(name):
+                done = perf(name, "--ranks", 2, "-b", 64, "-e", 4096, "-f", 8, "-n", 3)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                rows = rows_of(done.stdout)
+                self.assertEqual(len(rows), 1 if name == "barrier" else 3, done.stdout)
+                self.assertEqual({row[8] for row in rows}, {"0"})
+                self.assertIn("# Out of bounds values : 0 OK\n", done.stdout)
+                self.assertRegex(done.stdout, r"\n# Avg bus bandwidth    : \S+ \n#\n# Collective test concluded: ")
+                self.assertRegex(done.stdout.splitlines()[-1], r"^# Best bus bandwidth: \d+\.\d\d GB/s at ")
+
+    def test_header_is_that_of_nccl_tests(self):
+        lines = perf("all_reduce", "--ranks", 2, "-b", 8, "-e", 8, "-n", 2).stdout.splitlines()
+        heading = [line for line in lines if line.startswith(("#       size", "#        (B)"))]
+        self.assertEqual(heading[0].rstrip(), "#       size         count      type   redop    root     time   algbw   busbw"
+                         "  #wrong     time   algbw   busbw  #wrong")
+        self.assertEqual(heading[1].rstrip(), "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)"
+                         "             (us)  (GB/s)  (GB/s)")
+        self.assertIn("# Collective test starting: all_reduce_perf", lines)
+        self.assertTrue(any(line.startswith("# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: ") for line in lines))
+        ranks = [line for line in lines if re.match(r"#  Rank +\d+ Group +0 Pid +\d+ on +\S+ device +\d+ \[\S+\] \S", line)]
+        self.assertEqual(len(ranks), 2)
+        self.assertTrue(any(line.startswith("# Build: ") for line in lines))
+
+    def test_columns_stand_where_they_stand_in_nccl_tests(self):
+        line = next(line for line in perf("all_reduce", "--ranks", 2, "-b", 64, "-e", 64, "-n", 2).stdout.splitlines()
+                    if ROW.match(line))
+        self.assertRegex(line, r"^ {10}64  {11}16     float     sum      -1(  .{7}  .{6}  .{6}  .{6}){2}$")
+
+    def test_bus_bandwidth_follows_from_the_size_and_the_factor(self):
+        for name, factor in FACTORS.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                table = pathlib.Path(folder) / "x.csv"
+                perf(name, "--ranks", 2, "-b", "64K", "-e", "64K", "-n", 2, "--csv", table)
+                with open(table, newline="", encoding="utf-8") as file:
+                    for row in csv.DictReader(file):
+                        algorithm = float(row["size_bytes"]) / float(row["time_us"]) / 1e3
+                        self.assertAlmostEqual(float(row["algbw_gb_s"]) / algorithm, 1, delta=0.01)
+                        self.assertAlmostEqual(float(row["busbw_gb_s"]), algorithm * factor, delta=0.02 * algorithm)
+
+    def test_extra_columns(self):
+        done = perf("all_reduce", "--ranks", 2, "-b", 64, "-e", 64, "-n", 5, "-I", 1, "--percentiles")
+        row = next(line for line in done.stdout.splitlines() if line.startswith("          64"))
+        self.assertEqual(len(row.split()), 5 + 2 * (4 + 4 + 3))
+        for name in ("i_min", "i_max", "i_p99", "i_cv%", "p50", "p90", "p99"):
+            self.assertEqual(done.stdout.count(f" {name} "), 2, name)
+
+    def test_all_types_and_operations(self):
+        done = perf("all_reduce", "--ranks", 2, "-b", 64, "-e", 64, "-n", 1, "-o", "all", "-d", "all")
+        rows = rows_of(done.stdout)
+        self.assertEqual(len(rows), 12 * 6 + 6 * 6, done.stderr)
+        self.assertEqual({row[8] for row in rows} | {row[12] for row in rows}, {"0"})
+
+    def test_threads_groups_and_queues(self):
+        for shape in (("-t", 3), ("-g", 3), ("-t", 2, "-g", 2), ("-t", 2, "-p", 1), ("--ranks", 2, "--queue"),
+                      ("--ranks", 2, "-m", 3), ("--ranks", 2, "-z", 1), ("--ranks", 2, "-z", 3), ("--ranks", 2, "-u", 1),
+                      ("--ranks", 2, "--cold")):
+            with self.subTest(shape):
+                done = perf("all_reduce", *shape, "-b", "1K", "-e", "4K", "-f", 4, "-n", 3)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual([row[8] + row[12] for row in rows_of(done.stdout)], ["00", "00"])
+
+    def test_demanded_bandwidth(self):
+        done = perf("all_reduce", "--ranks", 2, "-b", 64, "-e", 64, "-n", 1, environment={"NCCL_TESTS_MIN_BW": "1e6"})
+        self.assertEqual(done.returncode, 7)
+        self.assertRegex(done.stdout, r"Avg bus bandwidth    : \S+ FAILED")
+
+    def test_algorithms_are_listed(self):
+        done = perf("all_reduce", "--list-algorithms")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("ring", done.stdout.split())
+
+
+class Files(unittest.TestCase):
+    def test_json_has_the_keys_of_nccl_tests_and_no_secret(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "x.json"
+            # Two runs: the second may not overwrite the first.
+            for _ in range(2):
+                perf("all_reduce", "--ranks", 2, "-b", 64, "-e", 512, "-f", 8, "-n", 3, "-I", 1, "-J", path,
+                     environment={"HOCKET_SECRET": "hunter2hunter2hunter2", "HOCKET_LOG": "warn", "PRIVATE_TOKEN": "x"})
+            self.assertTrue((pathlib.Path(folder) / "x.json.0").exists())
+            text = path.read_text(encoding="utf-8")
+        self.assertNotIn("hunter2", text)
+        self.assertNotIn("PRIVATE_TOKEN", text)
+        data = json.loads(text)
+        self.assertLessEqual({"version", "start_time", "args", "env", "nccl_version", "config", "results", "out_of_bounds",
+                              "average_bus_bandwidth", "errors", "end_time"}, set(data))
+        self.assertEqual(data["env"], ["HOCKET_LOG=warn"])
+        self.assertLessEqual({"nthreads", "ngpus", "minimum_bytes", "maximum_bytes", "step_factor", "warmup_iters",
+                              "iterations", "aggregated_iterations", "validation", "graph", "blocking_collectives",
+                              "per_iter_timing", "per_iter_skip", "parallel_init", "devices"}, set(data["config"]))
+        self.assertEqual(set(data["config"]["devices"][1]),
+                         {"rank", "group", "pid", "hostname", "device", "device_hex", "device_info"})
+        self.assertEqual(len(data["results"]), 2)
+        result = data["results"][1]
+        self.assertEqual((result["size"], result["count"], result["type"], result["redop"], result["root"]),
+                         (512, 128, "float", "sum", "    -1"))
+        for half in ("out_of_place", "in_place"):
+            self.assertEqual(set(result[half]), {"time", "alg_bw", "bus_bw", "nwrong"})
+            self.assertEqual(result[half]["nwrong"], 0)
+            self.assertEqual(len(result[half + "_per_iter"]["times_us"]), 3)
+            self.assertEqual(len(result[half + "_per_iter"]["per_process_max_times_us"]), 2)
+        self.assertEqual(result["actual_iterations"], 3)
+        self.assertEqual(data["out_of_bounds"], {"count": 0, "okay": "true"})
+        self.assertEqual(data["average_bus_bandwidth"]["okay"], "unchecked")
+
+    def test_a_file_that_cannot_be_made_is_said(self):
+        done = perf("all_reduce", "-b", 8, "-e", 8, "-J", "/nowhere/x.json")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("# skipping JSON output; /nowhere/x.json not accessible: No such file or directory", done.stdout)
+
+
+class Failures(unittest.TestCase):
+    def test_bad_flags_end_with_a_reason(self):
+        for arguments, reason in ((["-b", "8T"], "not a size"), (["--ranks", "0"], "--ranks"), (["-o", "plus"], "operation"),
+                                  (["-r", "5"], ""), (["-e", "900G"], "two buffers")):
+            done = perf("broadcast", *arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(reason, done.stderr)
+            self.assertEqual(done.stdout, "")
+
+    def test_a_wrong_element_is_counted(self):
+        done = run(FAULTY, "wrong", "--ranks", 2, "-b", 64, "-e", 512, "-f", 8, "-n", 2)
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertEqual([row[8] + row[12] for row in rows_of(done.stdout)], ["11", "11"])
+        self.assertIn("# Out of bounds values : 4 FAILED\n", done.stdout)
+
+    def test_a_dead_rank_ends_the_run(self):
+        started = time.monotonic()
+        done = run(FAULTY, "dies", "--ranks", 3, "-b", 64, "-e", "64K", "-f", 2)
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL)
+        self.assertIn("was killed by signal 9", done.stderr)
+        self.assertLess(time.monotonic() - started, 20)
+
+    def test_ctrl_c_ends_all_ranks(self):
+        with subprocess.Popen([str(PROGRAMS / "all_reduce_perf"), "--ranks", "3", "-b", "64", "-e", "64", "-N", "0"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as run_:
+            while not ROW.match(run_.stdout.readline()):
+                pass
+            os.killpg(run_.pid, signal.SIGINT)
+            # Both pipes end only when the last of the processes has.
+            run_.communicate(timeout=20)
+            self.assertEqual(run_.returncode, 128 + signal.SIGINT)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        FAULTY = pathlib.Path(sys.argv.pop())
+        PROGRAMS = pathlib.Path(sys.argv.pop())
+    unittest.main()
