@@ -111,6 +111,8 @@ struct PeerInfo {
   int32_t cpus = 1;            // that the process may run on
   std::vector<Address> addresses;  // of the service's stream listener, in order of preference
   Address local_address;       // unix: listener of the service
+  uint64_t max_message = 0;    // the longest message of this process' pipes; the ranks agree on the minimum
+  std::string transports;      // those that this process allows, divided by commas; empty: all
 };
 
 // How the sender's end reaches the receiver's: whichever members the transport fills travel to the peer.

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A frame is a length and a number of handles (four bytes each), then the bytes. A heartbeat is a frame without bytes.
+#include "comm/links.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/bytes.h"
+#include "comm/links_heart.h"
+
+namespace hocket {
+namespace {
+
+constexpr size_t kHeaderBytes = 8;
+constexpr size_t kReadBytes = 16 * 1024;
+constexpr uint32_t kMaxHandles = 16;       // of one frame
+constexpr size_t kMaxWaitingHandles = 64;  // arrived, while their frames have not
+constexpr size_t kQueuedFrames = 16;       // of full length, that may wait for a peer that does not read
+
+std::string header_bytes(size_t length, size_t handles) {
+  Writer writer;
+  writer.u32(static_cast<uint32_t>(length));
+  writer.u32(static_cast<uint32_t>(handles));
+  return writer.take();
+}
+
+}  // namespace
+
+Link::Link(const Context& context, std::unique_ptr<Socket> socket, size_t max_frame)
+    : context_(context), socket_(std::move(socket)), max_frame_(max_frame), heard_(context.system.clock.now()) {}
+
+Link::~Link() {
+  *alive_ = false;
+  context_.heart.remove(this);
+  if (!ended_) context_.reactor.unwatch(socket_->handle());
+  for (const Handle handle : handles_in_) context_.system.network.close(handle);
+}
+
+Status Link::start(FrameHandler on_frame, EndHandler on_end) {
+  on_frame_ = std::move(on_frame);
+  on_end_ = std::move(on_end);
+  context_.heart.add(this);
+  return context_.reactor.watch(socket_->handle(), [this] { on_news(); });
+}
+
+void Link::send(std::string frame, std::vector<Handle> handles) {
+  if (ended_) return;
+  std::string bytes = header_bytes(frame.size(), handles.size()) + frame;
+  queued_bytes_ += bytes.size();
+  queue_.push_back({std::move(bytes), std::move(handles)});
+  if (queue_.size() > 1) return;  // the socket is full, or a write is on its way
+  // Never ends the link in here: the caller may be walking over its links.
+  context_.reactor.post([this, alive = alive_] {
+    if (*alive) on_news();
+  });
+}
+
+void Link::beat() {
+  if (queue_.empty()) send({});
+}
+
+void Link::expect_news_since(Time oldest) {
+  if (ended_ || heard_ >= oldest) return;
+  // What lies unread in the socket counts.
+  if (!read() || heard_ >= oldest) return;
+  (void)end(End::kSilent, Status(Code::kTimeout, fmt::format("{} is silent", socket_->peer_name())));
+}
+
+void Link::on_news() {
+  if (!ended_ && read()) (void)write();
+}
+
+bool Link::read() {
+  std::array<std::byte, kReadBytes> buffer;
+  for (;;) {
+    const Result<size_t> got = socket_->receive(buffer);
+    if (!got.ok()) return end(End::kClosed, got.status());
+    if (*got == 0) return true;
+    heard_ = context_.system.clock.now();
+    for (const Handle handle : socket_->take_handles()) handles_in_.push_back(handle);
+    if (handles_in_.size() > kMaxWaitingHandles)
+      return end(End::kMisbehaved, Status(Code::kRemote, "too many handles"));
+    in_.append(reinterpret_cast<const char*>(buffer.data()), *got);
+    if (!deliver_frames()) return false;
+  }
+}
+
+bool Link::deliver_frames() {
+  while (in_.size() >= kHeaderBytes) {
+    Reader reader(in_);
+    const uint32_t length = reader.u32();
+    const uint32_t handles = reader.u32();
+    if (length > max_frame_ || handles > kMaxHandles) {
+      const std::string what = fmt::format("{} sent a frame of {} bytes and {} handles; the limits are {} and {}",
+                                           socket_->peer_name(), length, handles, max_frame_, kMaxHandles);
+      return end(End::kMisbehaved, Status(Code::kRemote, what));
+    }
+    if (in_.size() < kHeaderBytes + length) return true;
+    if (handles > handles_in_.size()) {
+      return end(End::kMisbehaved,
+                 Status(Code::kRemote, socket_->peer_name() + " announced handles that did not come"));
+    }
+    const std::string frame = in_.substr(kHeaderBytes, length);
+    in_.erase(0, kHeaderBytes + length);
+    std::vector<Handle> taken(handles_in_.begin(), handles_in_.begin() + handles);
+    handles_in_.erase(handles_in_.begin(), handles_in_.begin() + handles);
+    if (frame.empty()) continue;
+    const std::shared_ptr<bool> alive = alive_;
+    const FrameHandler on_frame = on_frame_;  // the handler may destroy this link
+    on_frame(frame, std::move(taken));
+    if (!*alive || ended_) return false;
+  }
+  return true;
+}
+
+bool Link::write() {
+  while (!queue_.empty()) {
+    const Result<size_t> sent = write_first();
+    if (!sent.ok()) {
+      // What the peer said before it went (a farewell, a failure) is worth more than this error.
+      return read() && end(End::kClosed, sent.status());
+    }
+    if (*sent == 0) break;
+    queued_bytes_ -= *sent;
+    queue_.front().bytes.erase(0, *sent);
+    if (queue_.front().bytes.empty()) queue_.pop_front();
+  }
+  if (queued_bytes_ <= kQueuedFrames * max_frame_) return true;
+  const std::string what = fmt::format("{} does not read: {} bytes wait for it", socket_->peer_name(), queued_bytes_);
+  return end(End::kMisbehaved, Status(Code::kRemote, what));
+}
+
+Result<size_t> Link::write_first() {
+  const Outgoing& first = queue_.front();
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(first.bytes));
+  if (!first.handles.empty()) return socket_->send_handles(bytes, first.handles);
+  return socket_->send(std::span(&bytes, 1));
+}
+
+bool Link::end(End how, const Status& why) {
+  ended_ = true;
+  context_.heart.remove(this);
+  context_.reactor.unwatch(socket_->handle());
+  queue_.clear();
+  const EndHandler on_end = std::move(on_end_);
+  if (on_end) on_end(how, why);
+  return false;
+}
+
+}  // namespace hocket

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A link: a stream of bounded frames over an authenticated connection, with heartbeats. Knows no rank and no frame's
+// meaning. Lives on the service thread; its owner destroys it, also from inside its callbacks.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/reactor.h"
+#include "base/status.h"
+#include "base/system.h"
+
+namespace hocket {
+
+class Heart;
+
+class Link {
+ public:
+  // Owns the handles until somebody takes them.
+  using FrameHandler = std::function<void(std::string_view frame, std::vector<Handle> handles)>;
+  enum class End : uint8_t { kClosed, kSilent, kMisbehaved };
+  using EndHandler = std::function<void(End end, const Status& why)>;
+
+  struct Context {
+    System& system;
+    Reactor& reactor;
+    Heart& heart;
+  };
+
+  // Frames up to `max_frame` bytes are accepted.
+  Link(const Context& context, std::unique_ptr<Socket> socket, size_t max_frame);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // Frames may arrive from now on. `on_end` comes at most once, and is the last call.
+  Status start(FrameHandler on_frame, EndHandler on_end);
+  // Handles stay the caller's and must live until flushed(). They travel on unix sockets only.
+  void send(std::string frame, std::vector<Handle> handles = {});
+  bool flushed() const { return queue_.empty(); }
+  void beat();
+  // Ends the link when nothing was heard since `oldest`.
+  void expect_news_since(Time oldest);
+  // The time before `lateness` ago was not ours: we could not have heard anything.
+  void forgive(Duration lateness) { heard_ += lateness; }
+
+  std::string peer_name() const { return socket_->peer_name(); }
+
+ private:
+  struct Outgoing {
+    std::string bytes;
+    std::vector<Handle> handles;
+  };
+
+  void on_news();
+  // These return false when the link has ended, perhaps by destruction: touch nothing then.
+  bool read();
+  bool deliver_frames();
+  bool write();
+  bool end(End how, const Status& why);
+  Result<size_t> write_first();
+
+  const Context context_;
+  std::unique_ptr<Socket> socket_;
+  const size_t max_frame_;
+  FrameHandler on_frame_;
+  EndHandler on_end_;
+  bool ended_ = false;
+  Time heard_;
+  std::string in_;
+  std::vector<Handle> handles_in_;
+  std::deque<Outgoing> queue_;
+  size_t queued_bytes_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace hocket

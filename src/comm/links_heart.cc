@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Time during which this process did not run (stopped, starved, suspended) is not held against its peers: each link's
+// silence is measured in time that was ours.
+#include "comm/links_heart.h"
+
+#include "comm/links.h"
+
+namespace hocket {
+namespace {
+
+constexpr int kTicksPerTimeout = 16;
+constexpr int kTicksPerBeat = 4;
+
+}  // namespace
+
+Heart::Heart(System& system, Reactor& reactor, Duration timeout)
+    : system_(system), reactor_(reactor), timeout_(timeout), period_(timeout / kTicksPerTimeout) {}
+
+void Heart::start() {
+  due_ = system_.clock.now() + period_;
+  reactor_.at(due_, [this] { tick(); });
+}
+
+void Heart::tick() {
+  const Time now = system_.clock.now();
+  const Duration lateness = now - due_;
+  const bool beat = ++ticks_ % kTicksPerBeat == 0 || lateness > period_;
+  const std::set<Link*> links = links_;
+  for (Link* link : links) {
+    if (!links_.contains(link)) continue;  // went with an earlier one
+    if (lateness > period_) link->forgive(lateness);
+    if (beat) link->beat();
+    link->expect_news_since(now - timeout_);
+  }
+  due_ = system_.clock.now() + period_;
+  reactor_.at(due_, [this] { tick(); });
+}
+
+}  // namespace hocket

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The heart of a process: sends heartbeats on all its links and notices links that fell silent. Service thread only.
+#pragma once
+
+#include <set>
+
+#include "base/reactor.h"
+#include "base/system.h"
+
+namespace hocket {
+
+class Link;
+
+class Heart {
+ public:
+  // A link that was silent for `timeout` ends; heartbeats go out every quarter of it.
+  Heart(System& system, Reactor& reactor, Duration timeout);
+
+  void start();
+  void add(Link* link) { links_.insert(link); }
+  void remove(Link* link) { links_.erase(link); }
+  Duration timeout() const { return timeout_; }
+
+ private:
+  void tick();
+
+  System& system_;
+  Reactor& reactor_;
+  const Duration timeout_;
+  const Duration period_;
+  Time due_;
+  int ticks_ = 0;
+  std::set<Link*> links_;
+};
+
+}  // namespace hocket

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// When both ends dial, the lower rank's connection stays: the higher rank's is refused as a duplicate, and its dial is
+// dropped when the lower rank's arrives.
+#include "comm/mesh_links.h"
+
+#include <algorithm>
+
+#include "comm/mesh_wire.h"
+
+namespace hocket {
+namespace {
+
+constexpr size_t kFrameBase = size_t{64} << 10;
+constexpr Duration kSiblingPause = std::chrono::milliseconds(2);
+
+}  // namespace
+
+PeerLinks::PeerLinks(Service& service, std::string id, std::string key, int32_t rank, int32_t ranks, Owner& owner)
+    : service_(service), id_(std::move(id)), key_(std::move(key)), rank_(rank), ranks_(ranks), owner_(owner) {}
+
+bool PeerLinks::in_this_process(int32_t peer) const {
+  return owner_.peer_info(peer).process == service_.self().process;
+}
+
+PeerLinks::Entry& PeerLinks::entry(int32_t peer) {
+  const auto [found, is_new] = entries_.try_emplace(peer);
+  if (is_new && !in_this_process(peer)) dial(peer, found->second);
+  return found->second;
+}
+
+void PeerLinks::dial(int32_t peer, Entry& entry) {
+  const PeerInfo& info = owner_.peer_info(peer);
+  const bool same_host = info.host_identity == service_.self().host_identity;
+  const Time now = service_.system().clock.now();
+  DialOptions options;
+  options.addresses = same_host ? std::vector<Address>{info.local_address} : info.addresses;
+  options.hello = {Purpose::kLink, id_, rank_, peer};
+  options.key = key_;
+  // The peer's process was there: when nothing answers, it is gone. The wait lets its neighbours tell how it went.
+  options.unreachable_until = now + service_.options().timeout / 2;
+  options.unknown_until = now + service_.options().operation_timeout;
+  entry.dial = std::make_unique<Dial>(service_, std::move(options),
+                                      [this, peer](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
+                                        entries_[peer].dial.reset();
+                                        if (socket.ok()) return connect(peer, std::move(*socket));
+                                        if (refusal != Refusal::kDuplicate)
+                                          owner_.on_unreachable(peer, refusal, socket.status());
+                                      });
+}
+
+void PeerLinks::send(int32_t peer, const std::string& frame, std::vector<Handle> handles) {
+  Entry& found = entry(peer);
+  if (found.link != nullptr) return found.link->send(frame, std::move(handles));
+  // Handles change owners only on a socket, so two ranks of one process get one when they want to pass any.
+  if (!handles.empty() && found.dial == nullptr && in_this_process(peer)) dial(peer, found);
+  if (found.dial == nullptr && in_this_process(peer) && found.waiting.empty() && owner_.sibling(peer) != nullptr)
+    return deliver_here(peer, frame);
+  found.waiting.push_back({frame, std::move(handles)});
+  if (found.dial == nullptr && in_this_process(peer) && found.waiting.size() == 1) {
+    deliver_waiting(peer, service_.system().clock.now() + service_.options().operation_timeout);
+  }
+}
+
+void PeerLinks::send_to_all(const std::string& frame) {
+  std::vector<int32_t> peers;
+  for (const auto& [peer, found] : entries_) peers.push_back(peer);
+  for (const int32_t peer : peers) send(peer, frame);
+}
+
+void PeerLinks::send_to_connected(const std::string& frame) {
+  for (const auto& [peer, found] : entries_) {
+    if (found.link != nullptr) found.link->send(frame);
+  }
+}
+
+void PeerLinks::deliver_here(int32_t peer, const std::string& frame) {
+  service_.reactor().post([from = rank_, target = owner_.sibling(peer), frame] {
+    if (target != nullptr) target->on_message(from, frame, {});
+  });
+}
+
+// A sibling that has not opened its side yet is looked for again and again: it needs no more than its thread's turn.
+void PeerLinks::deliver_waiting(int32_t peer, Time until) {
+  const auto found = entries_.find(peer);
+  if (found == entries_.end()) return;
+  if (owner_.sibling(peer) != nullptr) {
+    for (const Message& message : found->second.waiting) deliver_here(peer, message.frame);
+    found->second.waiting.clear();
+    return;
+  }
+  const Time now = service_.system().clock.now();
+  const bool has_left = service_.was_closed(id_, peer);
+  if (has_left || now >= until) {
+    found->second.waiting.clear();
+    const Refusal refusal = has_left ? Refusal::kClosed : Refusal::kUnknown;
+    return owner_.on_unreachable(peer, refusal, Status(Code::kTimeout, "it has not opened its side"));
+  }
+  service_.reactor().at(now + kSiblingPause,
+                        [this, peer, until, owner = owner_.shared_owner()] { deliver_waiting(peer, until); });
+}
+
+Refusal PeerLinks::decide(int32_t peer) const {
+  const auto found = entries_.find(peer);
+  if (found == entries_.end()) return Refusal::kNone;
+  if (found->second.link != nullptr) return Refusal::kDuplicate;
+  const bool ours_stays = found->second.dial != nullptr && rank_ < peer;
+  return ours_stays ? Refusal::kDuplicate : Refusal::kNone;
+}
+
+void PeerLinks::enter(int32_t peer, std::unique_ptr<Socket> socket) {
+  entries_[peer].dial.reset();
+  connect(peer, std::move(socket));
+}
+
+void PeerLinks::connect(int32_t peer, std::unique_ptr<Socket> socket) {
+  Entry& found = entries_[peer];
+  const size_t max_frame = kFrameBase + static_cast<size_t>(ranks_) * kMaxPeerBytes;
+  found.link = std::make_unique<Link>(service_.link_context(), std::move(socket), max_frame);
+  Link& link = *found.link;
+  const Status started =
+      link.start([this, peer](std::string_view frame,
+                              std::vector<Handle> handles) { owner_.on_message(peer, frame, std::move(handles)); },
+                 [this, peer](Link::End end, const Status& why) { on_end(peer, end, why); });
+  if (!started.ok()) return on_end(peer, Link::End::kClosed, started);
+  owner_.on_link_up(peer);
+  for (Message& message : found.waiting) link.send(std::move(message.frame), std::move(message.handles));
+  found.waiting.clear();
+}
+
+void PeerLinks::on_end(int32_t peer, Link::End end, const Status& why) {
+  const Status reason = why;  // `why` may live in the link
+  entries_.erase(peer);
+  owner_.on_link_lost(peer, end, reason);
+}
+
+bool PeerLinks::flushed() const {
+  return std::all_of(entries_.begin(), entries_.end(),
+                     [](const auto& each) { return each.second.link == nullptr || each.second.link->flushed(); });
+}
+
+}  // namespace hocket

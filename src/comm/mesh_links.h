@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The links of one rank of a communicator to its peers: dialled when first needed, accepted when a peer dials, one per
+// pair even when both dial at once. Peers in the same process get their messages without a socket. Service thread only.
+// Knows no message's meaning.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/links.h"
+#include "comm/service.h"
+#include "comm/service_dial.h"
+
+namespace hocket {
+
+class PeerLinks {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual const PeerInfo& peer_info(int32_t peer) const = 0;
+    virtual void on_link_up(int32_t peer) = 0;
+    virtual void on_message(int32_t peer, std::string_view frame, std::vector<Handle> handles) = 0;
+    virtual void on_link_lost(int32_t peer, Link::End end, const Status& why) = 0;
+    virtual void on_unreachable(int32_t peer, Refusal refusal, const Status& why) = 0;
+    // The rank of this communicator that lives in this process; null when it is not there (yet).
+    virtual std::shared_ptr<Owner> sibling(int32_t peer) const = 0;
+    virtual std::shared_ptr<Owner> shared_owner() = 0;
+  };
+
+  PeerLinks(Service& service, std::string id, std::string key, int32_t rank, int32_t ranks, Owner& owner);
+
+  // Makes sure that there is, or will be, a link.
+  void open(int32_t peer) { (void)entry(peer); }
+  // Opens the link if needed; frames wait for it. Handles must live until flushed() or close().
+  void send(int32_t peer, const std::string& frame, std::vector<Handle> handles = {});
+  // To every peer to which there is or will be a link.
+  void send_to_all(const std::string& frame);
+  // To peers that can hear it now.
+  void send_to_connected(const std::string& frame);
+
+  Refusal decide(int32_t peer) const;
+  void enter(int32_t peer, std::unique_ptr<Socket> socket);
+
+  bool flushed() const;
+  void close() { entries_.clear(); }
+
+ private:
+  struct Message {
+    std::string frame;
+    std::vector<Handle> handles;
+  };
+  struct Entry {
+    std::unique_ptr<Link> link;
+    std::unique_ptr<Dial> dial;
+    std::deque<Message> waiting;
+  };
+
+  Entry& entry(int32_t peer);
+  bool in_this_process(int32_t peer) const;
+  void dial(int32_t peer, Entry& entry);
+  void connect(int32_t peer, std::unique_ptr<Socket> socket);
+  void on_end(int32_t peer, Link::End end, const Status& why);
+  void deliver_here(int32_t peer, const std::string& frame);
+  void deliver_waiting(int32_t peer, Time until);
+
+  Service& service_;
+  const std::string id_;
+  const std::string key_;
+  const int32_t rank_;
+  const int32_t ranks_;
+  Owner& owner_;
+  std::map<int32_t, Entry> entries_;
+};
+
+}  // namespace hocket

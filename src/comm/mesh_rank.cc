@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Joining, failing, leaving.
+#include "comm/mesh_rank.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace hocket {
+namespace {
+
+constexpr Duration kLeaveTime = std::chrono::seconds(1);
+constexpr Duration kFlushLook = std::chrono::milliseconds(1);
+
+PeerInfo self_info(const Service& service, int32_t rank) {
+  PeerInfo info = service.self();
+  info.rank = rank;
+  return info;
+}
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+MeshRank::MeshRank(Service& service, std::unique_ptr<Poller> poller, const std::string& id, const std::string& key,
+                   int32_t rank, int32_t ranks)
+    : service_(service),
+      poller_(std::move(poller)),
+      id_(id),
+      key_(key),
+      rank_(rank),
+      ranks_(ranks),
+      peers_(static_cast<size_t>(ranks)),
+      left_(static_cast<size_t>(ranks)),
+      exchange_(rank, ranks, self_info(service, rank)),
+      links_(service, id, key, rank, ranks, *this) {
+  for (size_t i = 0; i < peers_.size(); ++i) peers_[i].rank = static_cast<int32_t>(i);
+}
+
+MeshRank::~MeshRank() { pipes_.clear(); }
+
+void MeshRank::join(const UniqueId& id) {
+  service_.reactor().post([self = shared_from_this(), id] {
+    MeshRank& mesh = *self;
+    mesh.visit_ = std::make_unique<RootVisit>(mesh.service_, id,
+                                              CheckIn{mesh.rank_, mesh.ranks_, self_info(mesh.service_, mesh.rank_)},
+                                              [&mesh](const Result<std::vector<PeerInfo>>& neighbours) {
+                                                const auto visit = std::move(mesh.visit_);  // outlives this call
+                                                mesh.on_admitted(neighbours);
+                                              });
+    mesh.visit_->start();
+  });
+}
+
+void MeshRank::on_admitted(const Result<std::vector<PeerInfo>>& neighbours) {
+  if (!neighbours.ok()) {
+    (void)record_failure(neighbours.status());
+    return;
+  }
+  for (const PeerInfo& info : *neighbours) {
+    if (info.rank < 0 || info.rank >= ranks_)
+      return on_misbehaviour(rank_, "the root told of a rank that does not exist");
+    peers_[static_cast<size_t>(info.rank)] = info;
+  }
+  for (const int32_t ahead : ranks_ahead(rank_, ranks_)) links_.open(ahead);
+  send_table(exchange_.start());
+}
+
+void MeshRank::send_table(const Result<std::vector<TableExchange::Outgoing>>& outgoing) {
+  if (!outgoing.ok()) return on_misbehaviour(rank_, outgoing.status().message());
+  for (const TableExchange::Outgoing& each : *outgoing) links_.send(each.to, each.frame);
+  if (exchange_.complete() && !complete_) publish(exchange_.take_peers());
+}
+
+void MeshRank::open(std::vector<PeerInfo> peers) {
+  publish(std::move(peers));
+  service_.reactor().post([self = shared_from_this()] {
+    for (const int32_t ahead : ranks_ahead(self->rank_, self->ranks_)) self->links_.open(ahead);
+  });
+}
+
+void MeshRank::publish(std::vector<PeerInfo> peers) {
+  peers_ = std::move(peers);
+  max_message_ = service_.options().max_message;
+  for (const PeerInfo& peer : peers_) {
+    if (peer.max_message != 0) max_message_ = std::min<size_t>(max_message_, peer.max_message);
+  }
+  choose_transports_for_peers();
+  complete_ = true;
+  poller_->wake();
+  for (const auto& action : std::exchange(until_complete_, {})) action();
+}
+
+void MeshRank::when_complete(std::function<void()> action) {
+  if (complete_) return action();
+  until_complete_.push_back(std::move(action));
+}
+
+Status MeshRank::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+bool MeshRank::record_failure(const Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!status_.ok() || said_farewell_) return false;
+    status_ = status;
+  }
+  failed_.store(true, std::memory_order_release);
+  poller_->wake();
+  return true;
+}
+
+void MeshRank::fail(const Status& status) {
+  const Status told(status.code(), fmt::format("{} (reported by rank {})", status.message(), rank_));
+  if (!record_failure(told)) return;
+  service_.reactor().post([self = shared_from_this(), told] { self->spread(told); });
+}
+
+void MeshRank::spread(const Status& status) { links_.send_to_all(failure_message(status)); }
+
+std::shared_ptr<MeshRank> MeshRank::rank_here(int32_t peer) const {
+  return std::dynamic_pointer_cast<MeshRank>(service_.find_door(id_, peer));
+}
+
+std::string MeshRank::describe(int32_t peer) const {
+  const PeerInfo& info = peers_[static_cast<size_t>(peer)];
+  if (info.process == 0) return fmt::format("rank {}", peer);
+  std::string ranks;
+  int count = 0;
+  for (const PeerInfo& other : peers_) {
+    if (other.process != info.process) continue;
+    ranks += fmt::format("{}{}", count++ == 0 ? "" : ", ", other.rank);
+  }
+  return fmt::format("{} {} (process {} on {})", count == 1 ? "rank" : "ranks", ranks, info.pid, info.host_name);
+}
+
+void MeshRank::on_link_up(int32_t peer) {
+  if (peers_[static_cast<size_t>(peer)].host_identity == service_.self().host_identity) {
+    links_.send(peer, plain_message(MessageType::kGreeting), {poller_->wake_handle()});
+  }
+  if (failed()) links_.send(peer, failure_message(status()));
+}
+
+void MeshRank::on_link_lost(int32_t peer, Link::End end, const Status& why) {
+  if (has_left(peer) || said_farewell_) return;
+  std::string text;
+  switch (end) {
+    case Link::End::kClosed:
+      text = fmt::format("{} died: its connection closed without a farewell", describe(peer));
+      break;
+    case Link::End::kSilent:
+      text = fmt::format("{} has not responded for {:g} s (HOCKET_TIMEOUT)", describe(peer),
+                         seconds(service_.options().timeout));
+      break;
+    case Link::End::kMisbehaved:
+      return on_misbehaviour(peer, why.message());
+  }
+  const Status status(Code::kRemote, text);
+  if (record_failure(status)) spread(status);
+}
+
+void MeshRank::on_unreachable(int32_t peer, Refusal refusal, const Status& why) {
+  if (refusal == Refusal::kClosed) return note_left(peer);
+  if (has_left(peer)) return;
+  const Status status(why.code(), fmt::format("rank {} cannot reach {}: {}", rank_, describe(peer), why.message()));
+  if (record_failure(status)) spread(status);
+}
+
+void MeshRank::note_left(int32_t peer) {
+  left_[static_cast<size_t>(peer)] = true;
+  poller_->wake();
+}
+
+void MeshRank::say_farewell() {
+  if (said_farewell_.exchange(true)) return;
+  visit_.reset();
+  pipe_dials_.clear();
+  links_.send_to_connected(plain_message(MessageType::kFarewell));
+  for (const auto& door : service_.doors_of(id_)) {
+    const auto sibling = std::dynamic_pointer_cast<MeshRank>(door);
+    if (sibling != nullptr && sibling.get() != this) sibling->note_left(rank_);
+  }
+}
+
+void MeshRank::shut() {
+  say_farewell();
+  links_.close();
+  closed_ = true;
+}
+
+void MeshRank::leave() {
+  if (!service_.in_its_process() || has_called_leave_) return;
+  has_called_leave_ = true;
+  const Time limit = service_.system().clock.now() + service_.options().timeout;
+  while (!failed() && !pipes_.flush() && service_.system().clock.now() < limit) {
+    (void)poller_->wait(service_.system().clock.now() + kFlushLook);
+  }
+  if (service_.ready().ok()) {
+    const Time patience = service_.system().clock.now() + kLeaveTime;
+    service_.reactor().post([self = shared_from_this(), patience] {
+      self->say_farewell();
+      self->service_.close_door(self->id_, self->rank_);
+      self->finish_leaving(patience);
+    });
+    // The service may end at the same time: then nobody would tell us.
+    while (!closed_ && service_.system().clock.now() < patience + kLeaveTime) {
+      (void)poller_->wait(service_.system().clock.now() + kLeaveTime / 10);
+    }
+  }
+  set_recorder(nullptr);
+  // Unless the links are closed, an offer with a pipe's handles may still wait to be sent.
+  if (closed_) pipes_.clear();
+}
+
+void MeshRank::finish_leaving(Time limit) {
+  const Time now = service_.system().clock.now();
+  if (!links_.flushed() && now < limit) {
+    service_.reactor().at(now + kFlushLook, [self = shared_from_this(), limit] { self->finish_leaving(limit); });
+    return;
+  }
+  shut();
+  poller_->wake();
+}
+
+}  // namespace hocket

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// One rank of a communicator: joins the others, opens pipes, passes on failures, questions and farewells. All that
+// happens over links happens on the service thread; pipes and the verdict (failed or not) are shared with the thread
+// that drives the communicator.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/mesh.h"
+#include "comm/mesh_exchange.h"
+#include "comm/mesh_links.h"
+#include "comm/mesh_pipes.h"
+#include "comm/rendezvous_guest.h"
+#include "comm/service.h"
+
+namespace hocket {
+
+class MeshRank final : public Mesh,
+                       public Door,
+                       public PeerLinks::Owner,
+                       public std::enable_shared_from_this<MeshRank> {
+ public:
+  MeshRank(Service& service, std::unique_ptr<Poller> poller, const std::string& id, const std::string& key,
+           int32_t rank, int32_t ranks);
+  ~MeshRank() override;
+
+  // One of these, once, after the door was opened. They return at once.
+  void join(const UniqueId& id);
+  void open(std::vector<PeerInfo> peers);
+  // All peers are known.
+  bool complete() const { return complete_; }
+
+  int32_t rank() const override { return rank_; }
+  int32_t ranks() const override { return ranks_; }
+  const PeerInfo& peer(int32_t rank) const override { return peers_[static_cast<size_t>(rank)]; }
+  size_t max_message() const override { return max_message_; }
+  Sender* sender(PipeClass pipe_class, int32_t peer, int lane) override;
+  Receiver* receiver(PipeClass pipe_class, int32_t peer, int lane) override;
+  std::string_view transport_name(int32_t peer) const override;
+  Poller& poller() override { return *poller_; }
+  bool failed() const override { return failed_.load(std::memory_order_acquire); }
+  Status status() const override;
+  void fail(const Status& status) override;
+  bool has_left(int32_t peer) const override { return left_[static_cast<size_t>(peer)]; }
+  void set_recorder(Recorder recorder) override;
+  void ask(int32_t peer, uint32_t operation) override;
+  bool answer(int32_t peer, CallReport* report) override;
+  void leave() override;
+
+  std::string key() const override { return key_; }
+  Refusal decide(const Hello& hello) override;
+  void enter(const Hello& hello, std::unique_ptr<Socket> socket) override;
+  void say_farewell() override;
+  bool flushed() const override { return links_.flushed(); }
+  void shut() override;
+
+  const PeerInfo& peer_info(int32_t rank) const override { return peer(rank); }
+  void on_link_up(int32_t peer) override;
+  void on_message(int32_t peer, std::string_view frame, std::vector<Handle> handles) override;
+  void on_link_lost(int32_t peer, Link::End end, const Status& why) override;
+  void on_unreachable(int32_t peer, Refusal refusal, const Status& why) override;
+  std::shared_ptr<Owner> sibling(int32_t peer) const override { return rank_here(peer); }
+  std::shared_ptr<Owner> shared_owner() override { return shared_from_this(); }
+
+ private:
+  // mesh_rank.cc: joining, failing, leaving
+  void on_admitted(const Result<std::vector<PeerInfo>>& neighbours);
+  void send_table(const Result<std::vector<TableExchange::Outgoing>>& outgoing);
+  void publish(std::vector<PeerInfo> peers);
+  // Now, or once max_message is known: a peer may know all others sooner than we do, and open a pipe.
+  void when_complete(std::function<void()> action);
+  bool record_failure(const Status& status);
+  void spread(const Status& status);
+  void note_left(int32_t peer);
+  void finish_leaving(Time limit);
+  std::shared_ptr<MeshRank> rank_here(int32_t peer) const;
+  // "rank 3 (process 17 on node-b)"; all ranks of its process, since they live and die together.
+  std::string describe(int32_t peer) const;
+
+  // mesh_rank_messages.cc: what peers say
+  void on_greeting(int32_t peer, std::vector<Handle>& handles);
+  void on_failure(Reader& reader);
+  void on_offer(int32_t peer, Reader& reader, std::vector<Handle>& handles);
+  void on_question(int32_t peer, Reader& reader);
+  void on_answer(int32_t peer, Reader& reader);
+  void on_misbehaviour(int32_t peer, const std::string& what);
+
+  // mesh_rank_pipes.cc: opening pipes
+  void choose_transports_for_peers();
+  void open_pipe(const PipeName& name);
+  Status offer_object(const PipeName& name, const Transport& transport);
+  Status offer_handles(const PipeName& name, const Transport& transport);
+  void dial_pipe(const PipeName& name, uint8_t transport);
+  void on_pipe_dialled(const PipeName& name, uint8_t transport, Result<std::unique_ptr<Socket>> socket,
+                       Refusal refusal);
+  void accept_later(const PipeName& name, uint8_t transport, std::shared_ptr<Offer> offer);
+  Status accept_pipe(const PipeName& name, const Transport& transport, Offer offer,
+                     const std::shared_ptr<Poller>& peer_poller);
+  PipeContext context_for(int32_t peer, const Transport& transport, const std::shared_ptr<Poller>& peer_poller);
+  std::shared_ptr<PeerWaker> waker_of(int32_t peer);
+
+  Service& service_;
+  const std::shared_ptr<Poller> poller_;  // siblings that send to us wake it
+  const std::string id_;
+  const std::string key_;
+  const int32_t rank_;
+  const int32_t ranks_;
+
+  // Written on the service thread until complete_, constant from then on.
+  std::vector<PeerInfo> peers_;
+  std::vector<const Transport*> transports_;  // by peer; null: none reaches it
+  size_t max_message_ = 0;
+  std::atomic<bool> complete_ = false;
+
+  // Shared between threads.
+  std::atomic<bool> failed_ = false;
+  std::vector<std::atomic<bool>> left_;
+  PipeTable pipes_;
+  mutable std::mutex mutex_;
+  Status status_;
+  Recorder recorder_;
+  std::map<int32_t, uint32_t> questions_;  // the newest to each peer
+  std::map<int32_t, CallReport> answers_;
+  std::map<int32_t, std::shared_ptr<PeerWaker>> wakers_;
+  std::atomic<bool> said_farewell_ = false;
+  std::atomic<bool> closed_ = false;
+  bool has_called_leave_ = false;
+
+  // Service thread only.
+  TableExchange exchange_;
+  std::unique_ptr<RootVisit> visit_;
+  PeerLinks links_;
+  std::map<PipeName, std::unique_ptr<Dial>> pipe_dials_;
+  std::vector<std::function<void()>> until_complete_;
+};
+
+}  // namespace hocket

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What peers say. They have proved the key, so nonsense means a broken peer, and the communicator fails.
+#include <fmt/format.h>
+
+#include "comm/mesh_rank.h"
+
+namespace hocket {
+
+void MeshRank::on_message(int32_t peer, std::string_view frame, std::vector<Handle> handles) {
+  Reader reader(frame);
+  switch (static_cast<MessageType>(reader.u8())) {
+    case MessageType::kGreeting:
+      on_greeting(peer, handles);
+      break;
+    case MessageType::kTable:
+      send_table(exchange_.receive(peer, reader));
+      break;
+    case MessageType::kFailure:
+      on_failure(reader);
+      break;
+    case MessageType::kFarewell:
+      note_left(peer);
+      break;
+    case MessageType::kOffer:
+      on_offer(peer, reader, handles);
+      break;
+    case MessageType::kQuestion:
+      on_question(peer, reader);
+      break;
+    case MessageType::kAnswer:
+      on_answer(peer, reader);
+      break;
+    default:
+      on_misbehaviour(peer, fmt::format("it sent a message of unknown type {}", frame[0]));
+  }
+  for (const Handle handle : handles) service_.system().network.close(handle);
+}
+
+void MeshRank::on_greeting(int32_t peer, std::vector<Handle>& handles) {
+  if (handles.empty()) return on_misbehaviour(peer, "its greeting came without a wake handle");
+  waker_of(peer)->set(handles.front());
+  handles.erase(handles.begin());
+}
+
+void MeshRank::on_failure(Reader& reader) {
+  Status status;
+  if (!read_failure(reader, &status)) status = Status(Code::kRemote, "a peer failed, and its message was malformed");
+  if (record_failure(status)) spread(status);
+}
+
+void MeshRank::on_offer(int32_t peer, Reader& reader, std::vector<Handle>& handles) {
+  PipeName name;
+  uint8_t transport = 0;
+  const bool makes_sense = read_offer(reader, &name, &transport) && transport < transports().size() &&
+                           transports()[transport]->carrier() == Transport::Carrier::kHandles;
+  if (!makes_sense) return on_misbehaviour(peer, "it offered a pipe that cannot be");
+  name.peer = peer;
+  const auto offer = std::make_shared<Offer>();
+  offer->handles = std::exchange(handles, {});
+  accept_later(name, transport, offer);
+}
+
+void MeshRank::on_question(int32_t peer, Reader& reader) {
+  const uint32_t operation = reader.u32();
+  Recorder recorder;
+  {
+    const std::lock_guard lock(mutex_);
+    recorder = recorder_;
+  }
+  CallReport report;
+  if (recorder) report = recorder(operation);
+  report.operation = operation;
+  links_.send(peer, answer_message(report));
+}
+
+void MeshRank::on_answer(int32_t peer, Reader& reader) {
+  CallReport report;
+  if (!read_answer(reader, &report)) return on_misbehaviour(peer, "its answer was malformed");
+  {
+    const std::lock_guard lock(mutex_);
+    const auto question = questions_.find(peer);
+    if (question == questions_.end() || question->second != report.operation) return;  // to an older question
+    answers_[peer] = std::move(report);
+  }
+  poller_->wake();
+}
+
+void MeshRank::on_misbehaviour(int32_t peer, const std::string& what) {
+  fail(Status(Code::kInternal, fmt::format("{} broke the protocol between ranks: {}", describe(peer), what)));
+}
+
+void MeshRank::set_recorder(Recorder recorder) {
+  const std::lock_guard lock(mutex_);
+  recorder_ = std::move(recorder);
+}
+
+void MeshRank::ask(int32_t peer, uint32_t operation) {
+  {
+    const std::lock_guard lock(mutex_);
+    questions_[peer] = operation;
+    answers_.erase(peer);
+  }
+  service_.reactor().post([self = shared_from_this(), peer, operation] {
+    if (!self->has_left(peer) && !self->said_farewell_) self->links_.send(peer, question_message(operation));
+  });
+}
+
+bool MeshRank::answer(int32_t peer, CallReport* report) {
+  const std::lock_guard lock(mutex_);
+  const auto found = answers_.find(peer);
+  if (found == answers_.end()) return false;
+  *report = std::move(found->second);
+  answers_.erase(found);
+  return true;
+}
+
+}  // namespace hocket

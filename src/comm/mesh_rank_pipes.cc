@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Opening pipes. The sender's side begins; how its offer travels is the transport's choice of carrier: an object goes
+// straight to the sibling's table, handles go over the link, a socket is dialled.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/mesh_rank.h"
+
+namespace hocket {
+namespace {
+
+uint8_t number_of(const Transport& transport) {
+  const auto all = transports();
+  return static_cast<uint8_t>(std::find(all.begin(), all.end(), &transport) - all.begin());
+}
+
+bool allows(const PeerInfo& peer, const Transport* transport) {
+  const auto allowed = choose_transports(peer.transports);
+  return !allowed.ok() || std::find(allowed->begin(), allowed->end(), transport) != allowed->end();
+}
+
+}  // namespace
+
+void MeshRank::choose_transports_for_peers() {
+  const auto allowed = choose_transports(service_.options().transports);
+  const PeerInfo& self = peer(rank_);
+  transports_.assign(peers_.size(), nullptr);
+  if (!allowed.ok()) return;  // the service does not start with such a setting
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    const auto best = std::find_if(allowed->begin(), allowed->end(), [&](const Transport* transport) {
+      return transport->reaches(self, peers_[i]) && allows(peers_[i], transport);
+    });
+    if (best != allowed->end()) transports_[i] = *best;
+  }
+}
+
+std::string_view MeshRank::transport_name(int32_t peer) const {
+  const Transport* transport = transports_[static_cast<size_t>(peer)];
+  return transport == nullptr ? "none" : transport->name();
+}
+
+Receiver* MeshRank::receiver(PipeClass pipe_class, int32_t peer, int lane) {
+  return failed() ? nullptr : pipes_.receiver({pipe_class, peer, lane});
+}
+
+Sender* MeshRank::sender(PipeClass pipe_class, int32_t peer, int lane) {
+  if (failed()) return nullptr;
+  const PipeName name{pipe_class, peer, lane};
+  bool must_open = false;
+  Sender* ready = pipes_.sender(name, &must_open);
+  if (!must_open) return ready;
+  open_pipe(name);
+  return pipes_.find_sender(name);
+}
+
+void MeshRank::open_pipe(const PipeName& name) {
+  const Transport* transport = transports_[static_cast<size_t>(name.peer)];
+  if (transport == nullptr) {
+    return fail(
+        Status(Code::kInvalidUsage,
+               fmt::format("no transport reaches rank {} on {} from rank {}: HOCKET_TRANSPORTS allows '{}' here "
+                           "and '{}' there",
+                           name.peer, peer(name.peer).host_name, rank_, service_.options().transports,
+                           peer(name.peer).transports)));
+  }
+  Status status;
+  switch (transport->carrier()) {
+    case Transport::Carrier::kObject:
+      status = offer_object(name, *transport);
+      break;
+    case Transport::Carrier::kHandles:
+      status = offer_handles(name, *transport);
+      break;
+    case Transport::Carrier::kSocket:
+      service_.reactor().post(
+          [self = shared_from_this(), name, number = number_of(*transport)] { self->dial_pipe(name, number); });
+      break;
+  }
+  if (!status.ok()) fail(status);
+}
+
+Status MeshRank::offer_object(const PipeName& name, const Transport& transport) {
+  const std::shared_ptr<MeshRank> sibling = rank_here(name.peer);
+  if (sibling == nullptr || !sibling->complete()) {  // its thread has not opened it yet: come back
+    pipes_.abandon(name);
+    return {};
+  }
+  Offer offer;
+  Result<std::unique_ptr<Sender>> sender = transport.open(context_for(name.peer, transport, sibling->poller_), offer);
+  if (!sender.ok()) return sender.status();
+  PipeName from = name;
+  from.peer = rank_;
+  HOCKET_TRY(sibling->accept_pipe(from, transport, std::move(offer), poller_));
+  pipes_.put(name, std::move(*sender));
+  return {};
+}
+
+Status MeshRank::offer_handles(const PipeName& name, const Transport& transport) {
+  Offer offer;
+  Result<std::unique_ptr<Sender>> sender = transport.open(context_for(name.peer, transport, nullptr), offer);
+  if (!sender.ok()) return sender.status();
+  pipes_.put(name, std::move(*sender));
+  // The handles live as long as the sender, which lives until the links are closed.
+  service_.reactor().post([self = shared_from_this(), name, handles = offer.handles, number = number_of(transport)] {
+    if (!self->said_farewell_) self->links_.send(name.peer, offer_message(name, number), handles);
+  });
+  return {};
+}
+
+void MeshRank::dial_pipe(const PipeName& name, uint8_t transport) {
+  if (said_farewell_) return;
+  const Time now = service_.system().clock.now();
+  DialOptions options;
+  options.addresses = peer(name.peer).addresses;
+  options.hello = {
+      Purpose::kData, id_, rank_, name.peer, static_cast<uint8_t>(name.pipe_class), static_cast<uint16_t>(name.lane),
+      transport};
+  options.key = key_;
+  options.unreachable_until = now + service_.options().timeout / 2;
+  options.unknown_until = now + service_.options().operation_timeout;
+  pipe_dials_[name] = std::make_unique<Dial>(
+      service_, std::move(options), [this, name, transport](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
+        on_pipe_dialled(name, transport, std::move(socket), refusal);
+      });
+}
+
+void MeshRank::on_pipe_dialled(const PipeName& name, uint8_t transport, Result<std::unique_ptr<Socket>> socket,
+                               Refusal refusal) {
+  const std::unique_ptr<Dial> dial = std::move(pipe_dials_[name]);  // outlives this call
+  pipe_dials_.erase(name);
+  if (!socket.ok()) return on_unreachable(name.peer, refusal, socket.status());
+  const Transport& chosen = *transports()[transport];
+  Offer offer;
+  offer.socket = std::move(*socket);
+  Result<std::unique_ptr<Sender>> sender = chosen.open(context_for(name.peer, chosen, nullptr), offer);
+  if (!sender.ok()) return fail(sender.status());
+  pipes_.put(name, std::move(*sender));
+  poller_->wake();
+}
+
+void MeshRank::accept_later(const PipeName& name, uint8_t transport, std::shared_ptr<Offer> offer) {
+  when_complete([this, name, transport, offer = std::move(offer)] {
+    const Status accepted = accept_pipe(name, *transports()[transport], std::move(*offer), nullptr);
+    if (!accepted.ok()) fail(accepted);
+  });
+}
+
+Status MeshRank::accept_pipe(const PipeName& name, const Transport& transport, Offer offer,
+                             const std::shared_ptr<Poller>& peer_poller) {
+  Result<std::unique_ptr<Receiver>> receiver =
+      transport.accept(context_for(name.peer, transport, peer_poller), std::move(offer));
+  if (!receiver.ok()) return receiver.status();
+  if (!pipes_.put(name, std::move(*receiver))) {
+    return {Code::kInternal, fmt::format("rank {} opened lane {} to rank {} twice", name.peer, name.lane, rank_)};
+  }
+  poller_->wake();
+  return {};
+}
+
+PipeContext MeshRank::context_for(int32_t peer, const Transport& transport,
+                                  const std::shared_ptr<Poller>& peer_poller) {
+  PipeContext context{service_.system(), *poller_, {}, max_message_, {}};
+  context.peer = fmt::format("rank {} on {}", peer, peers_[static_cast<size_t>(peer)].host_name);
+  if (peer_poller != nullptr) {
+    context.wake_peer = [peer_poller] { peer_poller->wake(); };
+  } else if (transport.carrier() == Transport::Carrier::kHandles) {
+    context.wake_peer = [waker = waker_of(peer)] { waker->wake(); };
+  } else {
+    context.wake_peer = [] {};
+  }
+  return context;
+}
+
+std::shared_ptr<PeerWaker> MeshRank::waker_of(int32_t peer) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<PeerWaker>& waker = wakers_[peer];
+  if (waker == nullptr) waker = std::make_shared<PeerWaker>(service_.system().network);
+  return waker;
+}
+
+Refusal MeshRank::decide(const Hello& hello) {
+  if (hello.from < 0 || hello.from >= ranks_ || hello.from == rank_) return Refusal::kNotAllowed;
+  if (said_farewell_) return Refusal::kClosed;
+  if (hello.purpose == Purpose::kLink) return links_.decide(hello.from);
+  const PipeName name{static_cast<PipeClass>(hello.pipe_class), hello.from, hello.lane};
+  const bool can_be = hello.purpose == Purpose::kData && is_pipe(name) && hello.transport < transports().size() &&
+                      transports()[hello.transport]->carrier() == Transport::Carrier::kSocket;
+  if (!can_be) return Refusal::kNotAllowed;
+  return pipes_.receiver(name) == nullptr ? Refusal::kNone : Refusal::kDuplicate;
+}
+
+void MeshRank::enter(const Hello& hello, std::unique_ptr<Socket> socket) {
+  if (hello.purpose == Purpose::kLink) return links_.enter(hello.from, std::move(socket));
+  const PipeName name{static_cast<PipeClass>(hello.pipe_class), hello.from, hello.lane};
+  const auto offer = std::make_shared<Offer>();
+  offer->socket = std::move(socket);
+  accept_later(name, hello.transport, offer);
+}
+
+}  // namespace hocket

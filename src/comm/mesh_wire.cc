@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Limits are generous for what we write and small for what a broken peer could make us hold.
+#include "comm/mesh_wire.h"
+
+#include <fmt/format.h>
+
+namespace hocket {
+namespace {
+
+constexpr size_t kMaxName = 255;
+constexpr size_t kMaxAddress = 128;
+constexpr size_t kMaxAddresses = 4;
+constexpr size_t kMaxText = 4096;
+constexpr size_t kMaxNeighbours = 32;
+constexpr uint8_t kAdmitted = 1;
+constexpr uint8_t kRefused = 2;
+static_assert(3 * kMaxName + (kMaxAddresses + 1) * (kMaxAddress + 4) + 64 <= kMaxPeerBytes);
+
+Writer message(MessageType type) {
+  Writer writer;
+  writer.u8(static_cast<uint8_t>(type));
+  return writer;
+}
+
+void write_status(Writer& writer, const Status& status) {
+  writer.u8(static_cast<uint8_t>(status.code()));
+  writer.text(std::string_view(status.message()).substr(0, kMaxText));
+}
+
+bool read_status(Reader& reader, Status* status) {
+  const uint8_t code = reader.u8();
+  std::string text = reader.text(kMaxText);
+  if (!reader.ok() || code == 0 || code > static_cast<uint8_t>(Code::kTimeout)) return false;
+  *status = Status(static_cast<Code>(code), std::move(text));
+  return true;
+}
+
+std::string_view bounded(std::string_view text, size_t limit) { return text.substr(0, limit); }
+
+}  // namespace
+
+void write_peer(Writer& writer, const PeerInfo& peer) {
+  writer.i32(peer.rank);
+  writer.text(bounded(peer.host_identity, kMaxName));
+  writer.u64(peer.process);
+  writer.text(bounded(peer.host_name, kMaxName));
+  writer.i32(peer.pid);
+  writer.i32(peer.cpus);
+  const size_t addresses = std::min(peer.addresses.size(), kMaxAddresses);
+  writer.u8(static_cast<uint8_t>(addresses));
+  for (size_t i = 0; i < addresses; ++i) writer.text(bounded(peer.addresses[i], kMaxAddress));
+  writer.text(bounded(peer.local_address, kMaxAddress));
+  writer.u64(peer.max_message);
+  writer.text(bounded(peer.transports, kMaxName));
+}
+
+bool read_peer(Reader& reader, PeerInfo* peer) {
+  peer->rank = reader.i32();
+  peer->host_identity = reader.text(kMaxName);
+  peer->process = reader.u64();
+  peer->host_name = reader.text(kMaxName);
+  peer->pid = reader.i32();
+  peer->cpus = reader.i32();
+  const size_t addresses = reader.u8();
+  if (addresses > kMaxAddresses) reader.fail();
+  peer->addresses.clear();
+  for (size_t i = 0; i < addresses && reader.ok(); ++i) peer->addresses.push_back(reader.text(kMaxAddress));
+  peer->local_address = reader.text(kMaxAddress);
+  peer->max_message = reader.u64();
+  peer->transports = reader.text(kMaxName);
+  return reader.ok();
+}
+
+std::string plain_message(MessageType type) { return message(type).take(); }
+
+std::string failure_message(const Status& status) {
+  Writer writer = message(MessageType::kFailure);
+  write_status(writer, status);
+  return writer.take();
+}
+
+bool read_failure(Reader& reader, Status* status) { return read_status(reader, status); }
+
+std::string offer_message(const PipeName& name, uint8_t transport) {
+  Writer writer = message(MessageType::kOffer);
+  writer.u8(static_cast<uint8_t>(name.pipe_class));
+  writer.i32(name.lane);
+  writer.u8(transport);
+  return writer.take();
+}
+
+bool read_offer(Reader& reader, PipeName* name, uint8_t* transport) {
+  const uint8_t pipe_class = reader.u8();
+  name->lane = reader.i32();
+  *transport = reader.u8();
+  name->pipe_class = static_cast<PipeClass>(pipe_class);
+  return reader.finished() && is_pipe(*name);
+}
+
+bool is_pipe(const PipeName& name) {
+  return name.pipe_class <= PipeClass::kPointToPoint && name.lane >= 0 && name.lane <= UINT16_MAX;
+}
+
+std::string question_message(uint32_t operation) {
+  Writer writer = message(MessageType::kQuestion);
+  writer.u32(operation);
+  return writer.take();
+}
+
+std::string answer_message(const CallReport& report) {
+  Writer writer = message(MessageType::kAnswer);
+  writer.u8(static_cast<uint8_t>(report.state));
+  writer.u32(report.operation);
+  writer.u32(report.fingerprint);
+  writer.u32(report.last_operation);
+  writer.text(bounded(report.text, kMaxText));
+  return writer.take();
+}
+
+bool read_answer(Reader& reader, CallReport* report) {
+  const uint8_t state = reader.u8();
+  report->operation = reader.u32();
+  report->fingerprint = reader.u32();
+  report->last_operation = reader.u32();
+  report->text = reader.text(kMaxText);
+  report->state = static_cast<CallReport::State>(state);
+  return reader.finished() && state <= static_cast<uint8_t>(CallReport::State::kForgotten);
+}
+
+std::string check_in_message(const CheckIn& check_in) {
+  Writer writer;
+  writer.i32(check_in.rank);
+  writer.i32(check_in.ranks);
+  write_peer(writer, check_in.info);
+  return writer.take();
+}
+
+bool read_check_in(std::string_view frame, CheckIn* check_in) {
+  Reader reader(frame);
+  check_in->rank = reader.i32();
+  check_in->ranks = reader.i32();
+  return read_peer(reader, &check_in->info) && reader.finished() && check_in->info.rank == check_in->rank;
+}
+
+std::string admitted_message(const std::vector<PeerInfo>& neighbours) {
+  Writer writer;
+  writer.u8(kAdmitted);
+  writer.u32(static_cast<uint32_t>(neighbours.size()));
+  for (const PeerInfo& neighbour : neighbours) write_peer(writer, neighbour);
+  return writer.take();
+}
+
+std::string refused_message(const Status& status) {
+  Writer writer;
+  writer.u8(kRefused);
+  write_status(writer, status);
+  return writer.take();
+}
+
+Result<std::vector<PeerInfo>> read_reply(std::string_view frame) {
+  const Status malformed(Code::kRemote, "the reply of the root was malformed");
+  Reader reader(frame);
+  const uint8_t kind = reader.u8();
+  if (kind == kRefused) {
+    Status refusal;
+    return read_status(reader, &refusal) ? refusal : malformed;
+  }
+  const uint32_t count = reader.u32();
+  if (kind != kAdmitted || count > kMaxNeighbours) return malformed;
+  std::vector<PeerInfo> neighbours(count);
+  for (PeerInfo& neighbour : neighbours) {
+    if (!read_peer(reader, &neighbour)) return malformed;
+  }
+  if (!reader.finished()) return malformed;
+  return neighbours;
+}
+
+}  // namespace hocket

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The bytes of what ranks tell each other over links. Writing and reading in one place; reading never trusts.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "comm/mesh.h"
+
+namespace hocket {
+
+inline constexpr int32_t kMaxRanks = 1 << 20;
+
+// The first byte of every frame between two ranks.
+enum class MessageType : uint8_t {
+  kGreeting = 1,  // + the sender's wake handle
+  kTable,         // part of the all-gather of PeerInfo
+  kFailure,
+  kFarewell,
+  kOffer,  // of a pipe, + its handles
+  kQuestion,
+  kAnswer,
+};
+
+void write_peer(Writer& writer, const PeerInfo& peer);
+bool read_peer(Reader& reader, PeerInfo* peer);
+// No PeerInfo takes more bytes than this.
+inline constexpr size_t kMaxPeerBytes = 2048;
+
+struct PipeName {
+  PipeClass pipe_class = PipeClass::kCollective;
+  int32_t peer = 0;
+  int32_t lane = 0;
+  friend auto operator<=>(const PipeName&, const PipeName&) = default;
+};
+
+bool is_pipe(const PipeName& name);
+
+std::string failure_message(const Status& status);
+bool read_failure(Reader& reader, Status* status);
+std::string offer_message(const PipeName& name, uint8_t transport);
+bool read_offer(Reader& reader, PipeName* name, uint8_t* transport);
+std::string question_message(uint32_t operation);
+std::string answer_message(const CallReport& report);
+bool read_answer(Reader& reader, CallReport* report);
+std::string plain_message(MessageType type);
+
+// A check-in with the root, and its reply.
+struct CheckIn {
+  int32_t rank = 0;
+  int32_t ranks = 0;
+  PeerInfo info;
+};
+std::string check_in_message(const CheckIn& check_in);
+bool read_check_in(std::string_view frame, CheckIn* check_in);
+std::string admitted_message(const std::vector<PeerInfo>& neighbours);
+std::string refused_message(const Status& status);
+// The neighbours, or the refusal.
+Result<std::vector<PeerInfo>> read_reply(std::string_view frame);
+
+}  // namespace hocket

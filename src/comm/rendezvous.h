@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The root of a communicator: where its ranks check in. When all of one number of ranks have come it tells each of them
+// the few peers that it has to dial; whoever does not fit hears why, and the others go on. Service thread only.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "comm/links.h"
+#include "comm/mesh_wire.h"
+#include "comm/service.h"
+
+namespace hocket {
+
+class Rendezvous final : public Door, public std::enable_shared_from_this<Rendezvous> {
+ public:
+  using Reply = std::function<void(const std::string& frame)>;
+  using Guest = uint64_t;
+
+  Rendezvous(Service& service, std::string key);
+
+  std::string key() const override { return key_; }
+  Refusal decide(const Hello& hello) override;
+  void enter(const Hello& hello, std::unique_ptr<Socket> socket) override;
+  void shut() override;
+
+  // A check-in, from a socket or from this process. The reply comes once, perhaps at once.
+  Guest admit(std::string_view check_in, Reply reply);
+  // The guest died or lost its patience: its place is free again.
+  void withdraw(Guest guest);
+
+ private:
+  struct Place {
+    Guest guest = 0;
+    PeerInfo info;
+    Reply reply;
+  };
+  using Group = std::map<int32_t, Place>;  // by rank
+
+  Status objection(const CheckIn& check_in) const;
+  void complete(int32_t ranks);
+  void give_up();
+  std::string missing_text() const;
+  void refuse_all(const std::function<std::string(int32_t rank, int32_t ranks)>& text, Code code);
+  void finish(std::string afterword);
+
+  Service& service_;
+  const std::string key_;
+  Guest last_guest_ = 0;
+  std::map<int32_t, Group> groups_;  // by the number of ranks that they expect
+  std::map<uint64_t, std::unique_ptr<Link>> links_;
+  uint64_t last_link_ = 0;
+  TimerId deadline_{};
+  bool waiting_ = false;   // the deadline runs
+  std::string afterword_;  // what late guests hear; empty while the root works
+};
+
+// Makes the root for `key` on this service.
+Status open_root(Service& service, const std::string& key);
+
+}  // namespace hocket

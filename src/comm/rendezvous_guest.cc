@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// All addresses are dialled at once: behind some of them may be somebody else, who is slow to show that he is no root.
+#include "comm/rendezvous_guest.h"
+
+#include <fmt/format.h>
+
+namespace hocket {
+namespace {
+
+constexpr size_t kFrameBase = size_t{16} << 10;
+constexpr size_t kMaxNeighbours = 32;
+// The root gives up first, because it knows who is missing.
+constexpr Duration kRootSpeaksFirst = std::chrono::seconds(2);
+
+}  // namespace
+
+RootVisit::RootVisit(Service& service, UniqueId id, CheckIn check_in, Done done)
+    : service_(service), id_(std::move(id)), check_in_(std::move(check_in)), done_(std::move(done)) {}
+
+RootVisit::~RootVisit() {
+  *alive_ = false;
+  if (root_ != nullptr) root_->withdraw(guest_);
+}
+
+void RootVisit::start() {
+  if (const auto root = std::dynamic_pointer_cast<Rendezvous>(service_.find_door(id_.public_id(), kRoot))) {
+    return check_in_here(root);
+  }
+  for (const Address& address : id_.addresses) dial(address);
+}
+
+void RootVisit::check_in_here(const std::shared_ptr<Rendezvous>& root) {
+  root_ = root;
+  guest_ = root->admit(check_in_message(check_in_), [this, alive = alive_](const std::string& reply) {
+    service_.reactor().post([this, alive, reply] {
+      if (*alive) finish(read_reply(reply));
+    });
+  });
+}
+
+void RootVisit::dial(const Address& address) {
+  const Time now = service_.system().clock.now();
+  const Time patience = now + service_.options().operation_timeout + kRootSpeaksFirst;
+  DialOptions options;
+  options.addresses = {address};
+  options.hello = {Purpose::kCheckIn, id_.public_id(), check_in_.rank, kRoot};
+  options.key = id_.key;
+  options.unreachable_until = id_.root_may_be_late ? patience : now + service_.options().timeout;
+  options.unknown_until = options.unreachable_until;
+  dials_.push_back(std::make_unique<Dial>(
+      service_, std::move(options),
+      [this](Result<std::unique_ptr<Socket>> socket, Refusal refusal) { on_dialled(std::move(socket), refusal); }));
+}
+
+void RootVisit::on_dialled(Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
+  if (socket.ok()) return check_in(std::move(*socket));
+  ++failed_dials_;
+  // Behind a port that was only agreed upon may be another job with another key or version.
+  const bool is_the_root = refusal == Refusal::kClosed || !id_.root_may_be_late;
+  if (failed_dials_ < dials_.size() && !(is_the_root && refusal != Refusal::kNone)) return;
+  const std::string text = fmt::format("rank {} cannot check in with the root of the communicator: {}", check_in_.rank,
+                                       socket.status().message());
+  finish(Status(socket.status().code(), text));
+}
+
+void RootVisit::check_in(std::unique_ptr<Socket> socket) {
+  if (link_ != nullptr) return;  // reached by two addresses
+  const std::string root = socket->peer_name();
+  link_ =
+      std::make_unique<Link>(service_.link_context(), std::move(socket), kFrameBase + kMaxNeighbours * kMaxPeerBytes);
+  const Status started = link_->start(
+      [this](std::string_view frame, const std::vector<Handle>& handles) {
+        for (const Handle handle : handles) service_.system().network.close(handle);
+        finish(read_reply(frame));
+      },
+      [this, root](Link::End, const Status& why) {
+        finish(
+            Status(Code::kRemote, fmt::format("rank {} lost the root of the communicator at {} before all had come: {}",
+                                              check_in_.rank, root, why.message())));
+      });
+  if (!started.ok()) return finish(started);
+  link_->send(check_in_message(check_in_));
+}
+
+void RootVisit::finish(Result<std::vector<PeerInfo>> neighbours) {
+  if (!done_) return;
+  const Done done = std::move(done_);
+  done_ = nullptr;
+  done(std::move(neighbours));
+}
+
+}  // namespace hocket

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Doors are the only state shared with other threads; all else happens on the service thread.
+#include "comm/service.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "comm/handshake_crypto.h"
+#include "comm/service_acceptor.h"
+#include "comm/service_interfaces.h"
+
+namespace hocket {
+namespace {
+
+constexpr size_t kRememberedDoors = 4096;
+constexpr size_t kRetiredRoots = 64;
+constexpr Duration kFarewellTime = std::chrono::milliseconds(200);
+constexpr Duration kFarewellLook = std::chrono::milliseconds(2);
+
+std::string hex(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+int32_t usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+Address with_any_port(const InterfaceAddress& address) {
+  return address.ipv6 ? fmt::format("[{}]:0", address.host) : fmt::format("{}:0", address.host);
+}
+
+}  // namespace
+
+Service::Service(System& system, const Result<ServiceOptions>& options)
+    : system_(system),
+      options_(options.ok() ? *options : ServiceOptions{}),
+      process_(::getpid()),
+      reactor_(system),
+      heart_(system, reactor_, options_.timeout),
+      acceptor_(std::make_unique<Acceptor>(*this)) {
+  if (options_.library_version == 0) options_.library_version = HOCKET_LIBRARY_VERSION;
+  started_ = options.ok() ? start() : options.status();
+}
+
+Service::~Service() { end(); }
+
+Status Service::start() {
+  HOCKET_TRY(choose_transports(options_.transports).status());
+  HOCKET_TRY(reactor_.start("hocket service"));
+  running_ = true;
+  reactor_.post([this] { heart_.start(); });
+  HOCKET_TRY(listen_everywhere());
+  describe_self();
+  return {};
+}
+
+Status Service::listen_everywhere() {
+  Result<std::string> random = random_bytes(16);
+  if (!random.ok()) return random.status();
+  self_.process = 0;
+  for (const char byte : random->substr(0, 8)) self_.process = self_.process << 8 | static_cast<unsigned char>(byte);
+  Result<Address> local = listen("unix:hocket-" + hex(*random));
+  if (!local.ok()) return local.status();
+  self_.local_address = *local;
+  Result<std::vector<InterfaceAddress>> all = system_.network.interfaces();
+  if (!all.ok()) return all.status();
+  Result<std::vector<InterfaceAddress>> chosen = choose_interface(*all, options_.interface);
+  if (!chosen.ok()) return chosen.status();
+  interface_ = *chosen;
+  Status failure;
+  for (const InterfaceAddress& address : interface_) {
+    Result<Address> bound = acceptor_->listen(with_any_port(address));
+    if (bound.ok()) self_.addresses.push_back(*bound);
+    if (!bound.ok()) failure = bound.status();
+  }
+  return self_.addresses.empty() ? failure : Status();
+}
+
+void Service::describe_self() {
+  self_.host_identity = system_.network.host_identity() + options_.host_id;
+  self_.host_name = host_name();
+  self_.pid = process_;
+  self_.cpus = usable_cpus();
+  self_.max_message = options_.max_message;
+  self_.transports = options_.transports;
+}
+
+bool Service::in_its_process() const { return ::getpid() == process_; }
+
+Status Service::ready() const {
+  if (!in_its_process()) {
+    return {Code::kInvalidUsage,
+            fmt::format("process {} was forked from process {}, whose communicators it cannot use: make new ones after "
+                        "fork(), or start workers with exec",
+                        ::getpid(), process_)};
+  }
+  if (ended_) return {Code::kInvalidUsage, "the program is ending: no communicator can be made any more"};
+  return started_;
+}
+
+Status Service::open_door(const std::string& id, int32_t rank, std::shared_ptr<Door> door) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!doors_.emplace(DoorName(id, rank), std::move(door)).second) {
+      return {Code::kInvalidUsage, rank == kRoot
+                                       ? "this unique id has a root in this process already"
+                                       : fmt::format("rank {} joins twice from this process ({})", rank, process_)};
+    }
+  }
+  reactor_.post([this] { acceptor_->look_again(); });
+  return {};
+}
+
+void Service::close_door(const std::string& id, int32_t rank) {
+  std::shared_ptr<Door> door;  // outlives the lock: its destructor may come back here
+  const std::lock_guard lock(mutex_);
+  const auto found = doors_.find(DoorName(id, rank));
+  if (found == doors_.end()) return;
+  door = std::move(found->second);
+  doors_.erase(found);
+  if (closed_.emplace(id, rank).second) closed_order_.emplace_back(id, rank);
+  if (closed_order_.size() <= kRememberedDoors) return;
+  closed_.erase(closed_order_.front());
+  closed_order_.pop_front();
+}
+
+std::shared_ptr<Door> Service::find_door(const std::string& id, int32_t rank) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = doors_.find(DoorName(id, rank));
+  return found == doors_.end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<Door>> Service::doors_of(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Door>> doors;
+  for (auto each = doors_.lower_bound(DoorName(id, 0)); each != doors_.end() && each->first.first == id; ++each) {
+    doors.push_back(each->second);
+  }
+  return doors;
+}
+
+std::vector<std::shared_ptr<Door>> Service::all_doors() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Door>> doors;
+  for (const auto& [name, door] : doors_) doors.push_back(door);
+  return doors;
+}
+
+bool Service::was_closed(const std::string& id, int32_t rank) const {
+  const std::lock_guard lock(mutex_);
+  return closed_.contains(DoorName(id, rank));
+}
+
+void Service::retire_root(const std::string& id) {
+  std::string oldest;
+  {
+    const std::lock_guard lock(mutex_);
+    retired_roots_.push_back(id);
+    if (retired_roots_.size() <= kRetiredRoots) return;
+    oldest = std::move(retired_roots_.front());
+    retired_roots_.pop_front();
+  }
+  close_door(oldest, kRoot);
+}
+
+Result<Address> Service::listen(const Address& address) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = listening_.find(address); found != listening_.end()) return found->second;
+  Result<Address> bound = acceptor_->listen(address);
+  if (bound.ok()) listening_.emplace(address, *bound);
+  return bound;
+}
+
+void Service::end() {
+  if (!in_its_process() || ended_.exchange(true) || !running_) return;
+  const auto doors = std::make_shared<std::vector<std::shared_ptr<Door>>>(all_doors());
+  const Time limit = system_.clock.now() + kFarewellTime;
+  const auto finished = std::make_shared<std::atomic<bool>>(false);
+  reactor_.post([this, doors, limit, finished] {
+    for (const auto& door : *doors) door->say_farewell();
+    close_when_flushed(doors, limit, finished);
+  });
+  while (!*finished && system_.clock.now() < limit + kFarewellTime) {
+    system_.threads.sleep_until(system_.clock.now() + kFarewellLook);
+  }
+  reactor_.stop();
+}
+
+void Service::close_when_flushed(const std::shared_ptr<std::vector<std::shared_ptr<Door>>>& doors, Time limit,
+                                 const std::shared_ptr<std::atomic<bool>>& finished) {
+  const Time now = system_.clock.now();
+  const bool flushed = std::all_of(doors->begin(), doors->end(), [](const auto& door) { return door->flushed(); });
+  if (!flushed && now < limit) {
+    reactor_.at(now + kFarewellLook, [=, this] { close_when_flushed(doors, limit, finished); });
+    return;
+  }
+  for (const auto& door : *doors) door->shut();
+  doors->clear();
+  *finished = true;
+}
+
+Result<ServiceOptions> service_options_from_settings() {
+  const Result<Settings>& from = settings();
+  if (!from.ok()) return from.status();
+  ServiceOptions options;
+  options.timeout = from->timeout;
+  options.operation_timeout = from->operation_timeout;
+  options.interface = from->interface;
+  options.transports = from->transports;
+  options.host_id = from->host_id;
+  options.secret = from->secret;
+  return options;
+}
+
+Service& process_service() {
+  static std::mutex mutex;
+  static Service* service = nullptr;  // never destroyed: communicators may outlive all static objects
+  const std::lock_guard lock(mutex);
+  if (service == nullptr || !service->in_its_process()) {
+    const bool first = service == nullptr;
+    service = new Service(real_system(), service_options_from_settings());
+    if (first) std::atexit([] { service->end(); });
+  }
+  return *service;
+}
+
+}  // namespace hocket

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Who asks for a communicator that is not known yet waits a while: a peer may open it any moment. When too many
+// strangers wait, the oldest goes: a peer of ours needs milliseconds and comes again.
+#include "comm/service_acceptor.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "comm/handshake_crypto.h"
+#include "comm/service.h"
+
+namespace hocket {
+namespace {
+
+constexpr int kAcceptedPerTurn = 64;
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);  // when the process is out of descriptors
+constexpr size_t kNonceBytes = 16;
+
+}  // namespace
+
+Acceptor::~Acceptor() {
+  for (const Stranger& stranger : strangers_) {
+    service_.reactor().unwatch(stranger.handshake->socket().handle());
+    service_.reactor().cancel(stranger.deadline);
+  }
+  for (const auto& listener : listeners_) service_.reactor().unwatch(listener->handle());
+}
+
+Result<Address> Acceptor::listen(const Address& address) {
+  Result<std::unique_ptr<Listener>> listener = service_.system().network.listen(address);
+  if (!listener.ok()) return listener.status();
+  const Address bound = (*listener)->address();
+  service_.reactor().post([this, shared = std::shared_ptr<Listener>(std::move(*listener))] { watch(shared); });
+  return bound;
+}
+
+void Acceptor::watch(std::shared_ptr<Listener> listener) {
+  Listener* raw = listener.get();
+  listeners_.push_back(std::move(listener));
+  const Status status = service_.reactor().watch(raw->handle(), [this, raw] { accept_all(raw); });
+  if (!status.ok()) log_error("cannot watch {}: {}", raw->address(), status.message());
+}
+
+void Acceptor::accept_all(Listener* listener) {
+  for (int accepted = 0; accepted < kAcceptedPerTurn; ++accepted) {
+    Result<std::unique_ptr<Socket>> socket = listener->accept();
+    if (!socket.ok()) {
+      log_warn("cannot accept connections: {}", socket.status().message());
+      service_.reactor().at(service_.system().clock.now() + kAcceptPause, [this, listener] { accept_all(listener); });
+      return;
+    }
+    if (*socket == nullptr) return;
+    receive(std::move(*socket));
+  }
+  service_.reactor().post([this, listener] { accept_all(listener); });
+}
+
+void Acceptor::receive(std::unique_ptr<Socket> socket) {
+  if (strangers_.size() >= service_.options().max_strangers) {
+    dismiss(strangers_.begin(), "too many connections wait to prove who they are");
+  }
+  Result<std::string> nonce = random_bytes(kNonceBytes);
+  if (!nonce.ok()) return;
+  const Handle handle = socket->handle();
+  const auto stranger = strangers_.emplace(strangers_.end());
+  stranger->handshake = std::make_unique<AcceptingHandshake>(
+      std::move(socket), service_.options().library_version, [this](const Hello& hello) { return judge(hello); },
+      [this](const Hello& hello) { return decide(hello); }, std::move(*nonce));
+  stranger->deadline = service_.reactor().at(service_.system().clock.now() + service_.options().handshake_timeout,
+                                             [this, stranger] { expire(stranger); });
+  const Status status = service_.reactor().watch(handle, [this, stranger] { advance(stranger); });
+  if (!status.ok()) return dismiss(stranger, status.message());
+  advance(stranger);
+}
+
+void Acceptor::advance(Strangers::iterator stranger) {
+  AcceptingHandshake& handshake = *stranger->handshake;
+  const Handshake::State state = handshake.advance();
+  if (state == Handshake::State::kPending) return;
+  if (state == Handshake::State::kFailed) return dismiss(stranger, handshake.status().message());
+  const Hello hello = handshake.hello();
+  service_.reactor().unwatch(handshake.socket().handle());
+  service_.reactor().cancel(stranger->deadline);
+  std::unique_ptr<Socket> socket = handshake.take_socket();
+  strangers_.erase(stranger);
+  if (const std::shared_ptr<Door> door = service_.find_door(hello.id, hello.to)) door->enter(hello, std::move(socket));
+}
+
+void Acceptor::expire(Strangers::iterator stranger) {
+  stranger->handshake->expire();
+  dismiss(stranger, stranger->handshake->status().message());
+}
+
+void Acceptor::dismiss(Strangers::iterator stranger, const std::string& why) {
+  Socket& socket = stranger->handshake->socket();
+  log_info("closed a connection from {}: {}", socket.peer_name(), why);
+  service_.reactor().unwatch(socket.handle());
+  service_.reactor().cancel(stranger->deadline);
+  strangers_.erase(stranger);
+}
+
+void Acceptor::look_again() {
+  for (auto stranger = strangers_.begin(); stranger != strangers_.end();) advance(stranger++);
+}
+
+std::optional<Admission> Acceptor::judge(const Hello& hello) const {
+  if (const std::shared_ptr<Door> door = service_.find_door(hello.id, hello.to)) return Admission{{}, door->key()};
+  if (service_.was_closed(hello.id, hello.to)) return Admission{Refusal::kClosed, {}};
+  return {};
+}
+
+Refusal Acceptor::decide(const Hello& hello) const {
+  const std::shared_ptr<Door> door = service_.find_door(hello.id, hello.to);
+  return door == nullptr ? Refusal::kClosed : door->decide(hello);
+}
+
+}  // namespace hocket

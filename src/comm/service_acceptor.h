@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Where strangers stand until they have proved a key: a bounded number of them, for a bounded time, at a bounded cost.
+// One that fails is logged and closed; nobody else notices. Service thread, but for listen().
+#pragma once
+
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "base/reactor.h"
+#include "comm/handshake.h"
+
+namespace hocket {
+
+class Service;
+
+class Acceptor {
+ public:
+  explicit Acceptor(Service& service) : service_(service) {}
+  ~Acceptor();
+
+  // Any thread. Returns the address with the port that was bound.
+  Result<Address> listen(const Address& address);
+  // A door was opened: somebody may be waiting for it.
+  void look_again();
+
+ private:
+  struct Stranger {
+    std::unique_ptr<AcceptingHandshake> handshake;
+    TimerId deadline;
+  };
+  using Strangers = std::list<Stranger>;  // oldest first
+
+  void watch(std::shared_ptr<Listener> listener);
+  void accept_all(Listener* listener);
+  void receive(std::unique_ptr<Socket> socket);
+  void advance(Strangers::iterator stranger);
+  void expire(Strangers::iterator stranger);
+  void dismiss(Strangers::iterator stranger, const std::string& why);
+  std::optional<Admission> judge(const Hello& hello) const;
+  Refusal decide(const Hello& hello) const;
+
+  Service& service_;
+  std::vector<std::shared_ptr<Listener>> listeners_;
+  Strangers strangers_;
+};
+
+}  // namespace hocket

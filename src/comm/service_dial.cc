@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Pauses double from a few milliseconds, so that a peer that is just starting is met soon and one that starts late is
+// not bothered.
+#include "comm/service_dial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/handshake_crypto.h"
+#include "comm/service.h"
+
+namespace hocket {
+namespace {
+
+constexpr Duration kFirstPause = std::chrono::milliseconds(2);
+constexpr Duration kLongestPause = std::chrono::milliseconds(200);
+constexpr size_t kNonceBytes = 16;
+
+}  // namespace
+
+Dial::Dial(Service& service, DialOptions options, Done done)
+    : service_(service), options_(std::move(options)), done_(std::move(done)), pause_(kFirstPause) {
+  timer_ = service_.reactor().at(service_.system().clock.now(), [this] { attempt(); });
+}
+
+Dial::~Dial() { close(); }
+
+void Dial::close() {
+  service_.reactor().cancel(timer_);
+  if (handshake_ != nullptr) service_.reactor().unwatch(handshake_->socket().handle());
+  handshake_.reset();
+}
+
+void Dial::attempt() {
+  const Address& address = options_.addresses[attempts_++ % options_.addresses.size()];
+  const Status status = connect(address);
+  if (!status.ok()) return try_later(status, false);
+  // Longer than the acceptor's patience, so that its refusal arrives first.
+  const Duration limit = service_.options().handshake_timeout * 3 / 2;
+  timer_ = service_.reactor().at(service_.system().clock.now() + limit, [this, address] {
+    try_later(Status(Code::kTimeout, fmt::format("{} did not answer in time", address)), handshake_->was_answered());
+  });
+  advance();
+}
+
+Status Dial::connect(const Address& address) {
+  Result<std::string> nonce = random_bytes(kNonceBytes);
+  if (!nonce.ok()) return nonce.status();
+  Result<std::unique_ptr<Socket>> socket = service_.system().network.connect(address);
+  if (!socket.ok()) return socket.status();
+  const Handle handle = (*socket)->handle();
+  handshake_ = std::make_unique<DialingHandshake>(std::move(*socket), service_.options().library_version,
+                                                  options_.hello, options_.key, std::move(*nonce));
+  return service_.reactor().watch(handle, [this] { advance(); });
+}
+
+void Dial::advance() {
+  switch (handshake_->advance()) {
+    case Handshake::State::kPending:
+      return;
+    case Handshake::State::kDone: {
+      service_.reactor().unwatch(handshake_->socket().handle());
+      std::unique_ptr<Socket> socket = handshake_->take_socket();
+      handshake_.reset();
+      return finish(std::move(socket), Refusal::kNone);
+    }
+    case Handshake::State::kFailed:
+      const Refusal refusal = handshake_->refusal();
+      const Status status = handshake_->status();
+      if (refusal == Refusal::kNone || refusal == Refusal::kUnknown)
+        return try_later(status, handshake_->was_answered());
+      return finish(status, refusal);
+  }
+}
+
+void Dial::try_later(const Status& status, bool answered) {
+  const Refusal refusal = handshake_ != nullptr ? handshake_->refusal() : Refusal::kNone;
+  close();
+  const Time now = service_.system().clock.now();
+  if (now >= (answered ? options_.unknown_until : options_.unreachable_until)) return finish(status, refusal);
+  timer_ = service_.reactor().at(now + pause_, [this] { attempt(); });
+  if (attempts_ % options_.addresses.size() == 0) pause_ = std::min(pause_ * 2, kLongestPause);
+}
+
+void Dial::finish(Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
+  close();
+  const Done done = std::move(done_);
+  done(std::move(socket), refusal);
+}
+
+}  // namespace hocket

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// One attempt after another to reach a door at one of several addresses, until it opens or patience ends. Service
+// thread; destroying a dial gives it up.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/reactor.h"
+#include "comm/handshake.h"
+
+namespace hocket {
+
+class Service;
+
+struct DialOptions {
+  std::vector<Address> addresses;  // tried in turn
+  Hello hello;
+  std::string key;
+  Time unreachable_until;  // how long to try again while nothing answers there
+  Time unknown_until;      // how long to try again while something answers that does not (yet) know the communicator
+};
+
+class Dial {
+ public:
+  // The connection, or why there is none and what was refused last. May destroy the dial.
+  using Done = std::function<void(Result<std::unique_ptr<Socket>> socket, Refusal refusal)>;
+
+  Dial(Service& service, DialOptions options, Done done);
+  ~Dial();
+  Dial(const Dial&) = delete;
+  Dial& operator=(const Dial&) = delete;
+
+ private:
+  void attempt();
+  Status connect(const Address& address);
+  void advance();
+  void close();
+  void try_later(const Status& status, bool answered);
+  void finish(Result<std::unique_ptr<Socket>> socket, Refusal refusal);
+
+  Service& service_;
+  const DialOptions options_;
+  Done done_;
+  size_t attempts_ = 0;
+  Duration pause_;
+  std::unique_ptr<DialingHandshake> handshake_;
+  TimerId timer_{};  // the attempt's deadline, or the end of a pause
+};
+
+}  // namespace hocket
