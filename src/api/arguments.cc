@@ -46,7 +46,7 @@ Span send_span(const Request& request, Rank rank, Rank ranks) {
     case Collective::kReduceScatter:
     case Collective::kAllToAll: return {true, count * static_cast<size_t>(ranks)};
     case Collective::kBarrier: return {};
-    case Collective::kSendRecv: return {facts.sending, count};
+    case Collective::kSendRecv: return {facts.sending || request.send != nullptr, count};
     default: return {true, count};
   }
 }
@@ -63,7 +63,7 @@ Span recv_span(const Request& request, Rank rank, Rank ranks) {
     case Collective::kAllToAll: return {true, count * static_cast<size_t>(ranks)};
     case Collective::kBarrier: return {};
     case Collective::kExScan: return {rank != 0, count};
-    case Collective::kSendRecv: return {!facts.sending || facts.peer == rank, count};
+    case Collective::kSendRecv: return {!facts.sending || request.recv != nullptr, count};
     default: return {true, count};
   }
 }

@@ -24,18 +24,24 @@ Request make_request(Collective collective, const void* sendbuff, void* recvbuff
 
 // `complete` fills in what needs the communicator.
 template <typename Complete>
+Status check_and_submit(hocketComm_t comm, Session& session, Request& request, hocketStream_t stream,
+                        const Complete& complete) {
+  const Occupy occupy(session);
+  HOCKET_TRY(occupy.status());
+  HOCKET_TRY(complete(*session.communicator, request));
+  HOCKET_TRY(check_request(*session.communicator, request));
+  return submit(comm, session, std::move(request), stream);
+}
+
+template <typename Complete>
 hocketResult_t call(hocketComm_t comm, Request&& request, hocketStream_t stream, Complete complete) noexcept {
-  return with_session(comm, [&](Session& session) {
-    const Occupy occupy(session);
-    const auto run = [&]() -> Status {
-      HOCKET_TRY(occupy.status());
-      HOCKET_TRY(complete(*session.communicator, request));
-      HOCKET_TRY(check_request(*session.communicator, request));
-      return submit(comm, session, std::move(request), stream);
-    };
-    Status status = run();
+  return guarded([&] {
+    const auto pin = sessions().pin(comm);
+    Session* const session = pin ? &*pin : nullptr;
+    const Status status =
+        session != nullptr ? check_and_submit(comm, *session, request, stream, complete) : no_communicator();
     if (!status.ok()) group_failed(status);
-    return status;
+    return report(status, session);
   });
 }
 

@@ -4,6 +4,7 @@
 // Communicators and reduction operations of the C API.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -33,11 +34,12 @@ using hocket::with_session;
 Status null_pointer(const char* name) { return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name)); }
 
 // Runs a creating job now or at the end of the group, and writes the handle when it has succeeded.
-template <typename Create>
-hocketResult_t create(hocketComm_t* comm, const hocketConfig_t* config, Create make) noexcept {
+template <typename Check, typename Create>
+hocketResult_t create(hocketComm_t* comm, const hocketConfig_t* config, Check check, Create make) noexcept {
   return guarded([&] {
     const auto run = [&]() -> Status {
       if (comm == nullptr) return null_pointer("comm");
+      HOCKET_TRY(check());
       Result<CommunicatorOptions> options = hocket::options_from(config);
       if (!options.ok()) return options.status();
       return hocket::run_or_defer([comm, make, chosen = std::move(*options)]() -> Status {
@@ -77,10 +79,11 @@ hocketResult_t hocketCommInitRank(hocketComm_t* comm, int nranks, hocketUniqueId
 
 hocketResult_t hocketCommInitRankConfig(hocketComm_t* comm, int nranks, hocketUniqueId commId, int rank,
                                         hocketConfig_t* config) {
-  if (nranks < 1 || rank < 0 || rank >= nranks) {
-    return report(Status(Code::kInvalidArgument, fmt::format("rank: {} is not among nranks {}", rank, nranks)));
-  }
-  return create(comm, config, [=](const CommunicatorOptions& options) {
+  const auto check = [=]() -> Status {
+    if (nranks >= 1 && rank >= 0 && rank < nranks) return {};
+    return Status(Code::kInvalidArgument, fmt::format("rank: {} is not among nranks {}", rank, nranks));
+  };
+  return create(comm, config, check, [=](const CommunicatorOptions& options) {
     return hocket::create_by_id(std::string(commId.internal, sizeof commId.internal), rank, nranks, options);
   });
 }
@@ -90,29 +93,30 @@ hocketResult_t hocketCommInitAll(hocketComm_t* comms, int ndev, const int* /*dev
   if (ndev < 1) return report(Status(Code::kInvalidArgument, fmt::format("ndev: {} ranks", ndev)));
   hocketUniqueId id;
   if (const hocketResult_t result = hocketGetUniqueId(&id); result != hocketSuccess) return result;
-  std::vector<hocketComm_t> made(static_cast<size_t>(ndev));
+  // Within an outer group the ranks join at its end: the handles go straight to where the caller wants them.
+  std::fill_n(comms, ndev, nullptr);
   hocketGroupStart();
-  for (int rank = 0; rank < ndev; ++rank) hocketCommInitRank(&made[static_cast<size_t>(rank)], ndev, id, rank);
+  for (int rank = 0; rank < ndev; ++rank) hocketCommInitRank(&comms[rank], ndev, id, rank);
   const hocketResult_t result = hocketGroupEnd();
-  if (result == hocketSuccess) {
-    std::copy(made.begin(), made.end(), comms);
-  } else {
-    for (hocketComm_t comm : made) hocketCommAbort(comm);
-  }
+  if (result == hocketSuccess) return result;
+  for (int rank = 0; rank < ndev; ++rank) hocketCommAbort(std::exchange(comms[rank], nullptr));
   return result;
 }
 
 hocketResult_t hocketCommInitFromEnvironment(hocketComm_t* comm, hocketConfig_t* config) {
-  return create(comm, config, [](const CommunicatorOptions& options) { return hocket::create_from_environment(options); });
+  return create(
+      comm, config, [] { return Status(); },
+      [](const CommunicatorOptions& options) { return hocket::create_from_environment(options); });
 }
 
 hocketResult_t hocketCommSplit(hocketComm_t comm, int color, int key, hocketComm_t* newcomm, hocketConfig_t* config) {
-  if (color < 0 && color != HOCKET_SPLIT_NOCOLOR) {
-    return report(Status(Code::kInvalidArgument, fmt::format("color: {} is negative and not HOCKET_SPLIT_NOCOLOR", color)));
-  }
-  return create(newcomm, config, [=](const CommunicatorOptions& options) -> Result<hocketComm_t> {
+  const auto check = [=]() -> Status {
+    if (color >= 0 || color == HOCKET_SPLIT_NOCOLOR) return {};
+    return Status(Code::kInvalidArgument, fmt::format("color: {} is negative and not HOCKET_SPLIT_NOCOLOR", color));
+  };
+  return create(newcomm, config, check, [=](const CommunicatorOptions& options) -> Result<hocketComm_t> {
     const auto pin = sessions().pin(comm);
-    if (!pin) return Status(Code::kInvalidArgument, "comm: no such communicator (destroyed, aborted or never created)");
+    if (!pin) return hocket::no_communicator();
     const Occupy occupy(*pin);
     HOCKET_TRY(occupy.status());
     return hocket::split(*pin, color, key, options);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/arguments.h"
 #include "comm/drive.h"
 
 namespace hocket {
@@ -19,6 +20,7 @@ struct Pending {
   hocketComm_t comm;
   Request request;
   hocketStream_t stream;
+  bool with_self;  // a transfer between a rank and itself
 };
 
 struct Group {
@@ -65,8 +67,7 @@ Status match_transfers_with_self(std::vector<Pending>& calls) {
   std::vector<bool> consumed(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
     CallFacts& facts = calls[i].request.facts;
-    const auto pin = sessions().pin(calls[i].comm);
-    if (!is_transfer(calls[i].request) || !pin || facts.peer != pin->communicator->rank()) continue;
+    if (!calls[i].with_self) continue;
     auto& others = waiting[calls[i].comm];
     if (others.empty() || calls[others.front()].request.facts.sending == facts.sending) {
       others.push_back(i);
@@ -102,14 +103,18 @@ struct Prepared {
   hocketStream_t stream;
 };
 
-// Nothing is issued unless all can be prepared: what is issued must run.
-Status prepare(std::vector<Pending>& calls, std::vector<Prepared>& prepared) {
+using Pins = std::vector<HandleTable<Session>::Pin>;
+
+// Nothing is issued unless all can be prepared: what is issued must run. The pins keep the communicators while it does.
+Status prepare(std::vector<Pending>& calls, std::vector<Prepared>& prepared, Pins& pins) {
   if (Status status = match_transfers_with_self(calls); !status.ok()) return status;
   for (Pending& call : calls) {
-    const auto pin = sessions().pin(call.comm);
-    if (!pin) return Status(Code::kInvalidArgument, "comm: destroyed or aborted before the end of the group");
-    HOCKET_TRY(pin->communicator->mesh().status());
-    prepared.push_back({pin->communicator->make_operation(call.request), call.stream});
+    pins.push_back(sessions().pin(call.comm));
+    if (!pins.back()) return Status(Code::kInvalidArgument, "comm: destroyed or aborted before the end of the group");
+    Communicator& communicator = *pins.back()->communicator;
+    HOCKET_TRY(communicator.mesh().status());
+    if (call.with_self) HOCKET_TRY(check_request(communicator, call.request));
+    prepared.push_back({communicator.make_operation(call.request), call.stream});
     HOCKET_TRY(prepared.back().operation->prepare(std::move(call.request)));
   }
   return {};
@@ -127,8 +132,9 @@ Status run_blocking(const std::vector<Operation*>& operations) {
 }
 
 Status run_calls(std::vector<Pending> calls) {
+  Pins pins;  // outlive the operations
   std::vector<Prepared> prepared;
-  if (Status status = prepare(calls, prepared); !status.ok()) return status;
+  if (Status status = prepare(calls, prepared, pins); !status.ok()) return status;
   std::map<hocketStream_t, std::shared_ptr<Queue>> streams;
   for (const Prepared& one : prepared) {
     if (one.stream == nullptr || streams.count(one.stream) != 0) continue;
@@ -181,7 +187,8 @@ Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStre
   }
   std::vector<Pending> calls;
   auto& list = group.depth > 0 ? group.calls : calls;
-  list.push_back({comm, std::move(request), stream});
+  const bool with_self = is_transfer(request) && request.facts.peer == session.communicator->rank();
+  list.push_back({comm, std::move(request), stream, with_self});
   return group.depth > 0 ? Status() : run_calls(std::move(calls));
 }
 

@@ -58,6 +58,10 @@ const char* keep_for_thread(std::string text) {
   return thread_kept.c_str();
 }
 
+Status no_communicator() {
+  return Status(Code::kInvalidArgument, "comm: no such communicator (destroyed, aborted or never created)");
+}
+
 Status Occupy::status() const {
   const Communicator& communicator = *session_.communicator;
   if (!alone_) {

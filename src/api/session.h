@@ -53,12 +53,15 @@ hocketResult_t guarded(Body body) noexcept {
   }
 }
 
+// Of a handle that stands for none.
+Status no_communicator();
+
 // Runs body(Session&) -> Status with the session of a handle.
 template <typename Body>
 hocketResult_t with_session(hocketComm_t comm, Body body) noexcept {
   return guarded([&] {
     const auto pin = sessions().pin(comm);
-    if (!pin) return report(Status(Code::kInvalidArgument, "comm: no such communicator (destroyed, aborted or never created)"));
+    if (!pin) return report(no_communicator());
     return report(body(*pin), &*pin);
   });
 }
