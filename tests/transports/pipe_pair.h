@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 
 #include "transports/pipe.h"
@@ -16,9 +17,12 @@ namespace hocket::test {
 struct Medium {
   std::string name;
   std::string transport;
-  Address listen;  // for sockets
+  Address listen;       // for sockets
+  uint64_t stream = 0;  // messages in a long test
   std::function<void(const std::function<void(System&)>&)> within;
 };
+
+inline void PrintTo(const Medium& medium, std::ostream* out) { *out << medium.name; }
 
 struct PipePair {
   std::unique_ptr<Poller> sender_poller;

@@ -50,7 +50,7 @@ size_t resident_bytes() {
   return resident * static_cast<size_t>(getpagesize());
 }
 
-Medium medium() { return {"shm", "shm", "", {}}; }
+Medium medium() { return {"shm", "shm", "", 0, {}}; }
 
 // A pipe whose receiver lives in a child process; pollers and memory are inherited, wakes cross the border.
 struct Child {
@@ -164,7 +164,7 @@ TEST(Shm, AKilledProcessLeavesNothingBehind) {
 TEST(Shm, AnIdlePipeTakesLittleMemory) {
   for (const char* name : {"local", "shm"}) {
     constexpr int kPipes = 100;
-    const Medium chosen{name, name, "", {}};
+    const Medium chosen{name, name, "", 0, {}};
     std::vector<PipePair> pairs;
     pairs.push_back(make_pair(real_system(), chosen, 1 << 20));
     const size_t before = resident_bytes();

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Pipes alone: one-way latency and throughput of each transport between two pinned threads, beside what the machine
+// gives without them (one cache line, one TCP socket). The distance of the two cores changes on virtual machines within
+// seconds, so every line carries the raw figure measured next to it.
+//
+//   pipe_bench [transport ...]     all by default
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <latch>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/system.h"
+#include "kernels/kernels.h"
+#include "transports/pipe.h"
+
+namespace hocket {
+namespace {
+
+constexpr size_t kMaxMessage = 1 << 20;
+constexpr size_t kBuffer = 64 << 20;  // larger than the caches that are ours
+
+void pin(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+}
+
+template <typename T>
+T must(Result<T> result) {
+  if (!result.ok()) {
+    fmt::print(stderr, "{}\n", result.status().message());
+    std::exit(1);
+  }
+  return std::move(*result);
+}
+
+// Runs both at once on the two cores; returns the seconds that `first` took.
+template <typename First, typename Second>
+double on_two_cores(First first, Second second) {
+  std::latch both_in_place(2);
+  std::thread other([&] {
+    pin(1);
+    both_in_place.arrive_and_wait();
+    second();
+  });
+  pin(0);
+  both_in_place.arrive_and_wait();
+  const Time begin = real_system().clock.now();
+  first();
+  const Duration taken = real_system().clock.now() - begin;
+  other.join();
+  return std::chrono::duration<double>(taken).count();
+}
+
+// Nanoseconds for one cache line to go one way.
+double raw_line_latency() {
+  constexpr uint32_t kRounds = 20'000;
+  struct alignas(128) Line {
+    std::atomic<uint32_t> value{0};
+  };
+  static Line there;
+  static Line back;
+  there.value = back.value = 0;
+  const double seconds = on_two_cores(
+      [] {
+        for (uint32_t i = 1; i <= kRounds; ++i) {
+          there.value.store(i, std::memory_order_release);
+          while (back.value.load(std::memory_order_acquire) != i) {
+          }
+        }
+      },
+      [] {
+        for (uint32_t i = 1; i <= kRounds; ++i) {
+          while (there.value.load(std::memory_order_acquire) != i) {
+          }
+          back.value.store(i, std::memory_order_release);
+        }
+      });
+  return seconds * 1e9 / kRounds / 2;
+}
+
+struct Sockets {
+  std::unique_ptr<Socket> first;
+  std::unique_ptr<Socket> second;
+};
+
+Sockets connect_sockets() {
+  Network& network = real_system().network;
+  auto listener = must(network.listen("127.0.0.1:0"));
+  Sockets sockets;
+  sockets.first = must(network.connect(listener->address()));
+  while (sockets.second == nullptr) sockets.second = must(listener->accept());
+  return sockets;
+}
+
+// One way of a ping-pong over one socket (answers carry the acknowledgements), or over one for each direction, as pipes
+// have it.
+double raw_socket_latency(bool one_each_way) {
+  constexpr int kRounds = 5'000;
+  Sockets there = connect_sockets();
+  Sockets back = connect_sockets();
+  Socket& answer_to = one_each_way ? *back.first : *there.second;
+  Socket& answer_at = one_each_way ? *back.second : *there.first;
+  const auto send = [](Socket& socket) {
+    const std::byte data[8] = {};
+    const std::span<const std::byte> parts[] = {data};
+    while (must(socket.send(parts)) == 0) {
+    }
+  };
+  const auto receive = [](Socket& socket) {
+    std::byte data[8];
+    for (size_t got = 0; got < sizeof(data);) got += must(socket.receive({data + got, sizeof(data) - got}));
+  };
+  const double seconds = on_two_cores(
+      [&] {
+        for (int i = 0; i < kRounds; ++i) {
+          send(*there.first);
+          receive(answer_at);
+        }
+      },
+      [&] {
+        for (int i = 0; i < kRounds; ++i) {
+          receive(*there.second);
+          send(answer_to);
+        }
+      });
+  return seconds * 1e9 / kRounds / 2;
+}
+
+// Bytes per nanosecond through one socket, from and to large buffers.
+double raw_socket_throughput(size_t slice, const std::vector<std::byte>& from, std::vector<std::byte>& to) {
+  Sockets sockets = connect_sockets();
+  const double seconds = on_two_cores(
+      [&] {
+        for (size_t done = 0; done < from.size();) {
+          const std::span<const std::byte> parts[] = {{from.data() + done, std::min(slice, from.size() - done)}};
+          done += must(sockets.first->send(parts));
+        }
+      },
+      [&] {
+        for (size_t done = 0; done < to.size();) {
+          done += must(sockets.second->receive({to.data() + done, std::min(slice, to.size() - done)}));
+        }
+      });
+  return static_cast<double>(from.size()) / seconds / 1e9;
+}
+
+struct Pipe {
+  std::unique_ptr<Poller> sender_poller = must(real_system().network.make_poller());
+  std::unique_ptr<Poller> receiver_poller = must(real_system().network.make_poller());
+  std::unique_ptr<Sender> sender;
+  std::unique_ptr<Receiver> receiver;
+};
+
+Pipe make_pipe(const Transport& transport) {
+  System& system = real_system();
+  Pipe pipe;
+  Offer offer;
+  Offer received;
+  if (transport.carrier() == Transport::Carrier::kSocket) {
+    Sockets sockets = connect_sockets();
+    offer.socket = std::move(sockets.first);
+    received.socket = std::move(sockets.second);
+  }
+  pipe.sender = must(transport.open({system, *pipe.sender_poller, {}, kMaxMessage, "the bench"}, offer));
+  received.object = offer.object;
+  if (!offer.handles.empty()) {
+    // As the mesh does it: a duplicate arrives through a unix socket.
+    auto listener = must(system.network.listen("unix:hocket-pipe-bench"));
+    auto out = must(system.network.connect(listener->address()));
+    std::unique_ptr<Socket> in;
+    while (in == nullptr) in = must(listener->accept());
+    std::byte byte{};
+    while (must(out->send_handles({&byte, 1}, offer.handles)) == 0) {
+    }
+    while (must(in->receive({&byte, 1})) == 0) {
+    }
+    received.handles = in->take_handles();
+  }
+  pipe.receiver =
+      must(transport.accept({system, *pipe.receiver_poller, {}, kMaxMessage, "the bench"}, std::move(received)));
+  return pipe;
+}
+
+void check(const Status& status) {
+  if (status.ok()) return;
+  fmt::print(stderr, "{}\n", status.message());
+  std::exit(1);
+}
+
+double latency(const Transport& transport, size_t bytes) {
+  const int rounds = transport.carrier() == Transport::Carrier::kSocket ? 5'000 : 50'000;
+  const std::vector<std::byte> contents[] = {std::vector<std::byte>(bytes, std::byte{1}),
+                                             std::vector<std::byte>(bytes, std::byte{2})};
+  Pipe there = make_pipe(transport);
+  Pipe back = make_pipe(transport);
+  const auto send = [&](Sender& sender, int i) {
+    std::byte* memory;
+    while ((memory = sender.reserve(bytes)) == nullptr) check(sender.progress());
+    copy(memory, contents[i % 2].data(), bytes, bytes >= sender.streaming_from);
+    sender.commit(bytes, {1, static_cast<uint32_t>(i), 3});
+  };
+  const auto receive = [&](Receiver& receiver, int i) {
+    const Message* message;
+    while ((message = receiver.peek()) == nullptr) check(receiver.progress());
+    if (message->data[0] != contents[i % 2][0] || message->data[bytes - 1] != contents[i % 2][0]) std::abort();
+    receiver.release();
+  };
+  const double seconds = on_two_cores(
+      [&] {
+        for (int i = 0; i < rounds; ++i) {
+          send(*there.sender, i);
+          receive(*back.receiver, i);
+        }
+      },
+      [&] {
+        for (int i = 0; i < rounds; ++i) {
+          receive(*there.receiver, i);
+          send(*back.sender, i);
+        }
+      });
+  return seconds * 1e9 / rounds / 2;
+}
+
+enum class Way { kPlain, kStreaming, kInPlace };
+
+// Bytes per nanosecond from a buffer here to a buffer there. kInPlace: from and to the callers' memory without a copy.
+double throughput(const Transport& transport, size_t slice, Way way, const std::vector<std::byte>& from,
+                  std::vector<std::byte>& to) {
+  const size_t total = transport.carrier() == Transport::Carrier::kSocket ? kBuffer * 2 : kBuffer * 4;
+  Pipe pipe = make_pipe(transport);
+  const double seconds = on_two_cores(
+      [&] {
+        for (size_t done = 0; done < total; done += slice) {
+          const std::byte* source = from.data() + done % kBuffer;
+          if (way == Way::kInPlace) {
+            while (pipe.sender->send_stable({source, slice}, {}) == 0) check(pipe.sender->progress());
+            continue;
+          }
+          std::byte* memory;
+          while ((memory = pipe.sender->reserve(slice)) == nullptr) check(pipe.sender->progress());
+          copy(memory, source, slice, way == Way::kStreaming);
+          pipe.sender->commit(slice, {});
+        }
+        while (!pipe.sender->flushed()) check(pipe.sender->progress());
+      },
+      [&] {
+        for (size_t done = 0; done < total; done += slice) {
+          std::byte* destination = to.data() + done % kBuffer;
+          const Message* message;
+          if (way == Way::kInPlace) {
+            while (pipe.receiver->receive_into({destination, slice}) == nullptr) check(pipe.receiver->progress());
+          } else {
+            while ((message = pipe.receiver->peek()) == nullptr) check(pipe.receiver->progress());
+            copy(destination, message->data, slice, false);
+          }
+          pipe.receiver->release();
+        }
+      });
+  return static_cast<double>(total) / seconds / 1e9;
+}
+
+void print_latency(const Transport& transport) {
+  const bool socket = transport.carrier() == Transport::Carrier::kSocket;
+  fmt::print("# {}: one-way latency, ns\n# {:>8} {:>9} {:>9} {:>6}{}\n", transport.name(), "bytes", "pipe",
+             socket ? "raw tcp" : "raw line", "ratio", socket ? "   raw, one socket" : "");
+  for (const size_t bytes : {8, 56, 64, 4096}) {
+    const auto raw_latency = [&] { return socket ? raw_socket_latency(true) : raw_line_latency(); };
+    const double before = raw_latency();
+    const double own = latency(transport, bytes);
+    const double raw = (before + raw_latency()) / 2;
+    fmt::print("  {:>8} {:>9.0f} {:>9.0f} {:>6.2f}", bytes, own, raw, own / raw);
+    fmt::print("{}\n", socket ? fmt::format("{:>18.0f}", raw_socket_latency(false)) : "");
+  }
+}
+
+void print_throughput(const Transport& transport, const std::vector<std::byte>& from, std::vector<std::byte>& to) {
+  const bool socket = transport.carrier() == Transport::Carrier::kSocket;
+  fmt::print("# {}: throughput, GB/s\n# {:>8} {:>8} {:>10} {:>9} {:>9}{}\n", transport.name(), "slice", "plain",
+             "streaming", "in place", "line, ns", socket ? "   raw tcp" : "");
+  for (size_t slice = 1 << 10; slice <= kMaxMessage; slice *= 2) {
+    const double before = raw_line_latency();
+    const double plain = throughput(transport, slice, Way::kPlain, from, to);
+    const double streaming = throughput(transport, slice, Way::kStreaming, from, to);
+    const double in_place = throughput(transport, slice, Way::kInPlace, from, to);
+    fmt::print("  {:>8} {:>8.2f} {:>10.2f} {:>9.2f} {:>4.0f}-{:<4.0f}", slice, plain, streaming, in_place, before,
+               raw_line_latency());
+    fmt::print("{}\n", socket ? fmt::format("{:>9.2f}", raw_socket_throughput(slice, from, to)) : "");
+  }
+}
+
+}  // namespace
+}  // namespace hocket
+
+int main(int argc, char** argv) {
+  using namespace hocket;
+  const std::vector<std::byte> from(kBuffer, std::byte{1});
+  std::vector<std::byte> to(kBuffer);
+  std::string names;
+  for (int i = 1; i < argc; ++i) names += (i > 1 ? "," : "") + std::string(argv[i]);
+  for (const Transport* transport : must(choose_transports(names))) {
+    print_latency(*transport);
+    print_throughput(*transport, from, to);
+  }
+}
