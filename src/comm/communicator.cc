@@ -14,9 +14,8 @@ namespace hocket {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// Created operations are numbered from here on: after hocketNumOps, equal on all ranks.
-constexpr int32_t kFirstCreated = 64;
-constexpr int32_t kMaxCreated = 1 << 20;
+constexpr int32_t kLastCreated = INT32_MAX - 1;
+constexpr size_t kMaxCreated = 1 << 20;
 
 bool is_crowded(const Mesh& mesh) {
   const PeerInfo& self = mesh.peer(mesh.rank());
@@ -184,31 +183,30 @@ Status Communicator::lend_memory(Call& call) {
 
 Result<int32_t> Communicator::create_reduction(Reduction reduction) {
   const std::lock_guard lock(reductions_mutex_);
-  if (reductions_.size() >= static_cast<size_t>(kMaxCreated)) {
-    return Status(Code::kInvalidUsage, fmt::format("rank {}: more than {} reduction operations created", rank(), kMaxCreated));
+  if (reductions_.size() >= kMaxCreated) {
+    return Status(Code::kInvalidUsage, fmt::format("rank {}: more than {} reduction operations at once", rank(), kMaxCreated));
   }
-  reduction.handle = kFirstCreated + static_cast<int32_t>(reductions_.size());
-  reductions_.push_back(std::make_unique<Reduction>(std::move(reduction)));
-  return reductions_.back()->handle;
+  // A number is used again only when all others had their turn: the same sequence of calls gives the same numbers on all
+  // ranks, whenever each destroys its own.
+  const auto next = [](int32_t number) { return number == kLastCreated ? kFirstCreated : number + 1; };
+  while (reductions_.count(next_reduction_) != 0) next_reduction_ = next(next_reduction_);
+  reduction.handle = next_reduction_;
+  reductions_.emplace(reduction.handle, reduction);
+  next_reduction_ = next(reduction.handle);
+  return reduction.handle;
 }
 
 Status Communicator::destroy_reduction(int32_t handle) {
   const std::lock_guard lock(reductions_mutex_);
-  const auto index = static_cast<size_t>(handle - kFirstCreated);
-  if (handle < kFirstCreated || index >= reductions_.size() || reductions_[index] == nullptr) {
-    return Status(Code::kInvalidArgument, fmt::format("rank {}: op: {} is no created reduction operation", rank(), handle));
-  }
-  reductions_[index].reset();
-  return {};
+  if (reductions_.erase(handle) > 0) return {};
+  return Status(Code::kInvalidArgument, fmt::format("rank {}: op: {} is no created reduction operation", rank(), handle));
 }
 
 Result<Reduction> Communicator::reduction(int32_t handle) const {
   const std::lock_guard lock(reductions_mutex_);
-  const auto index = static_cast<size_t>(handle - kFirstCreated);
-  if (handle < kFirstCreated || index >= reductions_.size() || reductions_[index] == nullptr) {
-    return Status(Code::kInvalidArgument, fmt::format("rank {}: op: {} is no reduction operation", mesh_->rank(), handle));
-  }
-  return *reductions_[index];
+  const auto found = reductions_.find(handle);
+  if (found != reductions_.end()) return found->second;
+  return Status(Code::kInvalidArgument, fmt::format("rank {}: op: {} is no reduction operation", mesh_->rank(), handle));
 }
 
 }  // namespace hocket

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -87,6 +88,9 @@ class Communicator {
   Result<Reduction> reduction(int32_t handle) const;
 
  private:
+  // Created operations are numbered from here on: after hocketNumOps, equal on all ranks.
+  static constexpr int32_t kFirstCreated = 64;
+
   struct CachedPlan {
     const Builder* builder;
     Rank root;
@@ -130,7 +134,8 @@ class Communicator {
   std::mutex poller_mutex_;
   uint32_t splits_ = 0;
   mutable std::mutex reductions_mutex_;
-  std::vector<std::unique_ptr<Reduction>> reductions_;
+  std::map<int32_t, Reduction> reductions_;
+  int32_t next_reduction_ = kFirstCreated;
   Operation blocking_;
 };
 
