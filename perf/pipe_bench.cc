@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <initializer_list>
 #include <latch>
 #include <string_view>
 #include <thread>
@@ -274,7 +275,7 @@ void print_latency(const Transport& transport) {
   const bool socket = transport.carrier() == Transport::Carrier::kSocket;
   fmt::print("# {}: one-way latency, ns\n# {:>8} {:>9} {:>9} {:>6}{}\n", transport.name(), "bytes", "pipe",
              socket ? "raw tcp" : "raw line", "ratio", socket ? "   raw, one socket" : "");
-  for (const size_t bytes : {8, 56, 64, 4096}) {
+  for (const size_t bytes : std::initializer_list<size_t>{8, 56, 64, 4096}) {
     const auto raw_latency = [&] { return socket ? raw_socket_latency(true) : raw_line_latency(); };
     const double before = raw_latency();
     const double own = latency(transport, bytes);

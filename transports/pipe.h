@@ -55,8 +55,8 @@ inline constexpr size_t kPipeDepth = 8;
 class Sender {
  public:
   virtual ~Sender() = default;
-  // Memory for one message of up to `bytes` (<= max_message; 0 is a message too). Null: the pipe is full now, come back.
-  // Repeated calls with the same size return the same memory until commit, or until send_stable gives it up.
+  // Memory for one message of up to `bytes` (<= max_message; 0 is a message too). Null: the pipe is full now, come
+  // back. Repeated calls with the same size return the same memory until commit, or until send_stable gives it up.
   virtual std::byte* reserve(size_t bytes) = 0;
   // Sends the first `bytes` of what was reserved. Whoever wrote with non-temporal stores has fenced them (sfence):
   // the release store in here does not order them. kernels::copy and combine end with that fence.
@@ -104,22 +104,22 @@ class Receiver {
 // What one rank tells the others of itself at init, as far as transports need it.
 struct PeerInfo {
   int32_t rank = 0;
-  std::string host_identity;   // Network::host_identity()
-  uint64_t process = 0;        // random, equal for ranks of one process
+  std::string host_identity;  // Network::host_identity()
+  uint64_t process = 0;       // random, equal for ranks of one process
   std::string host_name;
   int32_t pid = 0;
-  int32_t cpus = 1;            // that the process may run on
+  int32_t cpus = 1;                // that the process may run on
   std::vector<Address> addresses;  // of the service's stream listener, in order of preference
-  Address local_address;       // unix: listener of the service
-  uint64_t max_message = 0;    // the longest message of this process' pipes; the ranks agree on the minimum
-  std::string transports;      // those that this process allows, divided by commas; empty: all
+  Address local_address;           // unix: listener of the service
+  uint64_t max_message = 0;        // the longest message of this process' pipes; the ranks agree on the minimum
+  std::string transports;          // those that this process allows, divided by commas; empty: all
 };
 
 // How the sender's end reaches the receiver's: whichever members the transport fills travel to the peer.
 struct Offer {
-  std::vector<Handle> handles;          // passed between processes of one host; open's stay the sender's, accept owns its
-  std::unique_ptr<Socket> socket;       // connected and authenticated
-  std::shared_ptr<void> object;         // passed between ranks of one process
+  std::vector<Handle> handles;     // passed between processes of one host; open's stay the sender's, accept owns its
+  std::unique_ptr<Socket> socket;  // connected and authenticated
+  std::shared_ptr<void> object;    // passed between ranks of one process
 };
 
 // Lengths have 24 bits in the shortest header.
@@ -128,10 +128,10 @@ inline constexpr size_t kMaxMessageLimit = size_t{1} << 24;
 // What a pipe end needs to know of its surroundings.
 struct PipeContext {
   System& system;
-  Poller& poller;                       // wakes this end's caller; sockets are added to it
-  std::function<void()> wake_peer;      // wakes the other end's caller (one host only)
-  size_t max_message = 0;               // agreed by all ranks: the longest message, below kMaxMessageLimit
-  std::string peer;                     // names the other end in messages: "rank 3 on node-b"
+  Poller& poller;                   // wakes this end's caller; sockets are added to it
+  std::function<void()> wake_peer;  // wakes the other end's caller (one host only)
+  size_t max_message = 0;           // agreed by all ranks: the longest message, below kMaxMessageLimit
+  std::string peer;                 // names the other end in messages: "rank 3 on node-b"
 };
 
 class Transport {
