@@ -158,6 +158,9 @@ TEST_P(RealSocketTest, ARefusedConnectionNamesThePeer) {
   Status failure = socket.ok() ? failure_of(**socket) : socket.status();
   EXPECT_EQ(failure.code(), Code::kRemote);
   EXPECT_EQ(failure.message(), "cannot connect to " + address + ": connection refused");
+  if (!socket.ok()) return;
+  const std::span<const std::byte> part = as_bytes("x");
+  EXPECT_EQ((*socket)->send(std::span(&part, 1)).status().message(), failure.message()) << "the cause is kept";
 }
 
 TEST_P(RealSocketTest, DescriptorsDoNotOutliveAnExec) {

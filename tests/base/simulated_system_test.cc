@@ -109,6 +109,26 @@ TEST(SimulatedSystemTest, TheSeedDecidesEverything) {
   EXPECT_EQ(hashes.size(), 10u);
 }
 
+TEST(SimulatedSystemTest, TheSeedDecidesTheOrderOfThreads) {
+  std::set<std::string> orders;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SimulationOptions options;
+    options.seed = seed;
+    SimulatedSystem simulation(options);
+    System& system = simulation.host("a");
+    std::string order;
+    const Status status = simulation.run([&] {
+      std::vector<std::unique_ptr<Thread>> threads;
+      for (const char name : {'x', 'y', 'z'}) {
+        threads.push_back(system.threads.start("one", [&order, name] { order += name; }));
+      }
+    });
+    EXPECT_TRUE(status.ok()) << status.message();
+    orders.insert(order);
+  }
+  EXPECT_EQ(orders.size(), 6u) << "20 seeds should find every order of three threads";
+}
+
 TEST(SimulatedSystemTest, TimeIsVirtual) {
   SimulatedSystem simulation;
   System& system = simulation.host("a");
