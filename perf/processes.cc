@@ -41,7 +41,7 @@ class Starter {
 
   Outcome start(int processes, const std::function<int(const Seat&)>& body);
   int wait_for_all();
-  void kill_all(int signal) const;
+  void kill_all(int signal);
 
  private:
   void run_child(const Seat& seat, const std::function<int(const Seat&)>& body, pid_t parent) const;
@@ -57,6 +57,7 @@ class Starter {
   std::vector<Child> children_;
   int status_ = kExitOk;
   std::optional<Clock::time_point> next_step_;  // set when all are to end
+  bool signalled_ = false;                      // by this process: their ends say nothing any more
   int last_resort_ = SIGTERM;
 };
 
@@ -96,7 +97,8 @@ Outcome Starter::start(int processes, const std::function<int(const Seat&)>& bod
   return outcome;
 }
 
-void Starter::kill_all(int signal) const {
+void Starter::kill_all(int signal) {
+  signalled_ = true;
   for (const Child& child : children_) {
     if (child.running) kill(child.pid, signal);
   }
@@ -115,15 +117,17 @@ void Starter::end_faster() {
 
 void Starter::take_end(size_t process, int wait_status) {
   children_[process].running = false;
-  if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitOk) return;
-  const int status = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-  if (!next_step_) {
+  const bool killed = WIFSIGNALED(wait_status);
+  const int status = killed ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  if (status == kExitOk) return;
+  // A process that was killed explains the errors that the others report, even when those are met first.
+  if (!signalled_ && (killed || status_ == kExitOk)) {
     const std::string end =
-        WIFSIGNALED(wait_status)
-            ? fmt::format("was killed by signal {} ({})", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)))
-            : fmt::format("ended with status {}", status);
+        killed ? fmt::format("was killed by signal {} ({})", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)))
+               : fmt::format("ended with status {}", status);
     fmt::print(stderr, "{}: process {} (pid {}) {}; all others end too\n", program_, process, children_[process].pid,
                end);
+    status_ = status;
   }
   begin_ending(status);
 }

@@ -3,8 +3,9 @@
 # Copyright The Hocket authors
 """All-reduce of Hocket beside its peers, in one run on one machine: `./dev compare`.
 
-Float32, in place, every result checked; the time of a call is the slowest rank's mean. Machines drift while one measures,
-so Hocket runs again right after each peer, and what counts is the median over the rounds of the ratio of neighbours.
+Float32, in place, every result checked; the time of a call is the slowest rank's mean. Machines drift while one
+measures, so Hocket runs again right after each peer, and what counts is the median over the rounds of the ratio of
+neighbours.
 Exits with 1 when Hocket is slower than the slowest peer at any size, with 2 when it could not compare.
 
 It installs nothing. Open MPI: openmpi-bin libopenmpi-dev. MPICH: mpich libmpich-dev. Gloo: torch in a Python named by
@@ -167,8 +168,8 @@ def find_gloo(python):
     try:
         version = run_command([python, "-c", "import torch; print(torch.__version__)"]).strip()
     except (Failure, OSError) as error:
-        raise Failure(f"torch is missing in {python}: make a venv, `pip install torch=={TORCH_VERSION} numpy`, and name its "
-                      "python with --torch-python; or leave Gloo out with --no-torch") from error
+        raise Failure(f"torch is missing in {python}: make a venv, `pip install torch=={TORCH_VERSION} numpy`, and name "
+                      "its python with --torch-python; or leave Gloo out with --no-torch") from error
     return Gloo("Gloo", f"torch {version}", ("tcp",), python)
 
 
@@ -234,8 +235,8 @@ def size_text(size):
 
 def print_table(transport, ranks, rows):
     names = list(rows[0]["peers"])
-    print(f"\n{transport}, {ranks} ranks: all-reduce, float32, in place, microseconds; ratio = Hocket / peer, below 1: Hocket "
-          "is faster")
+    print(f"\n{transport}, {ranks} ranks: all-reduce, float32, in place, microseconds; ratio = Hocket / peer, below 1: "
+          "Hocket is faster")
     print(f"{'size':>9} {'Hocket':>11}" + "".join(f" {name:>11}" for name in names) +
           f" {'to fastest':>11} {'to slowest':>11}")
     for row in rows:
@@ -287,8 +288,8 @@ def parse_options(arguments):
 
 def machine():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
-        processor = next((line.split(": ")[1].strip() for line in file if line.startswith("model name")), "unknown processor")
-    return {"processor": processor, "cores": os.cpu_count(), "kernel": platform.release(),
+        names = [line.split(": ")[1].strip() for line in file if line.startswith("model name")]
+    return {"processor": names[0] if names else "unknown processor", "cores": os.cpu_count(), "kernel": platform.release(),
             "load": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d %H:%M:%S")}
 
 
@@ -314,10 +315,11 @@ def verdict(results):
     rows = [(result, row) for result in results for row in result["rows"]]
     slower = [(result, row) for result, row in rows if row["to_slowest"] > 1]
     fastest = statistics.geometric_mean(row["to_fastest"] for _, row in rows)
-    print(f"\nHocket / fastest peer: geometric mean {fastest:.2f}, worst {max(row['to_fastest'] for _, row in rows):.2f}")
+    worst = max(row["to_fastest"] for _, row in rows)
+    print(f"\nHocket / fastest peer: geometric mean {fastest:.2f}, worst {worst:.2f}")
     for result, row in slower:
-        print(f"Hocket is slower than the slowest peer ({row['slowest']}): {size_text(row['bytes'])}, {result['ranks']} ranks, "
-              f"{result['transport']}: {row['to_slowest']:.2f}")
+        print(f"Hocket is slower than the slowest peer ({row['slowest']}): {size_text(row['bytes'])}, "
+              f"{result['ranks']} ranks, {result['transport']}: {row['to_slowest']:.2f}")
     if not slower:
         print("Hocket is nowhere slower than the slowest peer.")
     return 1 if slower else 0
@@ -334,7 +336,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             peers = find_peers(options, pathlib.Path(folder))
             about = {"machine": machine(), "peers": {peer.name: peer.version for peer in peers}}
-            print(f"{about['machine']['processor']}, {about['machine']['cores']} cores, load {about['machine']['load']:.1f}; "
+            here = about["machine"]
+            print(f"{here['processor']}, {here['cores']} cores, load {here['load']:.1f}; "
                   f"median of {options.rounds} rounds; " + "; ".join(peer.version for peer in peers))
             results = compare_all(options, hocket, peers)
     except Failure as failure:

@@ -68,6 +68,18 @@ TEST(Processes, AllEndWhenOneFails) {
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(kForEver / 2));
 }
 
+// The others may see the death sooner than the starter does, and end with errors of their own.
+TEST(Processes, TheKilledOneIsTheCause) {
+  const int status = run_processes("test", 3, [](const Seat& seat) {
+    if (seat.process() == 2) {
+      usleep(50'000);
+      raise(SIGKILL);
+    }
+    return 3;
+  });
+  EXPECT_EQ(status, 128 + SIGKILL);
+}
+
 TEST(Processes, AllEndWhenOneIsKilledEvenThoseThatIgnoreRequests) {
   const auto start = Clock::now();
   const int status = run_processes(
