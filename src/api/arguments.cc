@@ -141,8 +141,8 @@ Status check_request(const Communicator& communicator, const Request& request) {
   const CallFacts& facts = request.facts;
   const Rank ranks = communicator.ranks();
   if (static_cast<int>(facts.type) >= hocketNumTypes) {
-    return Status(Code::kInvalidArgument, fmt::format("rank {}: datatype: {} is none, they end at {}", communicator.rank(),
-                                                      static_cast<int>(facts.type), hocketNumTypes - 1));
+    return Status(Code::kInvalidArgument, fmt::format("{}rank {}: {}: datatype: there is no such type",
+                                                      communicator.prefix(), communicator.rank(), name(facts.collective)));
   }
   const auto in_ranks = [&](Rank rank) { return rank >= 0 && rank < ranks; };
   if (is_rooted(facts.collective) && !in_ranks(facts.root)) {

@@ -2,6 +2,7 @@
 // Copyright The Hocket authors
 //
 // The collectives of the C API: each says what its arguments mean and submits the request.
+#include <algorithm>
 #include <utility>
 
 #include "api/arguments.h"
@@ -16,7 +17,8 @@ Request make_request(Collective collective, const void* sendbuff, void* recvbuff
   Request request;
   request.facts.collective = collective;
   request.facts.count = count;
-  request.facts.type = static_cast<DataType>(datatype);
+  // Beyond a byte there is no type either; check_request finds out.
+  request.facts.type = static_cast<DataType>(std::min(static_cast<unsigned>(datatype), 255u));
   request.send = sendbuff;
   request.recv = recvbuff;
   return request;

@@ -189,8 +189,8 @@ hocketResult_t hocketRedOpCreatePreMulSum(hocketRedOp_t* op, void* scalar, hocke
   return with_session(comm, [&](Session& session) -> Status {
     if (op == nullptr) return null_pointer("op");
     if (scalar == nullptr) return null_pointer("scalar");
-    if (static_cast<int>(datatype) >= hocketNumTypes) {
-      return Status(Code::kInvalidArgument, fmt::format("datatype: {} is none", static_cast<int>(datatype)));
+    if (static_cast<unsigned>(datatype) >= hocketNumTypes) {
+      return Status(Code::kInvalidArgument, "datatype: there is no such type");
     }
     hocket::Reduction reduction;
     reduction.scaled = true;
