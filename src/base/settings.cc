@@ -11,6 +11,7 @@
 #include <cmath>
 #include <iterator>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): absent from unistd.h without extensions
@@ -94,8 +95,7 @@ constexpr Setting kSettings[] = {
     {"HOCKET_TIMEOUT", "duration", "5s",
      "How long a peer may be silent before it counts as dead. Every process sends heartbeats, also while its program "
      "computes, so this bounds how long the loss of a process or host stays unnoticed, not how long a program may "
-     "take. "
-     "Give a number with `us`, `ms`, `s`, `min` or `h`; without a unit it counts seconds.",
+     "take. Give a number with `us`, `ms`, `s`, `min` or `h`; without a unit it counts seconds.",
      duration<&Settings::timeout>},
     {"HOCKET_OPERATION_TIMEOUT", "duration", "10min",
      "How long a call waits for a rank that lives but does not come: it has not joined, or not made the same call.",
@@ -127,13 +127,11 @@ constexpr Setting kSettings[] = {
     {"HOCKET_LOCAL_SIZE", "number", "", "How many ranks are on this host.", number<&Settings::local_size, 1>},
     {"HOCKET_ADDRESS", "host:port", "",
      "Where rank 0 is reached and the ranks meet: `node-a:4411` or `[fd00::1]:4411`. Also goes before the address that "
-     "a "
-     "launcher tells.",
+     "a launcher tells.",
      text<&Settings::address>},
     {"HOCKET_SECRET", "text", "",
      "The secret that admits ranks that meet without a unique id. Without it, their job's name does, which others on "
-     "the "
-     "same machines may know. Must be equal on all ranks.",
+     "the same machines may know. Must be equal on all ranks.",
      text<&Settings::secret>},
     {"HOCKET_HOST_ID", "text", "",
      "Ranks with different texts treat each other as on different hosts. For tests, which play several hosts on one.",
