@@ -71,8 +71,8 @@ typedef enum {
   hocketNumTypes = 12
 } hocketDataType_t;
 
-/* Floats: sum, prod, max, min (a NaN on any rank gives NaN), avg. Integers: also the bitwise and logical ones; sums wrap
- * and avg truncates toward zero. 16- and 8-bit floats are combined in float32 and rounded once per combine. */
+/* Floats: sum, prod, max, min (a NaN on any rank gives NaN), avg. Integers: also the bitwise and logical ones; sums
+ * wrap and avg truncates toward zero. 16- and 8-bit floats are combined in float32 and rounded once per combine. */
 typedef enum {
   hocketSum = 0,
   hocketProd = 1,
@@ -103,12 +103,13 @@ typedef struct {
 /* Initialise with HOCKET_CONFIG_INITIALIZER; a member left at zero is chosen by the library. */
 typedef struct {
   size_t size;
-  const char* commName;        /* shown in errors and logs; copied */
-  int64_t operationTimeoutMs;  /* bound on waiting for a live rank that has not come; HOCKET_OPERATION_TIMEOUT */
+  const char* commName;       /* shown in errors and logs; copied */
+  int64_t operationTimeoutMs; /* bound on waiting for a live rank that has not come; HOCKET_OPERATION_TIMEOUT */
 } hocketConfig_t;
 #define HOCKET_CONFIG_INITIALIZER {sizeof(hocketConfig_t), NULL, 0}
 
-/* ---- Library ------------------------------------------------------------------------------------------------------ */
+/* ---- Library ------------------------------------------------------------------------------------------------------
+ */
 
 HOCKET_API hocketResult_t hocketGetVersion(int* version);
 /* A fixed text for a result code. Never NULL; static. */
@@ -129,7 +130,8 @@ HOCKET_API hocketResult_t hocketGetBuildInfo(const hocketBuildInfo_t** entries, 
  * takes them; NULL for an unknown collective. Static. */
 HOCKET_API const char* hocketGetAlgorithms(const char* collective);
 
-/* ---- Communicators ------------------------------------------------------------------------------------------------ */
+/* ---- Communicators ------------------------------------------------------------------------------------------------
+ */
 
 /* Starts a root in this process and writes how to reach it. One rank calls it and gives the id to all others. */
 HOCKET_API hocketResult_t hocketGetUniqueId(hocketUniqueId* uniqueId);
@@ -138,10 +140,11 @@ HOCKET_API hocketResult_t hocketGetUniqueId(hocketUniqueId* uniqueId);
 HOCKET_API hocketResult_t hocketCommInitRank(hocketComm_t* comm, int nranks, hocketUniqueId commId, int rank);
 HOCKET_API hocketResult_t hocketCommInitRankConfig(hocketComm_t* comm, int nranks, hocketUniqueId commId, int rank,
                                                    hocketConfig_t* config);
-/* Creates `ndev` ranks in this process, one handle each, to be driven by a thread each or by groups. devlist: ignored. */
+/* Creates `ndev` ranks in this process, one handle each, to be driven by a thread each or by groups. devlist: ignored.
+ */
 HOCKET_API hocketResult_t hocketCommInitAll(hocketComm_t* comms, int ndev, const int* devlist);
-/* (beyond NCCL) Joins the ranks that a launcher started (torchrun, mpirun, srun, horovodrun, or HOCKET_RANK, HOCKET_SIZE
- * and HOCKET_ADDRESS); without a launcher, a communicator of one rank. config may be NULL. */
+/* (beyond NCCL) Joins the ranks that a launcher started (torchrun, mpirun, srun, horovodrun, or HOCKET_RANK,
+ * HOCKET_SIZE and HOCKET_ADDRESS); without a launcher, a communicator of one rank. config may be NULL. */
 HOCKET_API hocketResult_t hocketCommInitFromEnvironment(hocketComm_t* comm, hocketConfig_t* config);
 /* Collective over comm. Ranks of equal color form a new communicator, ordered by key, then by rank; with
  * HOCKET_SPLIT_NOCOLOR *newcomm is NULL. */
@@ -152,22 +155,23 @@ HOCKET_API hocketResult_t hocketCommSplit(hocketComm_t comm, int color, int key,
 HOCKET_API hocketResult_t hocketCommFinalize(hocketComm_t comm);
 /* Finalizes, takes leave of the peers, and frees. Operations under way are completed first. */
 HOCKET_API hocketResult_t hocketCommDestroy(hocketComm_t comm);
-/* Ends everything under way on this and every other rank with an error, in bounded time, from any thread, and frees once
- * no call is inside. Calls that are inside return. */
+/* Ends everything under way on this and every other rank with an error, in bounded time, from any thread, and frees
+ * once no call is inside. Calls that are inside return. */
 HOCKET_API hocketResult_t hocketCommAbort(hocketComm_t comm);
 /* The communicator's state: hocketSuccess, hocketInProgress (asynchronous operations pending) or its failure. */
 HOCKET_API hocketResult_t hocketCommGetAsyncError(hocketComm_t comm, hocketResult_t* asyncError);
 HOCKET_API hocketResult_t hocketCommCount(const hocketComm_t comm, int* count);
 HOCKET_API hocketResult_t hocketCommUserRank(const hocketComm_t comm, int* rank);
 
-/* ---- Reduction operations ------------------------------------------------------------------------------------------ */
+/* ---- Reduction operations ------------------------------------------------------------------------------------------
+ */
 
 /* Sum of scalar * x, the scalar being of the collective's datatype and this rank's own. It is copied. */
 HOCKET_API hocketResult_t hocketRedOpCreatePreMulSum(hocketRedOp_t* op, void* scalar, hocketDataType_t datatype,
                                                      hocketScalarResidence_t residence, hocketComm_t comm);
-/* (beyond NCCL) inout[i] = in[i] op inout[i] for count elements; `in` holds the contribution of lower ranks. Buffers are
- * aligned to 64 bytes. It must be associative; with commutative == 0 contributions are combined in rank order. Called on
- * the thread that drives the collective, maybe several times per call with parts of the buffer. */
+/* (beyond NCCL) inout[i] = in[i] op inout[i] for count elements; `in` holds the contribution of lower ranks. Buffers
+ * are aligned to 64 bytes. It must be associative; with commutative == 0 contributions are combined in rank order.
+ * Called on the thread that drives the collective, maybe several times per call with parts of the buffer. */
 typedef void (*hocketReduceFunction_t)(const void* in, void* inout, size_t count, hocketDataType_t datatype,
                                        void* context);
 HOCKET_API hocketResult_t hocketRedOpCreate(hocketRedOp_t* op, hocketReduceFunction_t function, void* context,
@@ -175,7 +179,8 @@ HOCKET_API hocketResult_t hocketRedOpCreate(hocketRedOp_t* op, hocketReduceFunct
 /* Operations under way keep what they need. */
 HOCKET_API hocketResult_t hocketRedOpDestroy(hocketRedOp_t op, hocketComm_t comm);
 
-/* ---- Collectives ---------------------------------------------------------------------------------------------------- */
+/* ---- Collectives ----------------------------------------------------------------------------------------------------
+ */
 
 /* In place: sendbuff == recvbuff. */
 HOCKET_API hocketResult_t hocketAllReduce(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
@@ -199,21 +204,24 @@ HOCKET_API hocketResult_t hocketReduceScatter(const void* sendbuff, void* recvbu
 HOCKET_API hocketResult_t hocketAllToAll(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                          hocketComm_t comm, hocketStream_t stream);
 #define hocketAlltoAll hocketAllToAll
-/* recvbuff: nranks * count elements on root, unused elsewhere. In place on root: sendbuff == recvbuff + root * count. */
+/* recvbuff: nranks * count elements on root, unused elsewhere. In place on root: sendbuff == recvbuff + root * count.
+ */
 HOCKET_API hocketResult_t hocketGather(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                        int root, hocketComm_t comm, hocketStream_t stream);
-/* sendbuff: nranks * count elements on root, unused elsewhere. In place on root: recvbuff == sendbuff + root * count. */
+/* sendbuff: nranks * count elements on root, unused elsewhere. In place on root: recvbuff == sendbuff + root * count.
+ */
 HOCKET_API hocketResult_t hocketScatter(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                         int root, hocketComm_t comm, hocketStream_t stream);
 
-/* Point to point: ordered between two ranks. A blocking Send may wait for its Recv; an exchange needs a group. The counts
- * and types of both sides are equal. */
+/* Point to point: ordered between two ranks. A blocking Send may wait for its Recv; an exchange needs a group. The
+ * counts and types of both sides are equal. */
 HOCKET_API hocketResult_t hocketSend(const void* sendbuff, size_t count, hocketDataType_t datatype, int peer,
                                      hocketComm_t comm, hocketStream_t stream);
 HOCKET_API hocketResult_t hocketRecv(void* recvbuff, size_t count, hocketDataType_t datatype, int peer,
                                      hocketComm_t comm, hocketStream_t stream);
 
-/* ---- Beyond NCCL ---------------------------------------------------------------------------------------------------- */
+/* ---- Beyond NCCL ----------------------------------------------------------------------------------------------------
+ */
 
 /* Returns on a rank only after every rank has called it. */
 HOCKET_API hocketResult_t hocketBarrier(hocketComm_t comm, hocketStream_t stream);
@@ -248,7 +256,8 @@ HOCKET_API hocketResult_t hocketScatterV(const void* sendbuff, const size_t* sen
                                          void* recvbuff, size_t recvcount, hocketDataType_t datatype, int root,
                                          hocketComm_t comm, hocketStream_t stream);
 
-/* ---- Groups and queues ---------------------------------------------------------------------------------------------- */
+/* ---- Groups and queues ----------------------------------------------------------------------------------------------
+ */
 
 /* Calls between Start and End run together at the End: one thread may drive many communicators and exchange with many
  * peers. Groups nest; the outermost End runs them. GroupEnd returns the first error; calls after an error in the group

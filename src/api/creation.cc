@@ -68,7 +68,8 @@ std::vector<Rank> group_of(const std::vector<Member>& members, int color) {
 
 Result<std::string> make_unique_id() { return hocket::make_unique_id(process_service()); }
 
-Result<hocketComm_t> create_by_id(const std::string& unique_id, int rank, int ranks, const CommunicatorOptions& options) {
+Result<hocketComm_t> create_by_id(const std::string& unique_id, int rank, int ranks,
+                                  const CommunicatorOptions& options) {
   JoinOptions join;
   join.unique_id = unique_id;
   join.rank = rank;

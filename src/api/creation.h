@@ -15,7 +15,8 @@ namespace hocket {
 
 Result<std::string> make_unique_id();
 // Blocks until all ranks have come; returns the new handle.
-Result<hocketComm_t> create_by_id(const std::string& unique_id, int rank, int ranks, const CommunicatorOptions& options);
+Result<hocketComm_t> create_by_id(const std::string& unique_id, int rank, int ranks,
+                                  const CommunicatorOptions& options);
 Result<hocketComm_t> create_from_environment(const CommunicatorOptions& options);
 // Collective; NULL for HOCKET_SPLIT_NOCOLOR.
 Result<hocketComm_t> split(Session& session, int color, int key, const CommunicatorOptions& options);

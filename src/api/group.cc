@@ -170,6 +170,7 @@ Status run_jobs(const std::vector<Job>& jobs) {
     std::vector<std::unique_ptr<Thread>> threads;
     for (size_t i = 0; i < jobs.size(); ++i) {
       threads.push_back(real_system().threads.start("hocket-group", [&, i] { results[i] = jobs[i](); }));
+      if (threads.back() == nullptr) results[i] = Status(Code::kSystem, "no thread for a job of the group");
     }
   }
   for (const Status& result : results) {

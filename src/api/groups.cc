@@ -81,7 +81,8 @@ hocketResult_t hocketQueueWait(hocketQueue_t queue, uint64_t mark) {
     const auto pin = queues().pin(queue);
     if (!pin) return report(no_queue());
     if (mark > (*pin)->mark()) {
-      return report(Status(Code::kInvalidArgument, fmt::format("mark: {} lies ahead of the queue's {}", mark, (*pin)->mark())));
+      return report(
+          Status(Code::kInvalidArgument, fmt::format("mark: {} lies ahead of the queue's {}", mark, (*pin)->mark())));
     }
     (*pin)->wait(mark);
     return report((*pin)->status());

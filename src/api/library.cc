@@ -38,15 +38,24 @@ hocketResult_t hocketGetVersion(int* version) {
 
 const char* hocketGetErrorString(hocketResult_t result) {
   switch (result) {
-    case hocketSuccess: return "no error";
-    case hocketUnhandledCudaError: return "unhandled CUDA error";
-    case hocketSystemError: return "the operating system refused a request";
-    case hocketInternalError: return "internal error";
-    case hocketInvalidArgument: return "invalid argument";
-    case hocketInvalidUsage: return "invalid usage";
-    case hocketRemoteError: return "a remote rank failed or left";
-    case hocketInProgress: return "operation in progress";
-    case hocketTimeout: return "timed out";
+    case hocketSuccess:
+      return "no error";
+    case hocketUnhandledCudaError:
+      return "unhandled CUDA error";
+    case hocketSystemError:
+      return "the operating system refused a request";
+    case hocketInternalError:
+      return "internal error";
+    case hocketInvalidArgument:
+      return "invalid argument";
+    case hocketInvalidUsage:
+      return "invalid usage";
+    case hocketRemoteError:
+      return "a remote rank failed or left";
+    case hocketInProgress:
+      return "operation in progress";
+    case hocketTimeout:
+      return "timed out";
   }
   return "unknown result code";
 }
@@ -62,7 +71,8 @@ const char* hocketGetLastError(hocketComm_t comm) {
 
 hocketResult_t hocketGetBuildInfo(const hocketBuildInfo_t** entries, int* count) {
   return guarded([&] {
-    if (entries == nullptr || count == nullptr) return report(Status(Code::kInvalidArgument, "entries or count is NULL"));
+    if (entries == nullptr || count == nullptr)
+      return report(Status(Code::kInvalidArgument, "entries or count is NULL"));
     *entries = hocket::build_info().data();
     *count = static_cast<int>(hocket::build_info().size());
     return hocketSuccess;

@@ -65,8 +65,8 @@ Status no_communicator() {
 Status Occupy::status() const {
   const Communicator& communicator = *session_.communicator;
   if (!alone_) {
-    return Status(Code::kInvalidUsage, fmt::format("rank {}: another thread is inside a call on this communicator",
-                                                   communicator.rank()));
+    return Status(Code::kInvalidUsage,
+                  fmt::format("rank {}: another thread is inside a call on this communicator", communicator.rank()));
   }
   if (session_.finalized) {
     return Status(Code::kInvalidUsage, fmt::format("rank {}: the communicator is finalized", communicator.rank()));

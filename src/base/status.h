@@ -48,8 +48,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}              // NOLINT(google-explicit-constructor)
-  Result(Status status) : state_(std::move(status)) {}       // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : state_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return state_.index() == 0; }
   Status status() const { return ok() ? Status() : std::get<1>(state_); }
@@ -67,7 +67,7 @@ class [[nodiscard]] Result {
 }  // namespace hocket
 
 // Leaves the function with the status of `expression` unless it is ok.
-#define HOCKET_TRY(expression)                               \
-  do {                                                       \
+#define HOCKET_TRY(expression)                                                                       \
+  do {                                                                                               \
     if (::hocket::Status hocket_status_ = (expression); !hocket_status_.ok()) return hocket_status_; \
   } while (false)

@@ -134,8 +134,8 @@ Result<const Builder*> choose(const Question& question, const Forced& forced) {
     const Builder* builder = find_builder(question.collective, wish);
     if (can(*builder, question)) return builder;
     return Status(Code::kInvalidUsage,
-                  fmt::format("HOCKET_ALGORITHM: {} by {} is not possible for {} ranks{}{}", name(question.collective), wish,
-                              question.ranks, question.ordered ? " and an operation that does not commute" : "",
+                  fmt::format("HOCKET_ALGORITHM: {} by {} is not possible for {} ranks{}{}", name(question.collective),
+                              wish, question.ranks, question.ordered ? " and an operation that does not commute" : "",
                               question.equal_chunks ? "" : " and unequal counts"));
   }
   for (const Preference& preference : kPreferences) {
@@ -149,7 +149,8 @@ Result<const Builder*> choose(const Question& question, const Forced& forced) {
   for (const Builder& builder : builders()) {
     if (can(builder, question)) return &builder;
   }
-  return Status(Code::kInternal, fmt::format("no algorithm for {} of {} ranks", name(question.collective), question.ranks));
+  return Status(Code::kInternal,
+                fmt::format("no algorithm for {} of {} ranks", name(question.collective), question.ranks));
 }
 
 }  // namespace hocket

@@ -19,8 +19,8 @@ struct Question {
   Collective collective = Collective::kAllReduce;
   Rank ranks = 1;
   Rank root = 0;
-  size_t bytes = 0;            // what one rank contributes or receives, whichever is more (v-forms: 0, not known everywhere)
-  bool ordered = false;        // the operation does not commute
+  size_t bytes = 0;      // what one rank contributes or receives, whichever is more (v-forms: 0, not known everywhere)
+  bool ordered = false;  // the operation does not commute
   bool equal_chunks = true;    // false: v-form
   bool in_place = false;       // where that decides the algorithm
   bool listed_counts = false;  // v-form whose counts all ranks know

@@ -50,13 +50,19 @@ bool is_in_place(const Request& request, Rank rank) {
     return static_cast<std::ptrdiff_t>(offsets[r] * element_bytes(facts.type));
   };
   switch (facts.collective) {
-    case Collective::kAllGather: return send == recv + own(request.recv_offsets);
-    case Collective::kGather: return facts.root == rank && send == recv + own(request.recv_offsets);
-    case Collective::kReduceScatter: return recv == send + own(request.send_offsets);
-    case Collective::kScatter: return facts.root == rank && recv == send + own(request.send_offsets);
+    case Collective::kAllGather:
+      return send == recv + own(request.recv_offsets);
+    case Collective::kGather:
+      return facts.root == rank && send == recv + own(request.recv_offsets);
+    case Collective::kReduceScatter:
+      return recv == send + own(request.send_offsets);
+    case Collective::kScatter:
+      return facts.root == rank && recv == send + own(request.send_offsets);
     // All ranks must decide alike, and without elements the pointers mean nothing.
-    case Collective::kAllToAll: return facts.count > 0 && send == recv;
-    default: return send == recv;
+    case Collective::kAllToAll:
+      return facts.count > 0 && send == recv;
+    default:
+      return send == recv;
   }
 }
 

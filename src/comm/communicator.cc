@@ -82,7 +82,8 @@ bool Communicator::idle() const {
 
 Wait Communicator::make_wait() { return Wait(system_, crowded_, options_.spin); }
 
-// ---- From request to call ---------------------------------------------------------------------------------------------
+// ---- From request to call
+// ---------------------------------------------------------------------------------------------
 
 Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place) {
   if (request.facts.collective == Collective::kSendRecv) return transfer_plan(request.facts);
@@ -142,7 +143,11 @@ Result<const Communicator::Recent*> Communicator::recall(const Request& request)
   const Result<const Plan*> plan = plan_for(request, in_place);
   if (!plan.ok()) return plan.status();
   const Cut pieces = cut(**plan, mesh_->max_message());
-  recent = {facts, in_place, *plan, pieces.window_bytes / element_bytes(facts.type), pieces.slice_bytes,
+  recent = {facts,
+            in_place,
+            *plan,
+            pieces.window_bytes / element_bytes(facts.type),
+            pieces.slice_bytes,
             fingerprint(request, **plan)};
   return &recent;
 }
@@ -179,15 +184,17 @@ Status Communicator::lend_memory(Call& call) {
   return {};
 }
 
-// ---- Reduction operations ---------------------------------------------------------------------------------------------
+// ---- Reduction operations
+// ---------------------------------------------------------------------------------------------
 
 Result<int32_t> Communicator::create_reduction(Reduction reduction) {
   const std::lock_guard lock(reductions_mutex_);
   if (reductions_.size() >= kMaxCreated) {
-    return Status(Code::kInvalidUsage, fmt::format("rank {}: more than {} reduction operations at once", rank(), kMaxCreated));
+    return Status(Code::kInvalidUsage,
+                  fmt::format("rank {}: more than {} reduction operations at once", rank(), kMaxCreated));
   }
-  // A number is used again only when all others had their turn: the same sequence of calls gives the same numbers on all
-  // ranks, whenever each destroys its own.
+  // A number is used again only when all others had their turn: the same sequence of calls gives the same numbers on
+  // all ranks, whenever each destroys its own.
   const auto next = [](int32_t number) { return number == kLastCreated ? kFirstCreated : number + 1; };
   while (reductions_.count(next_reduction_) != 0) next_reduction_ = next(next_reduction_);
   reduction.handle = next_reduction_;
@@ -199,14 +206,16 @@ Result<int32_t> Communicator::create_reduction(Reduction reduction) {
 Status Communicator::destroy_reduction(int32_t handle) {
   const std::lock_guard lock(reductions_mutex_);
   if (reductions_.erase(handle) > 0) return {};
-  return Status(Code::kInvalidArgument, fmt::format("rank {}: op: {} is no created reduction operation", rank(), handle));
+  return Status(Code::kInvalidArgument,
+                fmt::format("rank {}: op: {} is no created reduction operation", rank(), handle));
 }
 
 Result<Reduction> Communicator::reduction(int32_t handle) const {
   const std::lock_guard lock(reductions_mutex_);
   const auto found = reductions_.find(handle);
   if (found != reductions_.end()) return found->second;
-  return Status(Code::kInvalidArgument, fmt::format("rank {}: op: {} is no reduction operation", mesh_->rank(), handle));
+  return Status(Code::kInvalidArgument,
+                fmt::format("rank {}: op: {} is no reduction operation", mesh_->rank(), handle));
 }
 
 }  // namespace hocket

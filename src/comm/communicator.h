@@ -25,11 +25,11 @@
 namespace hocket {
 
 struct CommunicatorOptions {
-  std::string name;               // shown in errors; may be empty
-  Duration operation_timeout{};   // bound on waiting for a live rank that has not come
-  Duration spin{-1};              // before yielding; negative: chosen
+  std::string name;              // shown in errors; may be empty
+  Duration operation_timeout{};  // bound on waiting for a live rank that has not come
+  Duration spin{-1};             // before yielding; negative: chosen
   Forced forced;
-  std::string key;                // of the communicator: splits derive theirs from it
+  std::string key;  // of the communicator: splits derive theirs from it
 };
 
 // The pipe ends of one class, opened through the mesh when first used.

@@ -30,7 +30,8 @@ void nap_on_all(Poller& all, std::span<Operation* const> operations, Time until)
   for (Operation* operation : operations) {
     if (operation->ended()) continue;
     const Handle handle = operation->communicator().mesh().poller().handle();
-    if (std::find(watched.begin(), watched.end(), handle) == watched.end() && all.add(handle).ok()) watched.push_back(handle);
+    if (std::find(watched.begin(), watched.end(), handle) == watched.end() && all.add(handle).ok())
+      watched.push_back(handle);
   }
   all.wait(until);
   for (const Handle handle : watched) all.remove(handle);

@@ -52,7 +52,7 @@ void Link::send(std::string frame, std::vector<Handle> handles) {
   std::string bytes = header_bytes(frame.size(), handles.size()) + frame;
   queued_bytes_ += bytes.size();
   queue_.push_back({std::move(bytes), std::move(handles)});
-  if (queue_.size() > 1) return;  // the socket is full, or a write is on its way
+  if (queue_.size() > 1 || push().ok()) return;
   // Never ends the link in here: the caller may be walking over its links.
   context_.reactor.post([this, alive = alive_] {
     if (*alive) on_news();
@@ -118,20 +118,25 @@ bool Link::deliver_frames() {
 }
 
 bool Link::write() {
-  while (!queue_.empty()) {
-    const Result<size_t> sent = write_first();
-    if (!sent.ok()) {
-      // What the peer said before it went (a farewell, a failure) is worth more than this error.
-      return read() && end(End::kClosed, sent.status());
-    }
-    if (*sent == 0) break;
-    queued_bytes_ -= *sent;
-    queue_.front().bytes.erase(0, *sent);
-    if (queue_.front().bytes.empty()) queue_.pop_front();
+  if (const Status status = push(); !status.ok()) {
+    // What the peer said before it went (a farewell, a failure) is worth more than this error.
+    return read() && end(End::kClosed, status);
   }
   if (queued_bytes_ <= kQueuedFrames * max_frame_) return true;
   const std::string what = fmt::format("{} does not read: {} bytes wait for it", socket_->peer_name(), queued_bytes_);
   return end(End::kMisbehaved, Status(Code::kRemote, what));
+}
+
+Status Link::push() {
+  while (!queue_.empty()) {
+    const Result<size_t> sent = write_first();
+    if (!sent.ok()) return sent.status();
+    if (*sent == 0) return {};
+    queued_bytes_ -= *sent;
+    queue_.front().bytes.erase(0, *sent);
+    if (queue_.front().bytes.empty()) queue_.pop_front();
+  }
+  return {};
 }
 
 Result<size_t> Link::write_first() {

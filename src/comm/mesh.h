@@ -38,8 +38,8 @@ class Mesh {
   // The longest message, equal on all ranks.
   virtual size_t max_message() const = 0;
 
-  // The end of a pipe, opened at the first call; null until it is open (come back) or when the mesh has failed. Owned by
-  // the mesh and valid as long as it. Called by the thread that drives the communicator.
+  // The end of a pipe, opened at the first call; null until it is open (come back) or when the mesh has failed. Owned
+  // by the mesh and valid as long as it. Called by the thread that drives the communicator.
   virtual Sender* sender(PipeClass pipe_class, int32_t peer, int lane) = 0;
   virtual Receiver* receiver(PipeClass pipe_class, int32_t peer, int lane) = 0;
   // The transport that joins us to a peer, for explain and records.
@@ -55,7 +55,8 @@ class Mesh {
   // True when the peer has said farewell (destroyed the communicator, or its program ended): nothing new will come.
   virtual bool has_left(int32_t peer) const = 0;
 
-  // Answers peers' questions about our calls. Called on the service thread; set before the first call, cleared by leave().
+  // Answers peers' questions about our calls. Called on the service thread; set before the first call, cleared by
+  // leave().
   using Recorder = std::function<CallReport(uint32_t operation)>;
   virtual void set_recorder(Recorder recorder) = 0;
   // Asks a peer for one of its calls. The reply is fetched with answer(); a new question replaces the old one.
@@ -68,10 +69,10 @@ class Mesh {
 
 // The members of a new mesh and the secret that admits them.
 struct MeshOptions {
-  std::string id;                 // 16 bytes, public: which communicator
-  std::string key;                // 16 bytes or more, secret: who may join
+  std::string id;   // 16 bytes, public: which communicator
+  std::string key;  // 16 bytes or more, secret: who may join
   int32_t rank = 0;
-  std::vector<PeerInfo> peers;    // of all ranks, in order
+  std::vector<PeerInfo> peers;  // of all ranks, in order
 };
 
 // Opens the mesh of a group whose members already know each other (split). Returns at once; links follow.
@@ -81,7 +82,7 @@ Result<std::shared_ptr<Mesh>> open_mesh(Service& service, MeshOptions options);
 // Joins the ranks that hold the same unique id: check-in with the root, all-gather of PeerInfo over log2(ranks) links.
 // Blocks until all ranks have come, or fails naming who is missing, came twice, or does not fit.
 struct JoinOptions {
-  std::string unique_id;          // the 128 bytes of hocketUniqueId
+  std::string unique_id;  // the 128 bytes of hocketUniqueId
   int32_t rank = 0;
   int32_t ranks = 1;
   std::function<bool()> cancelled;  // polled; true ends the wait with kInvalidUsage

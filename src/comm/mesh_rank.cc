@@ -15,6 +15,9 @@ namespace {
 
 constexpr Duration kLeaveTime = std::chrono::seconds(1);
 constexpr Duration kFlushLook = std::chrono::milliseconds(1);
+constexpr Duration kFailureLook = std::chrono::microseconds(200);
+constexpr Duration kLinksSpeakFirst = std::chrono::milliseconds(200);
+constexpr Duration kTellOthers = std::chrono::milliseconds(100);
 
 PeerInfo self_info(const Service& service, int32_t rank) {
   PeerInfo info = service.self();
@@ -58,8 +61,7 @@ void MeshRank::join(const UniqueId& id) {
 
 void MeshRank::on_admitted(const Result<std::vector<PeerInfo>>& neighbours) {
   if (!neighbours.ok()) {
-    (void)record_failure(neighbours.status());
-    return;
+    return conclude(neighbours.status());
   }
   for (const PeerInfo& info : *neighbours) {
     if (info.rank < 0 || info.rank >= ranks_)
@@ -105,24 +107,48 @@ Status MeshRank::status() const {
   return status_;
 }
 
-bool MeshRank::record_failure(const Status& status) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!status_.ok() || said_farewell_) return false;
-    status_ = status;
-  }
-  failed_.store(true, std::memory_order_release);
-  poller_->wake();
+bool MeshRank::record(const Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (!status_.ok() || said_farewell_) return false;
+  status_ = status;
   return true;
 }
 
-void MeshRank::fail(const Status& status) {
-  const Status told(status.code(), fmt::format("{} (reported by rank {})", status.message(), rank_));
-  if (!record_failure(told)) return;
-  service_.reactor().post([self = shared_from_this(), told] { self->spread(told); });
+void MeshRank::show_failure() {
+  failed_.store(true, std::memory_order_release);
+  poller_->wake();
 }
 
-void MeshRank::spread(const Status& status) { links_.send_to_all(failure_message(status)); }
+void MeshRank::conclude(const Status& first) {
+  (void)record(first);
+  const Status known = status();
+  if (known.ok() || told_others_) return;
+  told_others_ = true;
+  links_.send_to_all(failure_message(known));
+  show_failure();
+}
+
+bool MeshRank::fails_within(Duration patience) {
+  const Time limit = service_.system().clock.now() + patience;
+  while (!failed() && service_.system().clock.now() < limit) {
+    service_.system().threads.sleep_until(service_.system().clock.now() + kFailureLook);
+  }
+  return failed();
+}
+
+void MeshRank::fail(const Status& status) {
+  if (failed() || said_farewell_) return;
+  const bool on_service_thread = service_.reactor().in_loop();
+  // A pipe broke: the links know better whether its peer died, left, or was told of an earlier failure elsewhere.
+  if (status.code() == Code::kRemote && !on_service_thread && service_.ready().ok()) {
+    if (fails_within(std::min<Duration>(kLinksSpeakFirst, service_.options().timeout / 4))) return;
+  }
+  const Status told(status.code(), fmt::format("{} (reported by rank {})", status.message(), rank_));
+  if (on_service_thread) return conclude(told);
+  service_.reactor().post([self = shared_from_this(), told] { self->conclude(told); });
+  if (fails_within(kTellOthers)) return;
+  if (record(told)) show_failure();
+}
 
 std::shared_ptr<MeshRank> MeshRank::rank_here(int32_t peer) const {
   return std::dynamic_pointer_cast<MeshRank>(service_.find_door(id_, peer));
@@ -161,15 +187,13 @@ void MeshRank::on_link_lost(int32_t peer, Link::End end, const Status& why) {
     case Link::End::kMisbehaved:
       return on_misbehaviour(peer, why.message());
   }
-  const Status status(Code::kRemote, text);
-  if (record_failure(status)) spread(status);
+  conclude(Status(Code::kRemote, text));
 }
 
 void MeshRank::on_unreachable(int32_t peer, Refusal refusal, const Status& why) {
   if (refusal == Refusal::kClosed) return note_left(peer);
   if (has_left(peer)) return;
-  const Status status(why.code(), fmt::format("rank {} cannot reach {}: {}", rank_, describe(peer), why.message()));
-  if (record_failure(status)) spread(status);
+  conclude(Status(why.code(), fmt::format("rank {} cannot reach {}: {}", rank_, describe(peer), why.message())));
 }
 
 void MeshRank::note_left(int32_t peer) {
@@ -178,6 +202,8 @@ void MeshRank::note_left(int32_t peer) {
 }
 
 void MeshRank::say_farewell() {
+  // Who leaves before all are in leaves the others without what it had to pass on.
+  if (!complete_ && !said_farewell_) conclude(Status(Code::kRemote, fmt::format("rank {} gave up joining", rank_)));
   if (said_farewell_.exchange(true)) return;
   visit_.reset();
   pipe_dials_.clear();

@@ -77,8 +77,11 @@ class MeshRank final : public Mesh,
   void publish(std::vector<PeerInfo> peers);
   // Now, or once max_message is known: a peer may know all others sooner than we do, and open a pipe.
   void when_complete(std::function<void()> action);
-  bool record_failure(const Status& status);
-  void spread(const Status& status);
+  // The first status counts. Tells the others before our own driver can see it: it may end the process at once.
+  void conclude(const Status& status);
+  bool record(const Status& status);
+  void show_failure();
+  bool fails_within(Duration patience);
   void note_left(int32_t peer);
   void finish_leaving(Time limit);
   std::shared_ptr<MeshRank> rank_here(int32_t peer) const;
@@ -139,6 +142,7 @@ class MeshRank final : public Mesh,
   std::unique_ptr<RootVisit> visit_;
   PeerLinks links_;
   std::map<PipeName, std::unique_ptr<Dial>> pipe_dials_;
+  bool told_others_ = false;  // of the failure
   std::vector<std::function<void()>> until_complete_;
 };
 

@@ -47,7 +47,7 @@ void MeshRank::on_greeting(int32_t peer, std::vector<Handle>& handles) {
 void MeshRank::on_failure(Reader& reader) {
   Status status;
   if (!read_failure(reader, &status)) status = Status(Code::kRemote, "a peer failed, and its message was malformed");
-  if (record_failure(status)) spread(status);
+  conclude(status);
 }
 
 void MeshRank::on_offer(int32_t peer, Reader& reader, std::vector<Handle>& handles) {

@@ -46,9 +46,11 @@ bool Operation::advance() {
       if (order_->ended.load(std::memory_order_acquire) != number_) return false;
       begin();
       return true;
-    case State::kRunning: return run();
+    case State::kRunning:
+      return run();
     case State::kMismatched:
-    case State::kEnded: break;
+    case State::kEnded:
+      break;
   }
   return false;
 }
@@ -64,9 +66,13 @@ void Operation::begin() {
 
 bool Operation::run() {
   switch (execution_.advance()) {
-    case Execution::Progress::kIdle: return false;
-    case Execution::Progress::kProgressed: break;
-    case Execution::Progress::kDone: end({}); break;
+    case Execution::Progress::kIdle:
+      return false;
+    case Execution::Progress::kProgressed:
+      break;
+    case Execution::Progress::kDone:
+      end({});
+      break;
     case Execution::Progress::kFailed:
       // What the peer called instead is worth a question; a broken pipe is best explained by whoever saw why.
       state_ = State::kMismatched;
@@ -94,7 +100,8 @@ void Operation::set_waiting(bool waiting) {
   if (state_ == State::kRunning) execution_.set_waiting(waiting);
 }
 
-// ---- Why nothing moves ------------------------------------------------------------------------------------------------
+// ---- Why nothing moves
+// ------------------------------------------------------------------------------------------------
 
 bool Operation::examine(Time now) {
   // An operation that waits for its turn waits for another one, which is looked into itself.
@@ -154,15 +161,17 @@ void Operation::read_answer() {
   if (theirs_.fingerprint != call_.fingerprint) {
     fail(Code::kInvalidUsage, fmt::format("does not match rank {}, which called {} instead", asked_, theirs_.text));
   } else if (state_ == State::kMismatched) {
-    fail(execution_.status().code(), fmt::format("{} (rank {} called {})", execution_.status().message(), asked_, theirs_.text));
+    fail(execution_.status().code(),
+         fmt::format("{} (rank {} called {})", execution_.status().message(), asked_, theirs_.text));
   }
 }
 
 void Operation::give_up(Rank peer) {
   const auto limit = std::chrono::duration_cast<milliseconds>(communicator_.operation_timeout()).count();
   if (theirs_.state == CallReport::State::kNotYet && asked_ == peer) {
-    const std::string last = theirs_.last_operation == 0 ? "it has called nothing yet"
-                                                         : fmt::format("its last collective was #{}", theirs_.last_operation);
+    const std::string last = theirs_.last_operation == 0
+                                 ? "it has called nothing yet"
+                                 : fmt::format("its last collective was #{}", theirs_.last_operation);
     return fail(Code::kTimeout, fmt::format("rank {} has not come within {} ms; {}", peer, limit, last));
   }
   fail(Code::kTimeout, fmt::format("nothing came from rank {} within {} ms", peer, limit));
@@ -177,7 +186,8 @@ CallKey Operation::peers_key() const {
 }
 
 std::string Operation::our_call() const {
-  return fmt::format("{}rank {}: {} #{}", communicator_.prefix(), communicator_.rank(), describe(request_.facts), number_ + 1);
+  return fmt::format("{}rank {}: {} #{}", communicator_.prefix(), communicator_.rank(), describe(request_.facts),
+                     number_ + 1);
 }
 
 }  // namespace hocket

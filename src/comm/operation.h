@@ -77,10 +77,10 @@ class Operation {
   // While nothing moves:
   uint64_t moves_ = 0;
   uint64_t moves_examined_ = 0;
-  Time stalled_{};           // since when
-  Rank asked_ = -1;          // the peer whose call we have asked for
+  Time stalled_{};   // since when
+  Rank asked_ = -1;  // the peer whose call we have asked for
   Time asked_at_{};
-  CallReport theirs_;        // its newest answer
+  CallReport theirs_;  // its newest answer
   bool farewell_seen_ = false;
 };
 

@@ -37,6 +37,7 @@ Result<std::unique_ptr<Engine>> Engine::start(System& system) {
   if (!poller.ok()) return poller.status();
   std::unique_ptr<Engine> engine(new Engine(system, std::move(*poller)));
   engine->thread_ = system.threads.start("hocket-queues", [self = engine.get()] { self->run(); });
+  if (engine->thread_ == nullptr) return Status(Code::kSystem, "no thread to run queues");
   return engine;
 }
 

@@ -5,6 +5,7 @@
 #include "comm/rendezvous_guest.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hocket {
 namespace {
@@ -56,13 +57,14 @@ void RootVisit::dial(const Address& address) {
 
 void RootVisit::on_dialled(Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
   if (socket.ok()) return check_in(std::move(*socket));
-  ++failed_dials_;
+  if (failed_dials_++ == 0) first_failure_ = socket.status().message();
   // Behind a port that was only agreed upon may be another job with another key or version.
   const bool is_the_root = refusal == Refusal::kClosed || !id_.root_may_be_late;
   if (failed_dials_ < dials_.size() && !(is_the_root && refusal != Refusal::kNone)) return;
-  const std::string text = fmt::format("rank {} cannot check in with the root of the communicator: {}", check_in_.rank,
-                                       socket.status().message());
-  finish(Status(socket.status().code(), text));
+  const std::string& why = dials_.size() == 1 ? socket.status().message() : first_failure_;
+  finish(Status(socket.status().code(),
+                fmt::format("rank {} cannot check in with the root of the communicator at {}: {}", check_in_.rank,
+                            fmt::join(id_.addresses, ", "), why)));
 }
 
 void RootVisit::check_in(std::unique_ptr<Socket> socket) {

@@ -42,6 +42,7 @@ class RootVisit {
   Done done_;
   std::vector<std::unique_ptr<Dial>> dials_;  // to all addresses at once: the first that opens is the root
   size_t failed_dials_ = 0;
+  std::string first_failure_;
   std::unique_ptr<Link> link_;
   std::shared_ptr<Rendezvous> root_;  // of this process
   Rendezvous::Guest guest_ = 0;

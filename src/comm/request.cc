@@ -14,8 +14,10 @@ bool is_reducing(Collective collective) {
     case Collective::kReduce:
     case Collective::kReduceScatter:
     case Collective::kScan:
-    case Collective::kExScan: return true;
-    default: return false;
+    case Collective::kExScan:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -24,14 +26,16 @@ bool is_rooted(Collective collective) {
     case Collective::kBroadcast:
     case Collective::kReduce:
     case Collective::kGather:
-    case Collective::kScatter: return true;
-    default: return false;
+    case Collective::kScatter:
+      return true;
+    default:
+      return false;
   }
 }
 
 std::string op_name(int32_t handle) {
-  constexpr const char* kNames[] = {"sum",     "prod",    "max",         "min",        "avg",        "bit_and",
-                                    "bit_or",  "bit_xor", "logical_and", "logical_or", "logical_xor"};
+  constexpr const char* kNames[] = {"sum",    "prod",    "max",         "min",        "avg",        "bit_and",
+                                    "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
   if (handle >= 0 && static_cast<size_t>(handle) < std::size(kNames)) return kNames[handle];
   return fmt::format("created op {}", handle);
 }

@@ -20,7 +20,7 @@ struct Reduction {
   int32_t handle = 0;
   ReduceOp op = ReduceOp::kSum;
   bool average = false;
-  bool scaled = false;                // pre-multiplied sum
+  bool scaled = false;  // pre-multiplied sum
   DataType scalar_type = DataType::kFloat32;
   alignas(8) std::byte scalar[8] = {};
   UserFunction user = nullptr;
@@ -33,9 +33,9 @@ struct Reduction {
 struct CallFacts {
   Collective collective = Collective::kAllReduce;
   DataType type = DataType::kUint8;
-  int32_t op = 0;        // handle; reductions only
-  Rank root = 0;         // rooted collectives
-  uint64_t count = 0;    // as the call has it; v-forms: 0
+  int32_t op = 0;      // handle; reductions only
+  Rank root = 0;       // rooted collectives
+  uint64_t count = 0;  // as the call has it; v-forms: 0
   bool v_form = false;
   Rank peer = -1;        // point to point
   bool sending = false;  // point to point

@@ -182,9 +182,12 @@ void Service::retire_root(const std::string& id) {
 }
 
 Result<Address> Service::listen(const Address& address) {
-  const std::lock_guard lock(mutex_);
-  if (const auto found = listening_.find(address); found != listening_.end()) return found->second;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = listening_.find(address); found != listening_.end()) return found->second;
+  }
   Result<Address> bound = acceptor_->listen(address);
+  const std::lock_guard lock(mutex_);
   if (bound.ok()) listening_.emplace(address, *bound);
   return bound;
 }

@@ -47,10 +47,11 @@ void Acceptor::accept_all(Listener* listener) {
   for (int accepted = 0; accepted < kAcceptedPerTurn; ++accepted) {
     Result<std::unique_ptr<Socket>> socket = listener->accept();
     if (!socket.ok()) {
-      log_warn("cannot accept connections: {}", socket.status().message());
+      if (!std::exchange(starved_, true)) log_warn("cannot accept connections: {}", socket.status().message());
       service_.reactor().at(service_.system().clock.now() + kAcceptPause, [this, listener] { accept_all(listener); });
       return;
     }
+    starved_ = false;
     if (*socket == nullptr) return;
     receive(std::move(*socket));
   }

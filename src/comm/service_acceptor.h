@@ -45,6 +45,7 @@ class Acceptor {
   Service& service_;
   std::vector<std::shared_ptr<Listener>> listeners_;
   Strangers strangers_;
+  bool starved_ = false;  // of descriptors; logged once
 };
 
 }  // namespace hocket

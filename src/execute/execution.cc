@@ -101,8 +101,8 @@ bool Execution::enter_step(LaneState& lane) {
   const Step& step = lane.lane->steps[lane.step];
   for (const After& after : step.after) {
     const LaneState& other = lanes_[static_cast<size_t>(after.lane)];
-    const bool reached = other.pass > lane.pass ||
-                         (other.pass == lane.pass && other.step > static_cast<size_t>(after.step));
+    const bool reached =
+        other.pass > lane.pass || (other.pass == lane.pass && other.step > static_cast<size_t>(after.step));
     if (!reached) return false;
   }
   lane.extent = extent_of(step, {lane.pass * call_->window, call_->window});
@@ -129,14 +129,18 @@ size_t Execution::extent_of(const Step& step, Window window) const {
 
 const Layout& Execution::layout(Buffer buffer) const {
   switch (buffer) {
-    case Buffer::kSend: return call_->send;
-    case Buffer::kRecv: return call_->recv;
-    case Buffer::kScratch: break;
+    case Buffer::kSend:
+      return call_->send;
+    case Buffer::kRecv:
+      return call_->recv;
+    case Buffer::kScratch:
+      break;
   }
   return scratch_;
 }
 
-// ---- One slice --------------------------------------------------------------------------------------------------------
+// ---- One slice
+// --------------------------------------------------------------------------------------------------------
 
 Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
   Slice slice;
@@ -187,9 +191,10 @@ Execution::Outcome Execution::take_sources(LaneState& lane, Slice& slice) {
     const Envelope expected{call_->operation, end.messages, call_->fingerprint};
     if (message->digest != expected.digest() || message->size != slice.bytes) {
       mismatch_peer_ = sources[i].peer;
-      return fail(Status(Code::kInvalidUsage,
-                         fmt::format("a message of {} bytes from rank {} does not belong to this call, which expects {} bytes",
-                                     message->size, sources[i].peer, slice.bytes)));
+      return fail(
+          Status(Code::kInvalidUsage,
+                 fmt::format("a message of {} bytes from rank {} does not belong to this call, which expects {} bytes",
+                             message->size, sources[i].peer, slice.bytes)));
     }
     slice.messages[i] = message;
   }
@@ -276,7 +281,8 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
     const Place& place = step.destinations[i];
     std::byte* memory = is_message(place) ? slice.reserved[i] + message_offset : chunk_memory(place);
     if (is_copy && memory == sources[0]) continue;
-    const bool streaming = is_message(place) && slice.bytes >= pipes_.to(place.peer, slice.lane_index).pipe->streaming_from;
+    const bool streaming =
+        is_message(place) && slice.bytes >= pipes_.to(place.peer, slice.lane_index).pipe->streaming_from;
     if (streaming) work.streaming_mask |= uint64_t{1} << written;
     destinations[written++] = memory;
   }
@@ -295,7 +301,8 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
   combine(work);
 }
 
-// ---- Shortcuts that save a copy ---------------------------------------------------------------------------------------
+// ---- Shortcuts that save a copy
+// ---------------------------------------------------------------------------------------
 
 // The memory of a slice of a place that is one chunk.
 std::byte* Execution::only_piece(const Place& place, const Slice& slice) const {
@@ -375,7 +382,8 @@ bool Execution::memory_is_free(const Slice& slice) {
   return true;
 }
 
-// ---- Ending and failing -----------------------------------------------------------------------------------------------
+// ---- Ending and failing
+// -----------------------------------------------------------------------------------------------
 
 void Execution::keep_flushing(Sender* pipe) {
   if (pipe->flushed()) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The host executor: one call's plan, run on real buffers as a resumable state machine. advance() never blocks. It knows
-// pipes and kernels; it knows no transport, no collective's meaning, no thread.
+// The host executor: one call's plan, run on real buffers as a resumable state machine. advance() never blocks. It
+// knows pipes and kernels; it knows no transport, no collective's meaning, no thread.
 //
 // A call runs in passes. A pass is the whole plan on a window of every chunk, so that one plan serves every size with
 // bounded scratch. Within a pass the message of a step travels as a train of slices. A slice of a step runs only when
@@ -95,12 +95,12 @@ class Execution {
     const Lane* lane = nullptr;
     size_t step = 0;
     size_t pass = 0;
-    size_t extent = 0;    // elements of the step in this pass
-    size_t done = 0;      // of these
+    size_t extent = 0;  // elements of the step in this pass
+    size_t done = 0;    // of these
     bool entered = false;
-    uint64_t issued = 0;  // destinations of the current slice whose stable send has been issued
-    bool decided = false;            // for the current slice:
-    std::byte* landing = nullptr;    // where its only source is received without a copy
+    uint64_t issued = 0;           // destinations of the current slice whose stable send has been issued
+    bool decided = false;          // for the current slice:
+    std::byte* landing = nullptr;  // where its only source is received without a copy
     Blocked blocked;
   };
   // A stable send that may still read our memory.

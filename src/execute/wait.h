@@ -19,7 +19,8 @@ class Wait {
     kSleep,  // as kLook; then sleep until nap_end(), unless something has come
   };
 
-  // `crowded`: more driving threads on this host than cores. `spin`: how long to spin before yielding; negative: chosen.
+  // `crowded`: more driving threads on this host than cores. `spin`: how long to spin before yielding; negative:
+  // chosen.
   Wait(System& system, bool crowded, Duration spin);
 
   void progressed() { idle_ = 0; }

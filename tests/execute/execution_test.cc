@@ -19,7 +19,9 @@ namespace {
 
 constexpr size_t kMaxMessage = 1024;
 
-int32_t value(Rank rank, size_t index) { return static_cast<int32_t>((static_cast<size_t>(rank) * 7919 + index * 31) % 1009) - 500; }
+int32_t value(Rank rank, size_t index) {
+  return static_cast<int32_t>((static_cast<size_t>(rank) * 7919 + index * 31) % 1009) - 500;
+}
 
 struct Shape {
   const Builder* builder;
@@ -30,8 +32,8 @@ struct Shape {
   bool in_place;
 
   std::string text() const {
-    return fmt::format("{} by {}: ranks {} root {} lanes {} count {} in place {}", name(builder->collective), builder->name, ranks,
-                       root, lanes, count, in_place);
+    return fmt::format("{} by {}: ranks {} root {} lanes {} count {} in place {}", name(builder->collective),
+                       builder->name, ranks, root, lanes, count, in_place);
   }
 };
 
@@ -51,8 +53,10 @@ Buffers make_buffers(const Shape& shape, Rank rank) {
   const size_t count = shape.count;
   const Collective kind = shape.builder->collective;
   const bool root = rank == shape.root;
-  const bool send_blocks = kind == Collective::kReduceScatter || kind == Collective::kAllToAll || kind == Collective::kScatter;
-  const bool recv_blocks = kind == Collective::kAllGather || kind == Collective::kAllToAll || kind == Collective::kGather;
+  const bool send_blocks =
+      kind == Collective::kReduceScatter || kind == Collective::kAllToAll || kind == Collective::kScatter;
+  const bool recv_blocks =
+      kind == Collective::kAllGather || kind == Collective::kAllToAll || kind == Collective::kGather;
   Buffers buffers;
   buffers.send.resize(kind == Collective::kBarrier ? 0 : count * (send_blocks ? n : 1));
   buffers.recv.assign(kind == Collective::kBarrier ? 0 : count * (recv_blocks ? n : 1), -77777);
@@ -63,23 +67,38 @@ Buffers make_buffers(const Shape& shape, Rank rank) {
   };
   const size_t own = static_cast<size_t>(rank) * count;
   switch (kind) {
-    case Collective::kAllReduce: fill([&](size_t i) { return sum(0, shape.ranks, i); }); break;
+    case Collective::kAllReduce:
+      fill([&](size_t i) { return sum(0, shape.ranks, i); });
+      break;
     case Collective::kReduce:
       if (root) fill([&](size_t i) { return sum(0, shape.ranks, i); });
       break;
-    case Collective::kBroadcast: fill([&](size_t i) { return value(shape.root, i); }); break;
-    case Collective::kReduceScatter: fill([&](size_t i) { return sum(0, shape.ranks, own + i); }); break;
-    case Collective::kAllGather: fill([&](size_t i) { return value(static_cast<Rank>(i / count), i % count); }); break;
+    case Collective::kBroadcast:
+      fill([&](size_t i) { return value(shape.root, i); });
+      break;
+    case Collective::kReduceScatter:
+      fill([&](size_t i) { return sum(0, shape.ranks, own + i); });
+      break;
+    case Collective::kAllGather:
+      fill([&](size_t i) { return value(static_cast<Rank>(i / count), i % count); });
+      break;
     case Collective::kGather:
       if (root) fill([&](size_t i) { return value(static_cast<Rank>(i / count), i % count); });
       break;
-    case Collective::kScatter: fill([&](size_t i) { return value(shape.root, own + i); }); break;
-    case Collective::kAllToAll: fill([&](size_t i) { return value(static_cast<Rank>(i / count), own + i % count); }); break;
-    case Collective::kScan: fill([&](size_t i) { return sum(0, rank + 1, i); }); break;
+    case Collective::kScatter:
+      fill([&](size_t i) { return value(shape.root, own + i); });
+      break;
+    case Collective::kAllToAll:
+      fill([&](size_t i) { return value(static_cast<Rank>(i / count), own + i % count); });
+      break;
+    case Collective::kScan:
+      fill([&](size_t i) { return sum(0, rank + 1, i); });
+      break;
     case Collective::kExScan:
       if (rank > 0) fill([&](size_t i) { return sum(0, rank, i); });
       break;
-    default: break;
+    default:
+      break;
   }
   return buffers;
 }
@@ -102,7 +121,9 @@ void place(const Shape& shape, Rank rank, Buffers& buffers, Request& request) {
     case Collective::kScatter:
       if (!root) return;
       [[fallthrough]];
-    case Collective::kReduceScatter: request.recv = buffers.send.data() + own; return;
+    case Collective::kReduceScatter:
+      request.recv = buffers.send.data() + own;
+      return;
     default:
       if (shape.builder->collective == Collective::kBroadcast && !root) return;
       if (shape.builder->collective == Collective::kReduce && !root) return;
@@ -168,7 +189,8 @@ TEST_P(EveryBuilder, GivesTheRightResult) {
     for (const int32_t lanes : {1, 2}) {
       for (const size_t count : {size_t{0}, size_t{1}, size_t{5}, size_t{1000}}) {
         for (const bool in_place : {false, true}) {
-          const Shape shape{GetParam(), ranks, static_cast<Rank>(seed % static_cast<uint32_t>(ranks)), lanes, count, in_place};
+          const Shape shape{GetParam(), ranks, static_cast<Rank>(seed % static_cast<uint32_t>(ranks)),
+                            lanes,      count, in_place};
           BuildOptions options;
           options.ranks = ranks;
           options.root = shape.root;
