@@ -39,8 +39,8 @@ Plan all_reduce(const BuildOptions& options) {
   Plan plan = begin(Collective::kAllReduce, "chain", options, 2 * options.lanes, options.lanes);
   const Self self(options, 0);
   for (int32_t part = 0; part < options.lanes; ++part) {
-    Lane& up = plan.lanes[static_cast<size_t>(2 * part)];
-    Lane& down = plan.lanes[static_cast<size_t>(2 * part + 1)];
+    Lane& up = plan.lanes[2 * static_cast<size_t>(part)];
+    Lane& down = plan.lanes[2 * static_cast<size_t>(part) + 1];
     const Places contributions = unless(self.is_end, {first(send(part))}, self.behind);
     // In place, the result overwrites our contribution.
     const After contributed{.lane = 2 * part, .step = 0};
