@@ -41,7 +41,8 @@ class Link {
 
   // Frames may arrive from now on. `on_end` comes at most once, and is the last call.
   Status start(FrameHandler on_frame, EndHandler on_end);
-  // Writes at once what the socket takes; a failure is reported later. Handles stay the caller's and must live until flushed(). They travel on unix sockets only.
+  // Writes at once what the socket takes; a failure is reported later. Handles stay the caller's and must live until
+  // flushed(). They travel on unix sockets only.
   void send(std::string frame, std::vector<Handle> handles = {});
   bool flushed() const { return queue_.empty(); }
   void beat();

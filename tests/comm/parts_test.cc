@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The parts of the bootstrap that need no socket: unique ids, interfaces, the all-gather, messages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "comm/handshake_crypto.h"
+#include "comm/mesh_exchange.h"
+#include "comm/mesh_wire.h"
+#include "comm/service_interfaces.h"
+#include "comm/unique_id.h"
+
+namespace hocket {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(Crypto, GivesTheValuesOfTheStandards) {
+  // FIPS 180-2 and RFC 4231 on "", but for the length that begins each part.
+  EXPECT_EQ(sha256({}).size(), 32u);
+  EXPECT_EQ(static_cast<unsigned char>(sha256({})[0]), 0xe3);
+  EXPECT_NE(sha256({"ab", "c"}), sha256({"a", "bc"}));
+  EXPECT_EQ(static_cast<unsigned char>(hmac_sha256("key", {})[0]), 0x5d);
+  EXPECT_TRUE(equal_secrets("same", "same"));
+  EXPECT_FALSE(equal_secrets("same", "Same"));
+  EXPECT_FALSE(equal_secrets("same", "sam"));
+  EXPECT_FALSE(equal_secrets("", ""));
+}
+
+UniqueId sample_id() {
+  UniqueId id;
+  id.addresses = {"10.0.0.7:4411", "[fd00::1]:4412"};
+  id.key = "0123456789abcdef";
+  return id;
+}
+
+TEST(UniqueIds, SurviveTheirTravel) {
+  const auto bytes = encode_unique_id(sample_id());
+  ASSERT_TRUE(bytes.ok());
+  EXPECT_EQ(bytes->size(), 128u);
+  const auto id = decode_unique_id(*bytes);
+  ASSERT_TRUE(id.ok());
+  EXPECT_THAT(id->addresses, ElementsAre("10.0.0.7:4411", "[fd00::1]:4412"));
+  EXPECT_EQ(id->key, "0123456789abcdef");
+  EXPECT_FALSE(id->root_may_be_late);
+  EXPECT_EQ(id->public_id().find("0123"), std::string::npos);
+}
+
+TEST(UniqueIds, WriteOutPorts) {
+  UniqueId id = sample_id();
+  id.addresses = {"[::1]:65534", "unix:name"};
+  id.ports = 3;
+  id.root_may_be_late = true;
+  const auto decoded = decode_unique_id(*encode_unique_id(id));
+  EXPECT_THAT(decoded->addresses, ElementsAre("[::1]:65534", "[::1]:65535", "unix:name"));
+  EXPECT_TRUE(decoded->root_may_be_late);
+}
+
+TEST(UniqueIds, LeaveOutAddressesThatDoNotFit) {
+  UniqueId id = sample_id();
+  id.addresses = {std::string(90, 'a'), std::string(60, 'b'), "c:1"};
+  EXPECT_THAT(decode_unique_id(*encode_unique_id(id))->addresses, ElementsAre(std::string(90, 'a'), "c:1"));
+  id.addresses = {std::string(101, 'a')};
+  EXPECT_FALSE(encode_unique_id(id).ok());
+}
+
+TEST(UniqueIds, EveryDamagedByteIsNoticed) {
+  const std::string bytes = *encode_unique_id(sample_id());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x40);
+    EXPECT_FALSE(decode_unique_id(damaged).ok()) << "byte " << i;
+  }
+  EXPECT_FALSE(decode_unique_id(bytes.substr(1)).ok());
+  EXPECT_FALSE(decode_unique_id("").ok());
+  EXPECT_FALSE(decode_unique_id(std::string(128, '\0')).ok());
+}
+
+const std::vector<InterfaceAddress> kInterfaces = {
+    {"eth0", "10.0.0.7", false, false}, {"docker0", "172.17.0.1", false, false}, {"ib0", "192.168.1.7", false, false},
+    {"eth0", "fd00::7", false, true},   {"eth0", "fe80::7%eth0", false, true},   {"lo", "127.0.0.1", true, false},
+    {"lo", "::1", true, true}};
+
+std::vector<std::string> chosen_hosts(std::string_view selection) {
+  std::vector<std::string> hosts;
+  const auto chosen = choose_interface(kInterfaces, selection);
+  if (!chosen.ok()) return hosts;
+  for (const InterfaceAddress& address : *chosen) hosts.push_back(address.host);
+  return hosts;
+}
+
+TEST(Interfaces, AreSelectedByName) {
+  EXPECT_THAT(chosen_hosts(""), ElementsAre("10.0.0.7", "fd00::7"));
+  EXPECT_THAT(chosen_hosts("ib"), ElementsAre("192.168.1.7"));
+  EXPECT_THAT(chosen_hosts("ib,eth"), ElementsAre("10.0.0.7", "fd00::7"));
+  EXPECT_THAT(chosen_hosts("^eth"), ElementsAre("192.168.1.7"));
+  EXPECT_THAT(chosen_hosts("=eth0"), ElementsAre("10.0.0.7", "fd00::7"));
+  EXPECT_THAT(chosen_hosts("=eth"), IsEmpty());
+  EXPECT_THAT(chosen_hosts("lo"), ElementsAre("127.0.0.1", "::1"));
+  EXPECT_THAT(chosen_hosts("docker0"), ElementsAre("172.17.0.1"));
+  EXPECT_THAT(chosen_hosts("fd00::7"), ElementsAre("fd00::7"));
+  EXPECT_THAT(choose_interface(kInterfaces, "wlan").status().message(), HasSubstr("eth0 (10.0.0.7)"));
+  EXPECT_EQ(choose_interface({kInterfaces[5], kInterfaces[1]}, "")->front().host, "172.17.0.1");
+  EXPECT_EQ(choose_interface({kInterfaces[5]}, "")->front().host, "127.0.0.1");
+}
+
+PeerInfo info_of(int32_t rank) {
+  PeerInfo info;
+  info.rank = rank;
+  info.host_name = "host-" + std::to_string(rank);
+  info.addresses = {"10.0.0.1:" + std::to_string(rank)};
+  info.transports = "a,b";
+  info.max_message = static_cast<uint64_t>(rank) << 33;
+  return info;
+}
+
+// Delivers messages in an order that differs from rank to rank.
+void expect_exchange(int32_t ranks) {
+  std::vector<TableExchange> exchanges;
+  for (int32_t rank = 0; rank < ranks; ++rank) exchanges.emplace_back(rank, ranks, info_of(rank));
+  struct Travelling {
+    int32_t from;
+    TableExchange::Outgoing message;
+  };
+  std::deque<Travelling> travelling;
+  std::vector<size_t> sent(static_cast<size_t>(ranks));
+  const auto take = [&](int32_t from, std::vector<TableExchange::Outgoing> messages) {
+    sent[static_cast<size_t>(from)] += messages.size();
+    for (auto& message : messages) {
+      const auto where = message.to % 3 == 0 ? travelling.begin() : travelling.end();
+      travelling.insert(where, {from, std::move(message)});
+    }
+  };
+  for (int32_t rank = ranks - 1; rank >= 0; --rank) take(rank, exchanges[static_cast<size_t>(rank)].start());
+  while (!travelling.empty()) {
+    const Travelling next = std::move(travelling.front());
+    travelling.pop_front();
+    Reader reader(next.message.frame);
+    ASSERT_EQ(reader.u8(), static_cast<uint8_t>(MessageType::kTable));
+    auto more = exchanges[static_cast<size_t>(next.message.to)].receive(next.from, reader);
+    ASSERT_TRUE(more.ok()) << more.status().message();
+    take(next.message.to, std::move(*more));
+  }
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    TableExchange& exchange = exchanges[static_cast<size_t>(rank)];
+    ASSERT_TRUE(exchange.complete()) << rank << " of " << ranks;
+    EXPECT_EQ(sent[static_cast<size_t>(rank)], ranks_ahead(rank, ranks).size());
+    const std::vector<PeerInfo> peers = exchange.take_peers();
+    for (int32_t peer = 0; peer < ranks; ++peer) {
+      const PeerInfo& info = peers[static_cast<size_t>(peer)];
+      EXPECT_EQ(info.rank, peer);
+      EXPECT_EQ(info.addresses, info_of(peer).addresses);
+      EXPECT_EQ(info.max_message, info_of(peer).max_message);
+    }
+  }
+}
+
+TEST(Exchange, TellsEverybodyEverythingInLogarithmicallyManyMessages) {
+  for (int32_t ranks = 1; ranks <= 70; ++ranks) expect_exchange(ranks);
+  EXPECT_EQ(ranks_ahead(0, 64).size(), 6u);
+  EXPECT_EQ(ranks_ahead(0, 65).size(), 7u);
+  EXPECT_THAT(ranks_ahead(4, 6), ElementsAre(5, 0, 2));
+}
+
+TEST(Exchange, WhatComesBeforeTheStartIsKept) {
+  TableExchange zero(0, 2, info_of(0));
+  TableExchange one(1, 2, info_of(1));
+  const auto from_one = one.start();
+  Reader reader(from_one[0].frame);
+  (void)reader.u8();
+  EXPECT_THAT(*zero.receive(1, reader), IsEmpty());
+  EXPECT_FALSE(zero.complete());
+  EXPECT_EQ(zero.start().size(), 1u);
+  EXPECT_TRUE(zero.complete());
+}
+
+TEST(Exchange, RefusesNonsense) {
+  TableExchange sender(1, 4, info_of(1));
+  const std::string frame = sender.start()[0].frame;
+  const auto receive = [](int32_t from, std::string_view bytes) {
+    TableExchange two(2, 4, info_of(2));
+    Reader reader(bytes.substr(1));
+    return two.receive(from, reader).status();
+  };
+  EXPECT_TRUE(receive(1, frame).ok());
+  EXPECT_FALSE(receive(3, frame).ok());
+  for (size_t length = 1; length < frame.size(); ++length) EXPECT_FALSE(receive(1, frame.substr(0, length)).ok());
+  std::string step = frame;
+  for (int value = 1; value < 256; ++value) {
+    step[1] = static_cast<char>(value);
+    EXPECT_FALSE(receive(1, step).ok()) << value;
+  }
+}
+
+TEST(Wire, CutMessagesAreRefused) {
+  const CheckIn check_in{1, 4, info_of(1)};
+  const std::string frame = check_in_message(check_in);
+  CheckIn read;
+  EXPECT_TRUE(read_check_in(frame, &read));
+  EXPECT_EQ(read.info.host_name, "host-1");
+  for (size_t length = 0; length < frame.size(); ++length) EXPECT_FALSE(read_check_in(frame.substr(0, length), &read));
+  EXPECT_FALSE(read_check_in(frame + "x", &read));
+
+  const std::string reply = admitted_message({info_of(1), info_of(2)});
+  EXPECT_EQ(read_reply(reply)->size(), 2u);
+  for (size_t length = 0; length < reply.size(); ++length) EXPECT_FALSE(read_reply(reply.substr(0, length)).ok());
+  const Status refusal = read_reply(refused_message(Status(Code::kTimeout, "rank 3 is missing"))).status();
+  EXPECT_EQ(refusal.code(), Code::kTimeout);
+  EXPECT_EQ(refusal.message(), "rank 3 is missing");
+}
+
+TEST(Wire, PipesThatCannotBeAreRefused) {
+  const auto accepts = [](const PipeName& name) {
+    const std::string frame = offer_message(name, 0);
+    Reader reader(std::string_view(frame).substr(1));
+    PipeName read;
+    uint8_t transport = 0;
+    return read_offer(reader, &read, &transport);
+  };
+  EXPECT_TRUE(accepts({PipeClass::kPointToPoint, 0, 63}));
+  EXPECT_FALSE(accepts({static_cast<PipeClass>(2), 0, 0}));
+  EXPECT_FALSE(accepts({PipeClass::kCollective, 0, -1}));
+  EXPECT_FALSE(accepts({PipeClass::kCollective, 0, 65536}));
+}
+
+}  // namespace
+}  // namespace hocket

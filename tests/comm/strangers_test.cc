@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Who does not belong: strangers, wrong keys, sizes, ranks and versions. They hear why; the others start.
+#include <future>
+
+#include "comm/handshake_crypto.h"
+#include "comm/service_dial.h"
+#include "comm/unique_id.h"
+#include "tests/comm/mesh_fixture.h"
+
+namespace hocket {
+namespace {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+struct DialOutcome {
+  Status status;
+  Refusal refusal = Refusal::kNone;
+};
+
+// One dial from `service`, waited for.
+DialOutcome dial_once(Service& service, const Address& address, const Hello& hello, const std::string& key) {
+  std::promise<DialOutcome> outcome;
+  std::unique_ptr<Dial> dial;
+  service.reactor().post([&] {
+    DialOptions options;
+    options.addresses = {address};
+    options.hello = hello;
+    options.key = key;
+    dial =
+        std::make_unique<Dial>(service, options, [&](const Result<std::unique_ptr<Socket>>& socket, Refusal refusal) {
+          dial.reset();
+          outcome.set_value({socket.status(), refusal});
+        });
+  });
+  return outcome.get_future().get();
+}
+
+std::unique_ptr<Socket> knock(const Address& address, std::string_view bytes) {
+  auto socket = real_system().network.connect(address);
+  EXPECT_TRUE(socket.ok()) << socket.status().message();
+  const std::span<const std::byte> part = std::as_bytes(std::span(bytes));
+  (void)eventually([&] {
+    const auto sent = (*socket)->send(std::span(&part, 1));
+    return bytes.empty() || !sent.ok() || *sent > 0;
+  });
+  return std::move(*socket);
+}
+
+bool is_closed(Socket& socket) {
+  std::array<std::byte, 256> buffer;
+  for (;;) {
+    const auto got = socket.receive(buffer);
+    if (!got.ok()) return true;
+    if (*got == 0) return false;
+  }
+}
+
+const std::vector<std::string> kNonsense = {
+    "GET / HTTP/1.1\r\nHost: here\r\n\r\n", std::string(8, '\x55'), std::string(4096, '\xff'), "HKhs",
+    std::string("HKhs\1\0\0\0", 8),         "SSH-2.0-scanner\r\n"};
+
+TEST(Strangers, AreClosedAndDisturbNobody) {
+  const auto services = make_services(3);
+  const auto service_of = [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; };
+  const size_t descriptors = open_descriptors();
+  const auto id = make_unique_id(*services[0]);
+  std::vector<std::unique_ptr<Socket>> knocking;
+  const auto annoy = [&] {
+    for (const auto& service : services) {
+      for (int i = 0; i < 10; ++i) {
+        for (const std::string& bytes : kNonsense) knocking.push_back(knock(service->self().addresses[0], bytes));
+        knocking.push_back(knock(service->self().local_address, "x"));
+      }
+    }
+  };
+  annoy();
+  std::thread later(annoy);
+  auto meshes = join_all(*id, 3, service_of);
+  later.join();
+  EXPECT_TRUE(eventually([&] {  // the half-open ones at the handshake's deadline
+    return std::all_of(knocking.begin(), knocking.end(), [](const auto& socket) { return is_closed(*socket); });
+  }));
+  for (const MeshPointer& mesh : meshes) EXPECT_TRUE(mesh->status().ok()) << mesh->status().message();
+  knocking.clear();
+  leave_all(meshes);
+  EXPECT_TRUE(eventually([&] { return open_descriptors() <= descriptors; })) << open_descriptors();
+}
+
+TEST(Strangers, AFloodOfHalfOpenConnectionsIsBounded) {
+  ServiceOptions options = quick_options();
+  options.max_strangers = 16;
+  options.handshake_timeout = std::chrono::seconds(60);
+  const auto services = make_services(3, options);
+  const auto id = make_unique_id(*services[0]);
+  const size_t before = open_descriptors();
+  std::vector<std::unique_ptr<Socket>> flood;
+  for (int i = 0; i < 150; ++i) flood.push_back(knock(services[0]->self().addresses[0], ""));
+  // Each costs us one descriptor; the service holds sixteen of the other ends.
+  EXPECT_TRUE(eventually([&] { return open_descriptors() <= before + flood.size() + 16; })) << open_descriptors();
+  auto meshes = join_all(*id, 3, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
+  EXPECT_TRUE(eventually([&] {
+    return std::count_if(flood.begin(), flood.end(), [](const auto& socket) { return is_closed(*socket); }) >= 134;
+  }));
+  leave_all(meshes);
+}
+
+TEST(WrongKey, IsRefusedAndBothSidesKnow) {
+  const auto services = make_services(2);
+  const auto id = decode_unique_id(*make_unique_id(*services[0]));
+  const Address address = services[0]->self().addresses[0];
+  const Hello hello{Purpose::kCheckIn, id->public_id(), 1, kRoot};
+  EXPECT_TRUE(dial_once(*services[1], address, hello, id->key).status.ok());
+  const DialOutcome outcome = dial_once(*services[1], address, hello, std::string(kKeyBytes, 'x'));
+  EXPECT_EQ(outcome.refusal, Refusal::kWrongKey);
+  EXPECT_THAT(outcome.status.message(), AllOf(HasSubstr(address), HasSubstr("keys of the communicator differ")));
+}
+
+// A listener that accepts everything proves nothing.
+TEST(WrongKey, AnAcceptorMustProveItToo) {
+  Service service(real_system(), quick_options());
+  auto listener = real_system().network.listen("127.0.0.1:0");
+  std::thread impostor([&] {
+    std::unique_ptr<Socket> socket;
+    ASSERT_TRUE(eventually([&] {
+      socket = std::move(*(*listener)->accept());
+      return socket != nullptr;
+    }));
+    const std::string challenge = "HKhs" + std::string(8 + 16, '\0');
+    const std::string verdict(33, '\0');
+    for (const std::string& bytes : {challenge, verdict}) {
+      const std::span<const std::byte> part = std::as_bytes(std::span(bytes));
+      EXPECT_TRUE(socket->send(std::span(&part, 1)).ok());
+    }
+    (void)eventually([&] { return is_closed(*socket); });
+  });
+  const Hello hello{Purpose::kCheckIn, std::string(16, 'i'), 1, kRoot};
+  const DialOutcome outcome = dial_once(service, (*listener)->address(), hello, std::string(16, 'k'));
+  impostor.join();
+  EXPECT_EQ(outcome.refusal, Refusal::kWrongKey);
+  EXPECT_THAT(outcome.status.message(), HasSubstr("cannot prove"));
+}
+
+TEST(UnknownCommunicator, IsRefusedAfterAWhile) {
+  const auto services = make_services(2);
+  const Hello hello{Purpose::kCheckIn, std::string(16, 'u'), 1, kRoot};
+  const DialOutcome outcome = dial_once(*services[1], services[0]->self().addresses[0], hello, "key");
+  EXPECT_EQ(outcome.refusal, Refusal::kUnknown);
+}
+
+TEST(ClosedDoor, SaysThatTheRankHasLeft) {
+  const auto services = make_services(2);
+  const auto text = make_unique_id(*services[0]);
+  const auto id = decode_unique_id(*text);
+  {
+    EXPECT_TRUE(join_as(*services[0], *text, 0, 1).ok());
+  }
+  const Hello hello{Purpose::kLink, id->public_id(), 1, 0};
+  EXPECT_EQ(dial_once(*services[1], services[0]->self().local_address, hello, id->key).refusal, Refusal::kClosed);
+}
+
+TEST(OtherVersion, IsRefusedNamingBoth) {
+  ServiceOptions other = quick_options();
+  other.library_version = 20304;
+  Service old(real_system(), quick_options());
+  Service young(real_system(), other);
+  const auto id = make_unique_id(old);
+  const Status refused = join_as(young, *id, 1, 2).status();
+  EXPECT_THAT(refused.message(), AllOf(HasSubstr("runs version 0.1.0"), HasSubstr("this process 2.3.4")));
+}
+
+TEST(WrongSize, IsRefusedNamingBothWhenTheOthersStart) {
+  const auto services = make_services(3);
+  const auto id = make_unique_id(*services[0]);
+  std::thread wrong([&] {
+    const Status refused = join_as(*services[2], *id, 2, 3).status();
+    EXPECT_THAT(refused.message(), AnyOf(HasSubstr("rank 2 expects 3 ranks, but the communicator has started with 2"),
+                                         HasSubstr("rank 2 of 3 came to a closed root: all 2 ranks")));
+  });
+  auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
+  wrong.join();
+  leave_all(meshes);
+}
+
+TEST(RankTwice, TheSecondIsRefusedAndTheOthersStart) {
+  const auto services = make_services(4);
+  const auto id = make_unique_id(*services[0]);
+  std::vector<JoinResult> ones(2, Status(Code::kInternal, "not tried"));
+  std::atomic<int> refused = 0;
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      ones[i] = join_as(*services[i], *id, 1, 3);
+      if (!ones[i].ok()) ++refused;
+    });
+  }
+  EXPECT_TRUE(eventually([&] { return refused == 1; }));
+  const auto service_of = [&](int32_t rank) -> Service& { return *services[rank == 0 ? 2 : 3]; };
+  // Who is in may leave while others still learn who they are.
+  std::thread zero([&] { EXPECT_TRUE(join_as(service_of(0), *id, 0, 3).ok()); });
+  {
+    EXPECT_TRUE(join_as(service_of(2), *id, 2, 3).ok());
+  }
+  zero.join();
+  for (std::thread& thread : threads) thread.join();
+  const JoinResult& second = ones[0].ok() ? ones[1] : ones[0];
+  EXPECT_TRUE(ones[0].ok() || ones[1].ok());
+  EXPECT_THAT(second.status().message(), AllOf(HasSubstr("rank 1 of 3 came twice"), HasSubstr("is refused")));
+}
+
+TEST(RankTwice, InOneProcessIsRefusedAtOnce) {
+  Service service(real_system(), quick_options());
+  const auto id = make_unique_id(service);
+  const auto first = join_as(service, *id, 0, 1);
+  EXPECT_TRUE(first.ok());
+  EXPECT_THAT(join_as(service, *id, 0, 1).status().message(), HasSubstr("rank 0 joins twice"));
+}
+
+TEST(MissingRank, IsNamedToAllWhoCame) {
+  ServiceOptions options = quick_options();
+  options.operation_timeout = std::chrono::milliseconds(500);
+  const auto services = make_services(3, options);
+  const auto id = make_unique_id(*services[0]);
+  std::vector<std::thread> threads;
+  for (const int32_t rank : {0, 1, 4}) {
+    threads.emplace_back([&, rank] {
+      const Status status = join_as(*services[static_cast<size_t>(rank % 3)], *id, rank, 5).status();
+      EXPECT_EQ(status.code(), Code::kTimeout);
+      EXPECT_EQ(status.message(), "ranks 2, 3 of 5 did not join within 0.5 s (HOCKET_OPERATION_TIMEOUT)");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(join_as(*services[2], *id, 2, 5).status().message(), HasSubstr("came to a closed root"));
+}
+
+TEST(GuestThatGivesUp, FreesItsPlace) {
+  const auto services = make_services(3);
+  const auto id = make_unique_id(*services[0]);
+  std::atomic<bool> stop = false;
+  JoinOptions impatient;
+  impatient.unique_id = *id;
+  impatient.rank = 1;
+  impatient.ranks = 2;
+  impatient.cancelled = [&] { return stop.load(); };
+  std::thread giving_up([&] { EXPECT_FALSE(join_mesh(*services[1], impatient).ok()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  stop = true;
+  giving_up.join();
+  auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return *services[rank == 0 ? 0 : 2]; });
+  leave_all(meshes);
+}
+
+TEST(Root, ThatIsGoneIsNamed) {
+  ServiceOptions options = quick_options();
+  options.timeout = std::chrono::milliseconds(300);
+  Service guest(real_system(), options);
+  std::string id;
+  Address address;
+  {
+    Service root(real_system(), options);
+    id = *make_unique_id(root);
+    address = root.self().addresses[0];
+  }
+  const Status status = join_as(guest, id, 1, 2).status();
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 1 cannot check in with the root"), HasSubstr(address),
+                                      HasSubstr("connection refused")));
+}
+
+}  // namespace
+}  // namespace hocket
