@@ -103,6 +103,7 @@ void MeshRank::when_complete(std::function<void()> action) {
 }
 
 Status MeshRank::status() const {
+  if (disowned_) return service_.forked();
   const std::lock_guard lock(mutex_);
   return status_;
 }
@@ -160,7 +161,7 @@ std::string MeshRank::describe(int32_t peer) const {
   std::string ranks;
   int count = 0;
   for (const PeerInfo& other : peers_) {
-    if (other.process != info.process) continue;
+    if (other.process != info.process || (other.rank != peer && has_left(other.rank))) continue;
     ranks += fmt::format("{}{}", count++ == 0 ? "" : ", ", other.rank);
   }
   return fmt::format("{} {} (process {} on {})", count == 1 ? "rank" : "ranks", ranks, info.pid, info.host_name);
@@ -212,6 +213,11 @@ void MeshRank::say_farewell() {
     const auto sibling = std::dynamic_pointer_cast<MeshRank>(door);
     if (sibling != nullptr && sibling.get() != this) sibling->note_left(rank_);
   }
+}
+
+void MeshRank::disown() {
+  disowned_ = true;
+  failed_ = true;
 }
 
 void MeshRank::shut() {

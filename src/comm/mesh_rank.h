@@ -61,6 +61,7 @@ class MeshRank final : public Mesh,
   void say_farewell() override;
   bool flushed() const override { return links_.flushed(); }
   void shut() override;
+  void disown() override;
 
   const PeerInfo& peer_info(int32_t rank) const override { return peer(rank); }
   void on_link_up(int32_t peer) override;
@@ -134,6 +135,7 @@ class MeshRank final : public Mesh,
   std::map<int32_t, CallReport> answers_;
   std::map<int32_t, std::shared_ptr<PeerWaker>> wakers_;
   std::atomic<bool> said_farewell_ = false;
+  std::atomic<bool> disowned_ = false;
   std::atomic<bool> closed_ = false;
   bool has_called_leave_ = false;
 

@@ -5,6 +5,7 @@
 #include "comm/service.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -105,13 +106,20 @@ void Service::describe_self() {
 
 bool Service::in_its_process() const { return ::getpid() == process_; }
 
+Status Service::forked() const {
+  return {Code::kInvalidUsage,
+          fmt::format("process {} was forked from process {}, whose communicators it cannot use: make new ones after "
+                      "fork(), or start workers with exec",
+                      ::getpid(), process_)};
+}
+
+void Service::after_fork_in_child() {
+  for (const auto& [name, door] : doors_) door->disown();
+  mutex_.unlock();
+}
+
 Status Service::ready() const {
-  if (!in_its_process()) {
-    return {Code::kInvalidUsage,
-            fmt::format("process {} was forked from process {}, whose communicators it cannot use: make new ones after "
-                        "fork(), or start workers with exec",
-                        ::getpid(), process_)};
-  }
+  if (!in_its_process()) return forked();
   if (ended_) return {Code::kInvalidUsage, "the program is ending: no communicator can be made any more"};
   return started_;
 }
@@ -233,16 +241,38 @@ Result<ServiceOptions> service_options_from_settings() {
   return options;
 }
 
+namespace {
+
+std::mutex process_mutex;
+Service* of_process = nullptr;  // never destroyed: communicators may outlive all static objects
+
+void before_fork() {
+  process_mutex.lock();
+  of_process->before_fork();
+}
+
+void after_fork_in_parent() {
+  of_process->after_fork_in_parent();
+  process_mutex.unlock();
+}
+
+void after_fork_in_child() {
+  of_process->after_fork_in_child();
+  process_mutex.unlock();
+}
+
+}  // namespace
+
 Service& process_service() {
-  static std::mutex mutex;
-  static Service* service = nullptr;  // never destroyed: communicators may outlive all static objects
-  const std::lock_guard lock(mutex);
-  if (service == nullptr || !service->in_its_process()) {
-    const bool first = service == nullptr;
-    service = new Service(real_system(), service_options_from_settings());
-    if (first) std::atexit([] { service->end(); });
+  const std::lock_guard lock(process_mutex);
+  if (of_process != nullptr && of_process->in_its_process()) return *of_process;
+  const bool is_first = of_process == nullptr;
+  of_process = new Service(real_system(), service_options_from_settings());
+  if (is_first) {
+    std::atexit([] { of_process->end(); });
+    ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   }
-  return *service;
+  return *of_process;
 }
 
 }  // namespace hocket

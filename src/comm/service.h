@@ -55,6 +55,8 @@ class Door {
   virtual bool flushed() const { return true; }
   // Closes all connections.
   virtual void shut() = 0;
+  // This is a child that fork() made: the door belongs to the parent. Takes no lock.
+  virtual void disown() {}
 };
 
 class Service {
@@ -73,6 +75,8 @@ class Service {
   Reactor& reactor() { return reactor_; }
   const ServiceOptions& options() const { return options_; }
   Link::Context link_context() { return {system_, reactor_, heart_}; }
+  // What a call in such a child hears.
+  Status forked() const;
   // What the ranks of this process tell others, but for the rank.
   const PeerInfo& self() const { return self_; }
   // 0, 1, 2, ... for communicators that all processes make in the same order.
@@ -93,6 +97,11 @@ class Service {
   Result<Address> listen(const Address& address);
   // Numeric addresses (without port) of the chosen interface.
   const std::vector<InterfaceAddress>& interface() const { return interface_; }
+
+  // What fork() calls, before and after, so that a child finds no lock held and its parent's communicators failed.
+  void before_fork() { mutex_.lock(); }
+  void after_fork_in_parent() { mutex_.unlock(); }
+  void after_fork_in_child();
 
   // Says farewell for all that is still open, and stops the thread. Idempotent.
   void end();

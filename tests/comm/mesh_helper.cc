@@ -66,24 +66,25 @@ std::string ring(Mesh& mesh) {
   return received == last ? "token by " + std::string(mesh.transport_name(next)) : "wrong token";
 }
 
-// A child that ends with exit() must not say farewell for us, and cannot use what is ours.
-std::string forked_child(const std::string& id) {
+// A child that ends with exit() must not say farewell for us, cannot use what is ours, and can start afresh.
+std::string forked_child(const std::shared_ptr<Mesh>& mesh) {
   const pid_t child = ::fork();
   if (child == 0) {
+    const bool told = mesh->failed() && mesh->status().message().find("was forked from process") != std::string::npos;
+    const bool unusable = mesh->sender(PipeClass::kCollective, 1, 0) == nullptr;
     JoinOptions options;
-    options.unique_id = id;
-    static Service& parents = process_service();
-    const bool is_new = parents.in_its_process();
-    std::exit(is_new ? 7 : 8);
+    options.unique_id = *make_unique_id(process_service());
+    const bool afresh = join_mesh(process_service(), options).ok();
+    std::exit((told ? 1 : 0) + (unusable ? 2 : 0) + (afresh ? 4 : 0));
   }
   int state = 0;
   ::waitpid(child, &state, 0);
   return "child ended with " + std::to_string(WEXITSTATUS(state));
 }
 
-std::string obey(const std::string& command, const std::shared_ptr<Mesh>& mesh, const std::string& id) {
+std::string obey(const std::string& command, const std::shared_ptr<Mesh>& mesh) {
   if (command == "ring") return ring(*mesh);
-  if (command == "fork") return forked_child(id);
+  if (command == "fork") return forked_child(mesh);
   if (command == "status") return mesh->failed() ? mesh->status().message() : "ok";
   if (command == "wait") return eventually([&] { return mesh->failed(); }) ? mesh->status().message() : "did not fail";
   if (command == "die of it") {
@@ -122,7 +123,7 @@ int run(int argc, char** argv) {
       say(more.ok() ? ring(**more) : id.status().message() + more.status().message());
       continue;
     }
-    say(obey(command, kept, options.unique_id));
+    say(obey(command, kept));
   }
   kept->leave();
   return 0;
