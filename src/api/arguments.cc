@@ -6,12 +6,16 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <string>
 
 #include "comm/binding.h"
 
 namespace hocket {
 namespace {
+
+// What is wrong, if anything.
+using Fault = std::optional<std::string>;
 
 // No buffer is longer than this, so that sums of offsets and lengths cannot overflow.
 constexpr size_t kMaxBytes = size_t{1} << 62;
@@ -41,13 +45,19 @@ Span send_span(const Request& request, Rank rank, Rank ranks) {
   const size_t count = facts.count;
   if (!request.send_counts.empty()) return {true, reach_of(request.send_counts, request.send_offsets)};
   switch (facts.collective) {
-    case Collective::kBroadcast: return {is_root, count};
-    case Collective::kScatter: return {is_root, facts.v_form ? 0 : count * static_cast<size_t>(ranks)};
+    case Collective::kBroadcast:
+      return {is_root, count};
+    case Collective::kScatter:
+      return {is_root, facts.v_form ? 0 : count * static_cast<size_t>(ranks)};
     case Collective::kReduceScatter:
-    case Collective::kAllToAll: return {true, count * static_cast<size_t>(ranks)};
-    case Collective::kBarrier: return {};
-    case Collective::kSendRecv: return {facts.sending || request.send != nullptr, count};
-    default: return {true, count};
+    case Collective::kAllToAll:
+      return {true, count * static_cast<size_t>(ranks)};
+    case Collective::kBarrier:
+      return {};
+    case Collective::kSendRecv:
+      return {facts.sending || request.send != nullptr, count};
+    default:
+      return {true, count};
   }
 }
 
@@ -57,18 +67,25 @@ Span recv_span(const Request& request, Rank rank, Rank ranks) {
   const size_t count = facts.count;
   if (!request.recv_counts.empty()) return {true, reach_of(request.recv_counts, request.recv_offsets)};
   switch (facts.collective) {
-    case Collective::kReduce: return {is_root, count};
-    case Collective::kGather: return {is_root, facts.v_form ? 0 : count * static_cast<size_t>(ranks)};
+    case Collective::kReduce:
+      return {is_root, count};
+    case Collective::kGather:
+      return {is_root, facts.v_form ? 0 : count * static_cast<size_t>(ranks)};
     case Collective::kAllGather:
-    case Collective::kAllToAll: return {true, count * static_cast<size_t>(ranks)};
-    case Collective::kBarrier: return {};
-    case Collective::kExScan: return {rank != 0, count};
-    case Collective::kSendRecv: return {!facts.sending || request.recv != nullptr, count};
-    default: return {true, count};
+    case Collective::kAllToAll:
+      return {true, count * static_cast<size_t>(ranks)};
+    case Collective::kBarrier:
+      return {};
+    case Collective::kExScan:
+      return {rank != 0, count};
+    case Collective::kSendRecv:
+      return {!facts.sending || request.recv != nullptr, count};
+    default:
+      return {true, count};
   }
 }
 
-std::string check_buffer(const char* name, const void* buffer, Span span, size_t element) {
+Fault check_buffer(const char* name, const void* buffer, Span span, size_t element) {
   if (!span.used || span.elements == 0) return {};
   if (buffer == nullptr) return fmt::format("{} is NULL", name);
   if (reinterpret_cast<uintptr_t>(buffer) % element != 0) {
@@ -77,7 +94,7 @@ std::string check_buffer(const char* name, const void* buffer, Span span, size_t
   return {};
 }
 
-std::string check_overlap(const Request& request, Rank rank, Span send, Span recv, size_t element) {
+Fault check_overlap(const Request& request, Rank rank, Span send, Span recv, size_t element) {
   if (!send.used || !recv.used || send.elements == 0 || recv.elements == 0) return {};
   const bool may_be_in_place = !(request.facts.v_form && request.facts.collective == Collective::kAllToAll);
   if (may_be_in_place && is_in_place(request, rank)) return {};
@@ -90,7 +107,7 @@ std::string check_overlap(const Request& request, Rank rank, Span send, Span rec
 }
 
 // Parts of a receive buffer would overwrite each other.
-std::string check_parts(const std::vector<size_t>& counts, const std::vector<size_t>& offsets) {
+Fault check_parts(const std::vector<size_t>& counts, const std::vector<size_t>& offsets) {
   std::vector<size_t> order(counts.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
@@ -105,11 +122,12 @@ std::string check_parts(const std::vector<size_t>& counts, const std::vector<siz
   return {};
 }
 
-std::string check_reduction(const CallFacts& facts, const Reduction& reduction) {
+Fault check_reduction(const CallFacts& facts, const Reduction& reduction) {
   const bool scan = facts.collective == Collective::kScan || facts.collective == Collective::kExScan;
   if (scan && reduction.average) return "op: avg is not defined for scans";
   if (reduction.scaled && reduction.scalar_type != facts.type) {
-    return fmt::format("op: its scalar is {}, the call's datatype is {}", name(reduction.scalar_type), name(facts.type));
+    return fmt::format("op: its scalar is {}, the call's datatype is {}", name(reduction.scalar_type),
+                       name(facts.type));
   }
   if (reduction.user == nullptr && !supports(facts.type, reduction.op)) {
     return fmt::format("op: {} is not defined for {}", op_name(facts.op), name(facts.type));
@@ -141,8 +159,9 @@ Status check_request(const Communicator& communicator, const Request& request) {
   const CallFacts& facts = request.facts;
   const Rank ranks = communicator.ranks();
   if (static_cast<int>(facts.type) >= hocketNumTypes) {
-    return Status(Code::kInvalidArgument, fmt::format("{}rank {}: {}: datatype: there is no such type",
-                                                      communicator.prefix(), communicator.rank(), name(facts.collective)));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}rank {}: {}: datatype: there is no such type", communicator.prefix(),
+                              communicator.rank(), name(facts.collective)));
   }
   const auto in_ranks = [&](Rank rank) { return rank >= 0 && rank < ranks; };
   if (is_rooted(facts.collective) && !in_ranks(facts.root)) {
@@ -153,17 +172,18 @@ Status check_request(const Communicator& communicator, const Request& request) {
   }
   const size_t element = element_bytes(facts.type);
   if (facts.count > kMaxBytes / element / static_cast<size_t>(ranks)) {
-    return wrong(communicator, request, fmt::format("count: {} elements for {} ranks are more than 2^62 bytes", facts.count, ranks));
+    return wrong(communicator, request,
+                 fmt::format("count: {} elements for {} ranks are more than 2^62 bytes", facts.count, ranks));
   }
   const Span send = send_span(request, communicator.rank(), ranks);
   const Span recv = recv_span(request, communicator.rank(), ranks);
-  std::string why;
-  if (is_reducing(facts.collective)) why = check_reduction(facts, request.reduction);
-  if (why.empty()) why = check_buffer("sendbuff", request.send, send, element);
-  if (why.empty()) why = check_buffer("recvbuff", request.recv, recv, element);
-  if (why.empty()) why = check_overlap(request, communicator.rank(), send, recv, element);
-  if (why.empty() && !request.recv_counts.empty()) why = check_parts(request.recv_counts, request.recv_offsets);
-  return why.empty() ? Status() : wrong(communicator, request, why);
+  Fault fault;
+  if (is_reducing(facts.collective)) fault = check_reduction(facts, request.reduction);
+  if (!fault) fault = check_buffer("sendbuff", request.send, send, element);
+  if (!fault) fault = check_buffer("recvbuff", request.recv, recv, element);
+  if (!fault) fault = check_overlap(request, communicator.rank(), send, recv, element);
+  if (!fault && !request.recv_counts.empty()) fault = check_parts(request.recv_counts, request.recv_offsets);
+  return fault ? wrong(communicator, request, *fault) : Status();
 }
 
 Status copy_counts(const char* name, const size_t* counts, const size_t* displacements, Rank ranks,
@@ -184,7 +204,8 @@ Status copy_counts(const char* name, const size_t* counts, const size_t* displac
   return {};
 }
 
-Status check_own_count(const char* list, const std::vector<size_t>& counts, Rank rank, const char* other, size_t count) {
+Status check_own_count(const char* list, const std::vector<size_t>& counts, Rank rank, const char* other,
+                       size_t count) {
   const size_t listed = counts[static_cast<size_t>(rank)];
   if (listed == count) return {};
   return Status(Code::kInvalidArgument, fmt::format("{}[{}] is {}, but {} is {}", list, rank, listed, other, count));

@@ -99,7 +99,7 @@ uint32_t fingerprint(const Request& request, const Plan& plan) {
   if (facts.collective == Collective::kSendRecv) return mixed(hash, facts.count);
   if (is_reducing(facts.collective)) hash = mixed(hash, static_cast<uint64_t>(facts.op));
   if (is_rooted(facts.collective)) hash = mixed(hash, static_cast<uint64_t>(facts.root));
-  hash = mixed(hash, facts.v_form ? ~uint64_t{0} : facts.count);
+  hash = mixed(hash, facts.v_form ? ~uint64_t{facts.parts} : facts.count);
   for (const char letter : plan.algorithm) hash = mixed(hash, static_cast<uint64_t>(letter));
   return hash;
 }

@@ -152,17 +152,16 @@ Result<const Communicator::Recent*> Communicator::recall(const Request& request)
   return &recent;
 }
 
-Result<Call> Communicator::bind(const Request& request) {
+Status Communicator::bind(const Request& request, Call& call) {
   const Result<const Recent*> recent = recall(request);
   if (!recent.ok()) return recent.status();
-  Call call;
   call.plan = (*recent)->plan;
   call.window = (*recent)->window;
   call.slice_bytes = (*recent)->slice_bytes;
   call.fingerprint = (*recent)->fingerprint;
   bind_arithmetic(request, ranks(), call);
   bind_layouts(request, call);
-  return call;
+  return {};
 }
 
 Result<std::byte*> Communicator::Memory::at_least(size_t wanted) {

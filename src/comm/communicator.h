@@ -75,7 +75,7 @@ class Communicator {
   std::mutex& poller_mutex() { return poller_mutex_; }
 
   // For operations.
-  Result<Call> bind(const Request& request);
+  Status bind(const Request& request, Call& call);
   // Gives a call whose turn has come its scratch memory.
   Status lend_memory(Call& call);
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "comm/communicator.h"
@@ -17,6 +18,8 @@ using std::chrono::milliseconds;
 constexpr Duration kPatience = milliseconds(200);
 // How long a peer may take to say what it called before the error is given without it.
 constexpr Duration kAnswerLimit = milliseconds(800);
+// How many calls back we look for the one that a strange message may come from.
+constexpr uint64_t kFarthestBack = 32;
 
 }  // namespace
 
@@ -24,10 +27,7 @@ Operation::Operation(Communicator& communicator, Pipes& pipes) : communicator_(c
 
 Status Operation::prepare(Request&& request) {
   request_ = std::move(request);
-  Result<Call> call = communicator_.bind(request_);
-  if (!call.ok()) return call.status();
-  call_ = std::move(*call);
-  return {};
+  return communicator_.bind(request_, call_);
 }
 
 void Operation::issue() {
@@ -58,7 +58,7 @@ bool Operation::advance() {
 void Operation::begin() {
   Mesh& mesh = communicator_.mesh();
   if (mesh.failed()) return end(mesh.status());
-  communicator_.call_log().record(our_key(), call_.fingerprint, request_.facts);
+  communicator_.call_log().record(our_key(0), call_.fingerprint, request_.facts);
   if (Status status = communicator_.lend_memory(call_); !status.ok()) return fail(status.code(), status.message());
   execution_.start(call_);
   state_ = State::kRunning;
@@ -91,8 +91,12 @@ void Operation::end(Status status) {
 
 // Fails the communicator; the operation ends with its first failure, which may be an earlier one.
 void Operation::fail(Code code, const std::string& why) {
+  fail_as(fmt::format("{} #{}", describe(request_.facts), number_ + 1), code, why);
+}
+
+void Operation::fail_as(const std::string& call, Code code, const std::string& why) {
   Mesh& mesh = communicator_.mesh();
-  mesh.fail(Status(code, fmt::format("{}: {}", our_call(), why)));
+  mesh.fail(Status(code, fmt::format("{}rank {}: {}: {}", communicator_.prefix(), communicator_.rank(), call, why)));
   end(mesh.status());
 }
 
@@ -112,6 +116,7 @@ bool Operation::examine(Time now) {
     stalled_ = now;
     moves_examined_ = moves_;
     asked_ = -1;
+    present_.clear();
     farewell_seen_ = false;
   } else if (state_ == State::kMismatched) {
     look_into_mismatch(now);
@@ -122,7 +127,7 @@ bool Operation::examine(Time now) {
 }
 
 void Operation::look_into(Time now) {
-  const Rank peer = execution_.blocked().peer;
+  const Rank peer = suspect();
   if (peer < 0) return;
   if (communicator_.mesh().has_left(peer)) {
     // What it sent before it left may still be on its way.
@@ -131,63 +136,87 @@ void Operation::look_into(Time now) {
     if (now - asked_at_ > kPatience) fail(Code::kRemote, fmt::format("rank {} has left", peer));
     return;
   }
-  if (asked_ != peer || now - asked_at_ > kPatience) ask(peer, now);
-  read_answer();
-  if (state_ == State::kRunning && now - stalled_ > communicator_.operation_timeout()) give_up(peer);
+  if (asked_ != peer || now - asked_at_ > kPatience) ask(peer, 0, now);
+  if (read_answer() && theirs_.state == CallReport::State::kKnown) {
+    if (theirs_.fingerprint != call_.fingerprint) return fail_by_mismatch();
+    if (!is_present(peer)) present_.push_back(peer);
+  }
+  // A peer that is in the call waits for somebody itself, and says so first.
+  if (now - stalled_ > communicator_.operation_timeout() * (is_present(peer) ? 3 : 1)) give_up(peer);
 }
 
-// A message that is not ours, or a pipe that broke.
+// Of the peers that we wait for, the first that may not have come.
+Rank Operation::suspect() const {
+  const std::vector<Rank> awaited = execution_.awaited();
+  const auto found = std::find_if(awaited.begin(), awaited.end(), [&](Rank peer) { return !is_present(peer); });
+  if (found != awaited.end()) return *found;
+  return awaited.empty() ? -1 : awaited.front();
+}
+
+bool Operation::is_present(Rank peer) const {
+  return std::find(present_.begin(), present_.end(), peer) != present_.end();
+}
+
+// A message that is not ours, or a pipe that broke. The message may be left from an earlier call, whose sender did not
+// need us: then that call is where we differed.
 void Operation::look_into_mismatch(Time now) {
   const Rank peer = execution_.mismatch_peer();
   if (peer >= 0) {
-    if (asked_ != peer) ask(peer, now);
-    read_answer();
+    if (asked_ != peer) ask(peer, 0, now);
+    if (read_answer() && !differs() && back_ < std::min(number_, kFarthestBack)) ask(peer, back_ + 1, now);
+    if (state_ == State::kEnded) return;
   }
-  if (state_ == State::kMismatched && now - stalled_ > kAnswerLimit) {
-    fail(execution_.status().code(), execution_.status().message());
-  }
+  if (now - stalled_ > kAnswerLimit) fail(execution_.status().code(), execution_.status().message());
 }
 
-void Operation::ask(Rank peer, Time now) {
-  if (asked_ != peer) theirs_ = CallReport{};
+// Compares the call that was asked for with our own of the same number.
+bool Operation::differs() {
+  const CallReport ours = communicator_.call_log().report(our_key(back_));
+  if (theirs_.state != CallReport::State::kKnown || ours.state != CallReport::State::kKnown) return false;
+  if (theirs_.fingerprint == ours.fingerprint) return false;
+  fail_by_mismatch();
+  return true;
+}
+
+void Operation::ask(Rank peer, uint64_t back, Time now) {
+  theirs_ = CallReport{};
   asked_ = peer;
+  back_ = back;
   asked_at_ = now;
-  communicator_.mesh().ask(peer, peers_key());
+  communicator_.mesh().ask(peer, peers_key(back));
 }
 
-void Operation::read_answer() {
-  if (!communicator_.mesh().answer(asked_, &theirs_) || theirs_.operation != peers_key()) return;
-  if (theirs_.state != CallReport::State::kKnown) return;
-  if (theirs_.fingerprint != call_.fingerprint) {
-    fail(Code::kInvalidUsage, fmt::format("does not match rank {}, which called {} instead", asked_, theirs_.text));
-  } else if (state_ == State::kMismatched) {
-    fail(execution_.status().code(),
-         fmt::format("{} (rank {} called {})", execution_.status().message(), asked_, theirs_.text));
-  }
+bool Operation::read_answer() {
+  CallReport report;
+  if (!communicator_.mesh().answer(asked_, &report) || report.operation != peers_key(back_)) return false;
+  theirs_ = std::move(report);
+  return true;
+}
+
+void Operation::fail_by_mismatch() {
+  const std::string text = communicator_.call_log().report(our_key(back_)).text;
+  const std::string why = fmt::format("does not match rank {}, which called {} instead", asked_, theirs_.text);
+  fail_as(fmt::format("{} #{}", text, number_ - back_ + 1), Code::kInvalidUsage, why);
 }
 
 void Operation::give_up(Rank peer) {
   const auto limit = std::chrono::duration_cast<milliseconds>(communicator_.operation_timeout()).count();
-  if (theirs_.state == CallReport::State::kNotYet && asked_ == peer) {
-    const std::string last = theirs_.last_operation == 0
-                                 ? "it has called nothing yet"
-                                 : fmt::format("its last collective was #{}", theirs_.last_operation);
-    return fail(Code::kTimeout, fmt::format("rank {} has not come within {} ms; {}", peer, limit, last));
-  }
-  fail(Code::kTimeout, fmt::format("nothing came from rank {} within {} ms", peer, limit));
+  if (is_present(peer))
+    return fail(Code::kTimeout, fmt::format("rank {} is in the call, but nothing came from it", peer));
+  const std::string last = theirs_.last_operation == 0
+                               ? "it has called nothing yet"
+                               : fmt::format("its last collective was #{}", theirs_.last_operation);
+  fail(Code::kTimeout, fmt::format("rank {} has not come within {} ms; {}", peer, limit, last));
 }
 
-CallKey Operation::our_key() const {
-  return transfer() ? transfer_key(request_.facts.peer, request_.facts.sending, number_) : collective_key(number_);
+CallKey Operation::our_key(uint64_t back) const {
+  const uint64_t number = number_ - back;
+  return transfer() ? transfer_key(request_.facts.peer, request_.facts.sending, number) : collective_key(number);
 }
 
-CallKey Operation::peers_key() const {
-  return transfer() ? transfer_key(communicator_.rank(), !request_.facts.sending, number_) : collective_key(number_);
-}
-
-std::string Operation::our_call() const {
-  return fmt::format("{}rank {}: {} #{}", communicator_.prefix(), communicator_.rank(), describe(request_.facts),
-                     number_ + 1);
+CallKey Operation::peers_key(uint64_t back) const {
+  const uint64_t number = number_ - back;
+  return transfer() ? transfer_key(communicator_.rank(), !request_.facts.sending, number) : collective_key(number);
 }
 
 }  // namespace hocket

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/system.h"
 #include "comm/call_log.h"
@@ -56,15 +57,20 @@ class Operation {
   bool run();
   void end(Status status);
   void fail(Code code, const std::string& why);
+  void fail_as(const std::string& call, Code code, const std::string& why);
+  void fail_by_mismatch();
   void look_into(Time now);
   void look_into_mismatch(Time now);
-  void ask(Rank peer, Time now);
-  void read_answer();
+  Rank suspect() const;
+  bool is_present(Rank peer) const;
+  bool differs();
+  // About the peer's call so many before this one.
+  void ask(Rank peer, uint64_t back, Time now);
+  bool read_answer();
   void give_up(Rank peer);
   bool transfer() const { return request_.facts.collective == Collective::kSendRecv; }
-  CallKey our_key() const;
-  CallKey peers_key() const;
-  std::string our_call() const;
+  CallKey our_key(uint64_t back) const;
+  CallKey peers_key(uint64_t back) const;
 
   Communicator& communicator_;
   Execution execution_;
@@ -77,10 +83,12 @@ class Operation {
   // While nothing moves:
   uint64_t moves_ = 0;
   uint64_t moves_examined_ = 0;
-  Time stalled_{};   // since when
-  Rank asked_ = -1;  // the peer whose call we have asked for
+  Time stalled_{};     // since when
+  Rank asked_ = -1;    // the peer whose call we have asked for ...
+  uint64_t back_ = 0;  // ... so many before this one
   Time asked_at_{};
-  CallReport theirs_;  // its newest answer
+  CallReport theirs_;          // its newest answer
+  std::vector<Rank> present_;  // peers that are in this call
   bool farewell_seen_ = false;
 };
 

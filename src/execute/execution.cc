@@ -16,6 +16,19 @@ bool is_one_chunk(const Place& place) {
   return place.regions.size() == 1 && place.regions[0].count == 1 && place.regions[0].block == 1;
 }
 
+bool is_contiguous(const Place& place) { return is_message(place) || is_one_chunk(place); }
+
+// Every place of the step is one piece of memory.
+bool is_contiguous(const Step& step) {
+  const auto contiguous = [](const Place& place) { return is_contiguous(place); };
+  return std::all_of(step.sources.begin(), step.sources.end(), contiguous) &&
+         std::all_of(step.destinations.begin(), step.destinations.end(), contiguous);
+}
+
+Layout::Range only_range(const Layout& layout, const Place& place, Window window) {
+  return layout.piece(place.regions[0].first % layout.chunks, window);
+}
+
 // The user buffer whose chunks the scratch chunks are like.
 const Layout& scratch_model(const Call& call) { return call.recv.chunks > call.send.chunks ? call.recv : call.send; }
 
@@ -62,11 +75,13 @@ Execution::Progress Execution::advance() {
   return check_pipes() == Outcome::kFailed ? Progress::kFailed : Progress::kIdle;
 }
 
-Execution::Blocked Execution::blocked() const {
+std::vector<Rank> Execution::awaited() const {
+  std::vector<Rank> peers;
   for (const LaneState& lane : lanes_) {
-    if (!ended(lane) && lane.blocked.peer >= 0) return lane.blocked;
+    const Rank peer = lane.blocked.peer;
+    if (!ended(lane) && peer >= 0 && std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
   }
-  return {};
+  return peers;
 }
 
 void Execution::set_waiting(bool waiting) {
@@ -121,7 +136,9 @@ void Execution::leave_step(LaneState& lane) {
 size_t Execution::extent_of(const Step& step, Window window) const {
   for (const auto* places : {&step.sources, &step.destinations}) {
     for (const Place& place : *places) {
-      if (!is_message(place)) return extent(layout(place.buffer), place.regions, window);
+      if (is_message(place)) continue;
+      const Layout& where = layout(place.buffer);
+      return is_one_chunk(place) ? only_range(where, place, window).length : extent(where, place.regions, window);
     }
   }
   return 0;
@@ -235,6 +252,8 @@ void Execution::give_back(const Slice& slice) {
 
 void Execution::combine_pieces(Slice& slice) {
   walks_.clear();
+  if (slice.count == 0) return;
+  if (is_contiguous(*slice.step)) return combine_run(slice, 0, slice.count);
   for (const auto* places : {&slice.step->sources, &slice.step->destinations}) {
     for (const Place& place : *places) {
       if (is_message(place)) continue;
@@ -251,7 +270,7 @@ void Execution::combine_pieces(Slice& slice) {
   }
 }
 
-// `count` elements that are contiguous in every place.
+// `count` elements that are contiguous in every place: where the walks stand, or the only piece where there are none.
 void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
   std::array<const std::byte*, kMaxSources> sources;
   std::array<std::byte*, kMaxDestinations> destinations;
@@ -267,6 +286,7 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
 
   auto walk = walks_.begin();
   const auto chunk_memory = [&](const Place& place) {
+    if (walks_.empty()) return only_piece(place, slice);
     return layout(place.buffer).base + (walk++)->piece().offset * element_bytes_;
   };
   for (size_t i = 0; i < step.sources.size(); ++i) {
@@ -307,9 +327,7 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
 // The memory of a slice of a place that is one chunk.
 std::byte* Execution::only_piece(const Place& place, const Slice& slice) const {
   const Layout& where = layout(place.buffer);
-  PieceWalk walk(where, place.regions, slice.window);
-  walk.advance(slice.begin);
-  return where.base + walk.piece().offset * element_bytes_;
+  return where.base + (only_range(where, place, slice.window).offset + slice.begin) * element_bytes_;
 }
 
 bool Execution::sends_stable(const Slice& slice) const {

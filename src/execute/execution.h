@@ -85,8 +85,8 @@ class Execution {
   const Status& status() const { return status_; }
   // The peer whose message belongs to another call than ours; -1: the failure is of another kind.
   Rank mismatch_peer() const { return mismatch_peer_; }
-  // The first peer that a lane waits for; peer -1: none.
-  Blocked blocked() const;
+  // The peers that lanes wait for, in the order of the lanes.
+  std::vector<Rank> awaited() const;
   // Announces to the pipes that lanes wait for that the caller is about to sleep, or has woken.
   void set_waiting(bool waiting);
 

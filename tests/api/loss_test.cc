@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Ranks that are lost, as processes: killed in the middle of a call, gone without a word, or aborted. Every survivor
+// returns from its call in time and can say who it was.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "tests/api/errors.h"
+#include "tests/api/ranks.h"
+
+namespace hocket::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using testing::HasSubstr;
+
+constexpr size_t kCount = 300000;  // longer than what pipes hold
+constexpr Seconds kLong{60};
+
+// Calls until one fails; then says with what.
+int call_until_it_fails(const Member& member) {
+  std::vector<float> a(kCount, 1.0F);
+  std::vector<float> b(kCount);
+  for (int round = 0;; ++round) {
+    const hocketResult_t result =
+        hocketAllReduce(a.data(), b.data(), kCount, hocketFloat, hocketSum, member.comm, nullptr);
+    if (result != hocketSuccess) {
+      std::printf("failed %d: %s\n", result, hocketGetLastError(member.comm));
+      return hocketCommDestroy(member.comm) == result ? 0 : 4;
+    }
+    if (round == 20) std::printf("running\n");
+  }
+}
+
+const Role call_role("call", [](const Part& part) { return call_until_it_fails(part.join()); });
+
+// Arguments: the rank that leaves, and how.
+const Role leave_role("leave", [](const Part& part) {
+  Member member = part.join();
+  int32_t value = 1;
+  hocketAllReduce(&value, &value, 1, hocketInt32, hocketSum, member.comm, nullptr);
+  if (part.rank != std::atoi(part.arguments[0].c_str())) return call_until_it_fails(member);
+  if (part.arguments[1] == "destroy") {
+    if (hocketCommDestroy(member.comm) != hocketSuccess) return 5;
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  } else if (part.arguments[1] == "abort") {
+    if (hocketCommAbort(member.comm) != hocketSuccess) return 5;
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  } else if (part.arguments[1] == "_exit") {
+    _exit(0);
+  }
+  return 0;  // "return": the program ends and still has its communicator
+});
+
+class Loss : public testing::TestWithParam<const char*> {
+ protected:
+  Processes::Settings settings(std::vector<std::string> arguments = {}) const {
+    return {{std::string("HOCKET_TRANSPORTS=") + GetParam(), "HOCKET_TIMEOUT=3s"}, std::move(arguments), {}, true};
+  }
+
+  // Every rank but one ended in order, having been told of that one.
+  void expect_survivors_know(const std::vector<Processes::End>& ends, int lost) {
+    for (size_t rank = 0; rank < ends.size(); ++rank) {
+      if (static_cast<int>(rank) == lost) continue;
+      EXPECT_FALSE(ends[rank].hung) << "rank " << rank << " wrote: " << ends[rank].output;
+      EXPECT_EQ(ends[rank].status, 0) << "rank " << rank << " wrote: " << ends[rank].output;
+      EXPECT_THAT(ends[rank].output, HasSubstr("failed " + std::to_string(hocketRemoteError) + ": "));
+      EXPECT_THAT(ends[rank].output, HasSubstr("rank " + std::to_string(lost)));
+    }
+  }
+};
+
+TEST_P(Loss, ARankIsKilledInTheMiddleOfACall) {
+  for (const int victim : {0, 2}) {
+    Processes processes("call", 4, settings());
+    for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", kLong)) << "rank " << rank;
+    const auto start = Clock::now();
+    processes.kill(victim);
+    const std::vector<Processes::End> ends = processes.finish(kLong);
+    EXPECT_EQ(ends[static_cast<size_t>(victim)].status, -SIGKILL);
+    expect_survivors_know(ends, victim);
+    std::printf("%s: rank %d killed, survivors gone after %.2f s\n", GetParam(), victim,
+                Seconds(Clock::now() - start).count());
+  }
+}
+
+TEST_P(Loss, ARankExitsWithoutAWord) {
+  Processes processes("leave", 3, settings({"1", "_exit"}));
+  expect_survivors_know(processes.finish(kLong), 1);
+}
+
+TEST_P(Loss, AProgramEndsAndStillHasItsCommunicator) {
+  Processes processes("leave", 3, settings({"2", "return"}));
+  expect_survivors_know(processes.finish(kLong), 2);
+}
+
+TEST_P(Loss, ARankDestroysItsCommunicatorEarly) {
+  Processes processes("leave", 3, settings({"1", "destroy"}));
+  const std::vector<Processes::End> ends = processes.finish(kLong);
+  expect_survivors_know(ends, 1);
+  EXPECT_EQ(ends[1].status, 0);
+  EXPECT_THAT(ends[0].output, HasSubstr("rank 1 has left"));
+}
+
+TEST_P(Loss, ARankAborts) {
+  Processes processes("leave", 3, settings({"1", "abort"}));
+  const std::vector<Processes::End> ends = processes.finish(kLong);
+  expect_survivors_know(ends, 1);
+  EXPECT_EQ(ends[1].status, 0);
+  EXPECT_THAT(ends[0].output, HasSubstr("rank 1 aborted the communicator"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Loss, testing::Values("shm", "tcp"), [](const auto& each) { return each.param; });
+
+// A process that joins too late to find the others is refused in time too.
+const Role absent_role("absent", [](const Part& part) {
+  if (part.rank == 1) return 0;
+  hocketComm_t comm = nullptr;
+  const hocketResult_t result = hocketCommInitRank(&comm, part.ranks, part.id, part.rank);
+  std::printf("failed %d: %s\n", result, hocketGetLastError(nullptr));
+  return result == hocketSuccess ? 1 : 0;
+});
+
+TEST(Loss, ARankNeverJoins) {
+  Processes::Settings settings;
+  settings.environment = {"HOCKET_OPERATION_TIMEOUT=2s"};
+  Processes processes("absent", 3, settings);
+  const std::vector<Processes::End> ends = processes.finish(kLong);
+  for (const size_t rank : {0u, 2u}) {
+    EXPECT_FALSE(ends[rank].hung);
+    EXPECT_EQ(ends[rank].status, 0) << ends[rank].output;
+    EXPECT_THAT(ends[rank].output, HasSubstr("rank 1 has not joined"));
+  }
+}
+
+// From another thread than the one that is inside a call.
+TEST(Abort, WakesABlockedCallOnEveryRank) {
+  run_threads(3, [](Member& member) {
+    if (member.rank == 2) {
+      // Lets the others into their calls; rank 2 never joins them.
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      EXPECT_EQ(hocketCommAbort(member.comm), hocketSuccess);
+      member.comm = nullptr;
+      return;
+    }
+    float value = 1;
+    expect_error(hocketAllReduce(&value, &value, 1, hocketFloat, hocketSum, member.comm, nullptr), hocketRemoteError,
+                 member.comm, {"rank 2 aborted the communicator"});
+  });
+}
+
+TEST(Abort, WakesTheCallThatAnotherThreadOfTheSameRankIsIn) {
+  run_threads(2, [](Member& member) {
+    float value = 1;
+    if (member.rank == 1) {
+      // Comes to the barrier, which the other rank cannot reach any more.
+      expect_error(hocketBarrier(member.comm, nullptr), hocketRemoteError, member.comm, {"rank 0 aborted"});
+      return;
+    }
+    std::thread caller([&] {
+      EXPECT_EQ(hocketRecv(&value, 1, hocketFloat, 1, member.comm, nullptr), hocketRemoteError);
+    });
+    hocketResult_t state = hocketSuccess;
+    while (state != hocketInProgress) hocketCommGetAsyncError(member.comm, &state);
+    EXPECT_EQ(hocketCommAbort(member.comm), hocketSuccess);
+    caller.join();
+    member.comm = nullptr;
+  });
+}
+
+TEST(Abort, WakesAGroupOverSeveralCommunicators) {
+  hocketComm_t first[2];
+  hocketComm_t second[2];
+  ASSERT_EQ(hocketCommInitAll(first, 2, nullptr), hocketSuccess);
+  ASSERT_EQ(hocketCommInitAll(second, 2, nullptr), hocketSuccess);
+  float values[2] = {1, 1};
+  std::atomic<bool> inside = false;
+  std::thread caller([&] {
+    hocketGroupStart();
+    hocketRecv(&values[0], 1, hocketFloat, 1, first[0], nullptr);
+    hocketRecv(&values[1], 1, hocketFloat, 1, second[0], nullptr);
+    inside = true;
+    EXPECT_EQ(hocketGroupEnd(), hocketRemoteError);
+  });
+  hocketResult_t state = hocketSuccess;
+  while (!inside || state != hocketInProgress) hocketCommGetAsyncError(first[0], &state);
+  EXPECT_EQ(hocketCommAbort(first[0]), hocketSuccess);
+  EXPECT_EQ(hocketSend(&values[0], 1, hocketFloat, 0, second[1], nullptr), hocketSuccess);
+  caller.join();
+  EXPECT_EQ(hocketCommAbort(first[1]), hocketSuccess);
+  for (hocketComm_t comm : second) EXPECT_EQ(hocketCommAbort(comm), hocketSuccess);
+}
+
+TEST(Abort, OfACommunicatorWithQueuedCalls) {
+  run_threads(2, [](Member& member) {
+    hocketQueue_t queue = nullptr;
+    ASSERT_EQ(hocketQueueCreate(&queue), hocketSuccess);
+    std::vector<float> values(4, 1.0F);
+    if (member.rank == 0) {
+      for (float& value : values) {
+        EXPECT_EQ(hocketRecv(&value, 1, hocketFloat, 1, member.comm, hocketQueueStream(queue)), hocketSuccess);
+      }
+      EXPECT_EQ(hocketCommAbort(member.comm), hocketSuccess);
+      EXPECT_EQ(hocketQueueSynchronize(queue), hocketRemoteError);
+      member.comm = nullptr;
+    } else {
+      expect_error(hocketBarrier(member.comm, nullptr), hocketRemoteError, member.comm, {"rank 0 aborted"});
+    }
+    EXPECT_NE(hocketQueueDestroy(queue), hocketInvalidArgument);
+  });
+}
+
+}  // namespace
+}  // namespace hocket::test

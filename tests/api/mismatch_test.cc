@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Ranks whose calls do not fit together: every rank is told, soon, with both ranks and both calls.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "tests/api/errors.h"
+#include "tests/api/ranks.h"
+
+namespace hocket::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+// Far above what is promised (a second), because this machine may be busy; far below the operation timeout.
+constexpr Seconds kSoon{20};
+
+struct Buffers {
+  alignas(64) std::array<float, 4096> a{};
+  alignas(64) std::array<float, 4096> b{};
+};
+using Call = std::function<hocketResult_t(Buffers&, hocketComm_t)>;
+
+struct Difference {
+  const char* name;
+  Call usual;    // of all ranks but one
+  Call odd;      // of that one
+  const char* usual_text;
+  const char* odd_text;
+};
+
+std::ostream& operator<<(std::ostream& out, const Difference& difference) { return out << difference.name; }
+
+hocketResult_t reduce_all(Buffers& m, hocketComm_t comm, size_t count, hocketDataType_t type, hocketRedOp_t op) {
+  return hocketAllReduce(m.a.data(), m.b.data(), count, type, op, comm, nullptr);
+}
+
+const Difference kDifferences[] = {
+    {"Count", [](Buffers& m, hocketComm_t c) { return reduce_all(m, c, 100, hocketFloat, hocketSum); },
+     [](Buffers& m, hocketComm_t c) { return reduce_all(m, c, 101, hocketFloat, hocketSum); },
+     "all_reduce(count 100, float32, sum)", "all_reduce(count 101, float32, sum)"},
+    {"CountOfNothing", [](Buffers& m, hocketComm_t c) { return reduce_all(m, c, 100, hocketFloat, hocketSum); },
+     [](Buffers& m, hocketComm_t c) { return reduce_all(m, c, 0, hocketFloat, hocketSum); },
+     "all_reduce(count 100, float32, sum)", "all_reduce(count 0, float32, sum)"},
+    {"Type", [](Buffers& m, hocketComm_t c) { return reduce_all(m, c, 100, hocketFloat, hocketSum); },
+     [](Buffers& m, hocketComm_t c) { return reduce_all(m, c, 100, hocketInt32, hocketSum); },
+     "all_reduce(count 100, float32, sum)", "all_reduce(count 100, int32, sum)"},
+    {"Operation", [](Buffers& m, hocketComm_t c) { return reduce_all(m, c, 100, hocketFloat, hocketSum); },
+     [](Buffers& m, hocketComm_t c) { return reduce_all(m, c, 100, hocketFloat, hocketMax); },
+     "all_reduce(count 100, float32, sum)", "all_reduce(count 100, float32, max)"},
+    {"Collective", [](Buffers& m, hocketComm_t c) { return reduce_all(m, c, 100, hocketFloat, hocketSum); },
+     [](Buffers& m, hocketComm_t c) { return hocketAllGather(m.a.data(), m.b.data(), 100, hocketFloat, c, nullptr); },
+     "all_reduce(count 100, float32, sum)", "all_gather(count 100, float32)"},
+    // Who only sends a small message may have returned before anybody looks: then the next call tells.
+    {"RootOfReduce",
+     [](Buffers& m, hocketComm_t c) {
+       const hocketResult_t result = hocketReduce(m.a.data(), m.b.data(), 9, hocketFloat, hocketSum, 0, c, nullptr);
+       return result != hocketSuccess ? result : hocketBarrier(c, nullptr);
+     },
+     [](Buffers& m, hocketComm_t c) {
+       const hocketResult_t result = hocketReduce(m.a.data(), m.b.data(), 9, hocketFloat, hocketSum, 2, c, nullptr);
+       return result != hocketSuccess ? result : hocketBarrier(c, nullptr);
+     },
+     "reduce(count 9, float32, sum, root 0)", "reduce(count 9, float32, sum, root 2)"},
+    {"RootOfGather",
+     [](Buffers& m, hocketComm_t c) {
+       const hocketResult_t result = hocketGather(m.a.data(), m.b.data(), 9, hocketFloat, 0, c, nullptr);
+       return result != hocketSuccess ? result : hocketBarrier(c, nullptr);
+     },
+     [](Buffers& m, hocketComm_t c) {
+       const hocketResult_t result = hocketGather(m.a.data(), m.b.data(), 9, hocketFloat, 2, c, nullptr);
+       return result != hocketSuccess ? result : hocketBarrier(c, nullptr);
+     },
+     "gather(count 9, float32, root 0)", "gather(count 9, float32, root 2)"},
+    {"RootOfBroadcast",
+     [](Buffers& m, hocketComm_t c) {
+       const hocketResult_t result = hocketBroadcast(m.a.data(), m.b.data(), 9, hocketFloat, 0, c, nullptr);
+       return result != hocketSuccess ? result : hocketBarrier(c, nullptr);
+     },
+     [](Buffers& m, hocketComm_t c) {
+       const hocketResult_t result = hocketBroadcast(m.a.data(), m.b.data(), 9, hocketFloat, 2, c, nullptr);
+       return result != hocketSuccess ? result : hocketBarrier(c, nullptr);
+     },
+     "broadcast(count 9, float32, root 0)", "broadcast(count 9, float32, root 2)"},
+    {"RootOfScatter",
+     [](Buffers& m, hocketComm_t c) {
+       const hocketResult_t result = hocketScatter(m.a.data(), m.b.data(), 9, hocketFloat, 0, c, nullptr);
+       return result != hocketSuccess ? result : hocketBarrier(c, nullptr);
+     },
+     [](Buffers& m, hocketComm_t c) {
+       const hocketResult_t result = hocketScatter(m.a.data(), m.b.data(), 9, hocketFloat, 2, c, nullptr);
+       return result != hocketSuccess ? result : hocketBarrier(c, nullptr);
+     },
+     "scatter(count 9, float32, root 0)", "scatter(count 9, float32, root 2)"},
+    {"Order",
+     [](Buffers& m, hocketComm_t c) {
+       const hocketResult_t result = reduce_all(m, c, 5, hocketFloat, hocketSum);
+       return result != hocketSuccess ? result : hocketBarrier(c, nullptr);
+     },
+     [](Buffers& m, hocketComm_t c) {
+       const hocketResult_t result = hocketBarrier(c, nullptr);
+       return result != hocketSuccess ? result : reduce_all(m, c, 5, hocketFloat, hocketSum);
+     },
+     "all_reduce(count 5, float32, sum)", "barrier()"},
+    {"CountsOfAVForm",
+     [](Buffers& m, hocketComm_t c) {
+       const size_t counts[] = {4, 5, 6};
+       int rank = 0;
+       hocketCommUserRank(c, &rank);
+       return hocketAllGatherV(m.a.data(), counts[rank], m.b.data(), counts, nullptr, hocketFloat, c, nullptr);
+     },
+     [](Buffers& m, hocketComm_t c) {
+       const size_t counts[] = {4, 7, 6};
+       return hocketAllGatherV(m.a.data(), 6, m.b.data(), counts, nullptr, hocketFloat, c, nullptr);
+     },
+     "all_gather_v(counts #", "all_gather_v(counts #"},
+};
+
+class Mismatch : public testing::TestWithParam<Difference> {};
+
+TEST_P(Mismatch, IsToldOnEveryRankWithBothCalls) {
+  const Difference& difference = GetParam();
+  constexpr int kOdd = 2;
+  run_threads(3, [&](Member& member) {
+    Buffers buffers;
+    const auto start = Clock::now();
+    const bool is_odd = member.rank == kOdd;
+    expect_error((is_odd ? difference.odd : difference.usual)(buffers, member.comm), hocketInvalidUsage, member.comm,
+                 {"rank 2", difference.usual_text, difference.odd_text});
+    EXPECT_LT(Seconds(Clock::now() - start), kSoon);
+    const std::string first = hocketGetLastError(member.comm);
+    EXPECT_THAT(first, AnyOf(HasSubstr("rank 0"), HasSubstr("rank 1")));
+    // It stays so.
+    expect_error(hocketBarrier(member.comm, nullptr), hocketInvalidUsage, member.comm, {first});
+    hocketResult_t state = hocketSuccess;
+    EXPECT_EQ(hocketCommGetAsyncError(member.comm, &state), hocketSuccess);
+    EXPECT_EQ(state, hocketInvalidUsage);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, Mismatch, testing::ValuesIn(kDifferences),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+// Both sides of a transfer, and whoever else is in a call.
+void mismatched_transfer(const Call& send, const Call& receive, const std::vector<std::string>& parts) {
+  run_threads(3, [&](Member& member) {
+    Buffers buffers;
+    const auto start = Clock::now();
+    hocketResult_t result = hocketSuccess;
+    if (member.rank == 0) result = send(buffers, member.comm);
+    if (member.rank == 1) result = receive(buffers, member.comm);
+    // A small message may be sent before it is found not to fit.
+    if (result == hocketSuccess) result = hocketBarrier(member.comm, nullptr);
+    expect_error(result, hocketInvalidUsage, member.comm, parts);
+    EXPECT_LT(Seconds(Clock::now() - start), kSoon);
+  });
+}
+
+TEST(MismatchedTransfer, Count) {
+  mismatched_transfer([](Buffers& m, hocketComm_t c) { return hocketSend(m.a.data(), 10, hocketFloat, 1, c, nullptr); },
+                      [](Buffers& m, hocketComm_t c) { return hocketRecv(m.b.data(), 11, hocketFloat, 0, c, nullptr); },
+                      {"rank 1: recv(count 11, float32, from rank 0)", "rank 0", "send(count 10, float32, to rank 1)"});
+}
+
+TEST(MismatchedTransfer, Type) {
+  mismatched_transfer([](Buffers& m, hocketComm_t c) { return hocketSend(m.a.data(), 10, hocketFloat, 1, c, nullptr); },
+                      [](Buffers& m, hocketComm_t c) { return hocketRecv(m.b.data(), 10, hocketInt32, 0, c, nullptr); },
+                      {"rank 1: recv(count 10, int32, from rank 0)", "rank 0", "send(count 10, float32, to rank 1)"});
+}
+
+// A rank that lives but does not come: everybody is told which, whatever the plan of the call.
+void missing_rank(int ranks, int missing, const std::function<hocketResult_t(float*, float*, hocketComm_t)>& call) {
+  run_threads(
+      ranks,
+      [&](Member& member) {
+        std::array<float, 64> a{};
+        std::array<float, 64> b{};
+        const auto start = Clock::now();
+        hocketResult_t state = hocketSuccess;
+        if (member.rank != missing) state = call(a.data(), b.data(), member.comm);
+        // The missing rank, and those that did not need it.
+        while (state == hocketSuccess && Clock::now() - start < kSoon) hocketCommGetAsyncError(member.comm, &state);
+        expect_error(state, hocketTimeout, member.comm, {"rank " + std::to_string(missing) + " has not come within 700 ms"});
+        EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(600));
+        EXPECT_LT(Seconds(Clock::now() - start), kSoon);
+      },
+      config_with_timeout(700));
+}
+
+TEST(MissingRank, OfAnAllReduce) {
+  missing_rank(3, 1, [](float* a, float* b, hocketComm_t c) {
+    return hocketAllReduce(a, b, 10, hocketFloat, hocketSum, c, nullptr);
+  });
+}
+
+TEST(MissingRank, ThatOthersWaitForOnlyThroughOthers) {
+  missing_rank(9, 8, [](float* a, float* b, hocketComm_t c) {
+    return hocketAllReduce(a, b, 10, hocketFloat, hocketSum, c, nullptr);
+  });
+  missing_rank(7, 5, [](float*, float*, hocketComm_t c) { return hocketBarrier(c, nullptr); });
+  missing_rank(7, 3, [](float* a, float* b, hocketComm_t c) {
+    return hocketScan(a, b, 10, hocketFloat, hocketSum, c, nullptr);
+  });
+}
+
+TEST(MissingRank, OfATransfer) {
+  run_threads(
+      2,
+      [](Member& member) {
+        float value = 0;
+        if (member.rank == 1) {
+          hocketResult_t state = hocketSuccess;
+          while (state == hocketSuccess) hocketCommGetAsyncError(member.comm, &state);
+          EXPECT_EQ(state, hocketTimeout);
+          return;
+        }
+        expect_error(hocketRecv(&value, 1, hocketFloat, 1, member.comm, nullptr), hocketTimeout, member.comm,
+                     {"rank 0: recv(count 1, float32, from rank 1)", "rank 1 has not come within 300 ms"});
+      },
+      config_with_timeout(300));
+}
+
+TEST(MissingRank, WhoOnlyComesLateIsWaitedFor) {
+  run_threads(3, [](Member& member) {
+    if (member.rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    int32_t value = 1;
+    EXPECT_EQ(hocketAllReduce(&value, &value, 1, hocketInt32, hocketSum, member.comm, nullptr), hocketSuccess)
+        << hocketGetLastError(member.comm);
+    EXPECT_EQ(value, 3);
+  });
+}
+
+}  // namespace
+}  // namespace hocket::test
