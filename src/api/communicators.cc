@@ -35,14 +35,15 @@ Status null_pointer(const char* name) { return Status(Code::kInvalidArgument, fm
 
 // Runs a creating job now or at the end of the group, and writes the handle when it has succeeded.
 template <typename Check, typename Create>
-hocketResult_t create(hocketComm_t* comm, const hocketConfig_t* config, Check check, Create make) noexcept {
+hocketResult_t create(hocketComm_t* comm, const hocketConfig_t* config, Check check, Create make,
+                      hocketComm_t parent = nullptr) noexcept {
   return guarded([&] {
     const auto run = [&]() -> Status {
       if (comm == nullptr) return null_pointer("comm");
       HOCKET_TRY(check());
       Result<CommunicatorOptions> options = hocket::options_from(config);
       if (!options.ok()) return options.status();
-      return hocket::run_or_defer([comm, make, chosen = std::move(*options)]() -> Status {
+      return hocket::run_or_defer(parent, [comm, make, chosen = std::move(*options)]() -> Status {
         Result<hocketComm_t> made = make(chosen);
         if (!made.ok()) return made.status();
         *comm = *made;
@@ -59,6 +60,15 @@ hocketResult_t create(hocketComm_t* comm, const hocketConfig_t* config, Check ch
 void wait_until_idle(Communicator& communicator) {
   hocket::System& system = communicator.system();
   while (!communicator.idle()) system.threads.sleep_until(system.clock.now() + std::chrono::microseconds(100));
+}
+
+// Makes the handle invalid, and frees when no call is inside and nothing that was issued before is still to run.
+void remove(hocketComm_t comm) noexcept {
+  guarded([&] {
+    const std::unique_ptr<Session> session = sessions().remove(comm);
+    if (session != nullptr) wait_until_idle(*session->communicator);
+    return hocketSuccess;
+  });
 }
 
 }  // namespace
@@ -114,13 +124,16 @@ hocketResult_t hocketCommSplit(hocketComm_t comm, int color, int key, hocketComm
     if (color >= 0 || color == HOCKET_SPLIT_NOCOLOR) return {};
     return Status(Code::kInvalidArgument, fmt::format("color: {} is negative and not HOCKET_SPLIT_NOCOLOR", color));
   };
-  return create(newcomm, config, check, [=](const CommunicatorOptions& options) -> Result<hocketComm_t> {
+  const auto make = [=](const CommunicatorOptions& options) -> Result<hocketComm_t> {
     const auto pin = sessions().pin(comm);
     if (!pin) return hocket::no_communicator();
     const Occupy occupy(*pin);
     HOCKET_TRY(occupy.status());
-    return hocket::split(*pin, color, key, options);
-  });
+    Result<hocketComm_t> made = hocket::split(*pin, color, key, options);
+    if (!made.ok()) hocket::remember(*pin, made.status());
+    return made;
+  };
+  return create(newcomm, config, check, make, comm);
 }
 
 hocketResult_t hocketCommFinalize(hocketComm_t comm) {
@@ -134,10 +147,7 @@ hocketResult_t hocketCommFinalize(hocketComm_t comm) {
 hocketResult_t hocketCommDestroy(hocketComm_t comm) {
   if (comm == nullptr) return hocketSuccess;
   const hocketResult_t result = hocketCommFinalize(comm);
-  guarded([&] {
-    sessions().remove(comm);
-    return hocketSuccess;
-  });
+  remove(comm);
   return result;
 }
 
@@ -146,15 +156,11 @@ hocketResult_t hocketCommAbort(hocketComm_t comm) {
   const hocketResult_t result = with_session(comm, [](Session& session) -> Status {
     Communicator& communicator = *session.communicator;
     session.finalized = true;
-    communicator.mesh().fail(
-        Status(Code::kRemote, fmt::format("{}rank {} aborted the communicator", communicator.prefix(), communicator.rank())));
-    wait_until_idle(communicator);
+    communicator.mesh().fail(Status(
+        Code::kRemote, fmt::format("{}rank {} aborted the communicator", communicator.prefix(), communicator.rank())));
     return {};
   });
-  guarded([&] {
-    sessions().remove(comm);
-    return hocketSuccess;
-  });
+  remove(comm);
   return result;
 }
 
@@ -229,5 +235,6 @@ hocketResult_t hocketRedOpCreate(hocketRedOp_t* op, hocketReduceFunction_t funct
 }
 
 hocketResult_t hocketRedOpDestroy(hocketRedOp_t op, hocketComm_t comm) {
-  return with_session(comm, [&](Session& session) { return session.communicator->destroy_reduction(static_cast<int32_t>(op)); });
+  return with_session(
+      comm, [&](Session& session) { return session.communicator->destroy_reduction(static_cast<int32_t>(op)); });
 }

@@ -19,7 +19,7 @@ namespace hocket {
 namespace {
 
 Result<hocketComm_t> open_session(std::shared_ptr<Mesh> mesh, CommunicatorOptions options) {
-  auto communicator = std::make_unique<Communicator>(real_system(), std::move(mesh), std::move(options));
+  auto communicator = std::make_shared<Communicator>(real_system(), std::move(mesh), std::move(options));
   void* handle = sessions().add(std::make_unique<Session>(std::move(communicator)));
   if (handle == nullptr) {
     return Status(Code::kInvalidUsage, fmt::format("more than {} communicators in one process", sessions().kCapacity));

@@ -26,7 +26,8 @@ struct Pending {
 struct Group {
   int depth = 0;
   Status error;
-  std::vector<Job> jobs;
+  std::vector<std::vector<Job>> jobs;        // each list runs in order
+  std::map<hocketComm_t, size_t> job_lists;  // of the communicators used by jobs
   std::vector<Pending> calls;
 };
 
@@ -37,7 +38,8 @@ bool is_transfer(const Request& request) { return request.facts.collective == Co
 Result<std::shared_ptr<Queue>> queue_of(hocketStream_t stream) {
   const auto pin = queues().pin(stream);
   if (!pin) {
-    return Status(Code::kInvalidArgument, fmt::format("stream: {} is neither NULL nor the stream of a live queue", stream));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("stream: {} is neither NULL nor the stream of a live queue", stream));
   }
   return *pin;
 }
@@ -47,8 +49,9 @@ Status run_now(Session& session, Request&& request) {
   std::unique_ptr<Operation> own;
   if (is_transfer(request)) {
     if (request.facts.peer == communicator.rank()) {
-      return Status(Code::kInvalidUsage, fmt::format("rank {}: {}: a transfer with oneself needs a group that holds both sides",
-                                                     communicator.rank(), describe(request.facts)));
+      return Status(Code::kInvalidUsage,
+                    fmt::format("rank {}: {}: a transfer with oneself needs a group that holds both sides",
+                                communicator.rank(), describe(request.facts)));
     }
     own = communicator.make_operation(request);
   }
@@ -77,8 +80,8 @@ Status match_transfers_with_self(std::vector<Pending>& calls) {
     others.erase(others.begin());
     Request& first = calls[other].request;
     if (first.facts.count != facts.count || first.facts.type != facts.type) {
-      return Status(Code::kInvalidUsage, fmt::format("rank {}: {} does not match {}", facts.peer, describe(first.facts),
-                                                     describe(facts)));
+      return Status(Code::kInvalidUsage,
+                    fmt::format("rank {}: {} does not match {}", facts.peer, describe(first.facts), describe(facts)));
     }
     if (facts.sending) {
       first.send = calls[i].request.send;
@@ -90,7 +93,8 @@ Status match_transfers_with_self(std::vector<Pending>& calls) {
   }
   for (const auto& [comm, others] : waiting) {
     if (!others.empty()) {
-      return Status(Code::kInvalidUsage, fmt::format("{}: the group lacks its other side", describe(calls[others.front()].request.facts)));
+      return Status(Code::kInvalidUsage,
+                    fmt::format("{}: the group lacks its other side", describe(calls[others.front()].request.facts)));
     }
   }
   size_t index = 0;
@@ -99,22 +103,22 @@ Status match_transfers_with_self(std::vector<Pending>& calls) {
 }
 
 struct Prepared {
+  // Kept until the group has ended, even when aborted meanwhile: the abort of one need not wait for the others.
+  std::shared_ptr<Communicator> communicator;
   std::unique_ptr<Operation> operation;
   hocketStream_t stream;
 };
 
-using Pins = std::vector<HandleTable<Session>::Pin>;
-
-// Nothing is issued unless all can be prepared: what is issued must run. The pins keep the communicators while it does.
-Status prepare(std::vector<Pending>& calls, std::vector<Prepared>& prepared, Pins& pins) {
+// Nothing is issued unless all can be prepared: what is issued must run.
+Status prepare(std::vector<Pending>& calls, std::vector<Prepared>& prepared) {
   if (Status status = match_transfers_with_self(calls); !status.ok()) return status;
   for (Pending& call : calls) {
-    pins.push_back(sessions().pin(call.comm));
-    if (!pins.back()) return Status(Code::kInvalidArgument, "comm: destroyed or aborted before the end of the group");
-    Communicator& communicator = *pins.back()->communicator;
-    HOCKET_TRY(communicator.mesh().status());
-    if (call.with_self) HOCKET_TRY(check_request(communicator, call.request));
-    prepared.push_back({communicator.make_operation(call.request), call.stream});
+    const auto pin = sessions().pin(call.comm);
+    if (!pin) return Status(Code::kInvalidArgument, "comm: destroyed or aborted before the end of the group");
+    const std::shared_ptr<Communicator>& communicator = pin->communicator;
+    HOCKET_TRY(communicator->mesh().status());
+    if (call.with_self) HOCKET_TRY(check_request(*communicator, call.request));
+    prepared.push_back({communicator, communicator->make_operation(call.request), call.stream});
     HOCKET_TRY(prepared.back().operation->prepare(std::move(call.request)));
   }
   return {};
@@ -132,9 +136,8 @@ Status run_blocking(const std::vector<Operation*>& operations) {
 }
 
 Status run_calls(std::vector<Pending> calls) {
-  Pins pins;  // outlive the operations
   std::vector<Prepared> prepared;
-  if (Status status = prepare(calls, prepared, pins); !status.ok()) return status;
+  if (Status status = prepare(calls, prepared); !status.ok()) return status;
   std::map<hocketStream_t, std::shared_ptr<Queue>> streams;
   for (const Prepared& one : prepared) {
     if (one.stream == nullptr || streams.count(one.stream) != 0) continue;
@@ -164,12 +167,19 @@ Status run_calls(std::vector<Pending> calls) {
   return run_blocking(blocking);
 }
 
-Status run_jobs(const std::vector<Job>& jobs) {
-  std::vector<Status> results(jobs.size());
+Status run_in_order(const std::vector<Job>& jobs) {
+  for (const Job& job : jobs) {
+    if (Status status = job(); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status run_jobs(const std::vector<std::vector<Job>>& lists) {
+  std::vector<Status> results(lists.size());
   {
     std::vector<std::unique_ptr<Thread>> threads;
-    for (size_t i = 0; i < jobs.size(); ++i) {
-      threads.push_back(real_system().threads.start("hocket-group", [&, i] { results[i] = jobs[i](); }));
+    for (size_t i = 0; i < lists.size(); ++i) {
+      threads.push_back(real_system().threads.start("hocket-group", [&, i] { results[i] = run_in_order(lists[i]); }));
       if (threads.back() == nullptr) results[i] = Status(Code::kSystem, "no thread for a job of the group");
     }
   }
@@ -193,9 +203,12 @@ Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStre
   return group.depth > 0 ? Status() : run_calls(std::move(calls));
 }
 
-Status run_or_defer(Job job) {
+Status run_or_defer(hocketComm_t used, Job job) {
   if (group.depth == 0) return job();
-  group.jobs.push_back(std::move(job));
+  auto list = group.jobs.size();
+  if (used != nullptr) list = group.job_lists.try_emplace(used, list).first->second;
+  if (list == group.jobs.size()) group.jobs.emplace_back();
+  group.jobs[list].push_back(std::move(job));
   return {};
 }
 

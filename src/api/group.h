@@ -16,9 +16,9 @@ namespace hocket {
 Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream);
 
 // Work that blocks until other ranks do the same (init, split): run now, or, in a group, at its end, together with the
-// group's other such jobs, each on a thread of its own.
+// group's other such jobs: those that use the same communicator one after the other, others at the same time.
 using Job = std::function<Status()>;
-Status run_or_defer(Job job);
+Status run_or_defer(hocketComm_t used, Job job);
 
 void group_start();
 Status group_end();

@@ -16,39 +16,41 @@ thread_local std::string thread_kept;
 
 }  // namespace
 
+// Never destroyed: threads may still be inside calls when the process ends.
 HandleTable<Session>& sessions() {
-  static HandleTable<Session> table;
+  static auto& table = *new HandleTable<Session>;
   return table;
 }
 
 HandleTable<std::shared_ptr<Queue>>& queues() {
-  static HandleTable<std::shared_ptr<Queue>> table;
+  static auto& table = *new HandleTable<std::shared_ptr<Queue>>;
   return table;
 }
 
 Result<Engine*> engine() {
   static std::mutex mutex;
-  static std::unique_ptr<Engine> running;
+  static Engine* running = nullptr;
   const std::lock_guard lock(mutex);
   if (running == nullptr) {
     Result<std::unique_ptr<Engine>> started = Engine::start(real_system());
     if (!started.ok()) return started.status();
-    running = std::move(*started);
+    running = started->release();
   }
-  return running.get();
+  return running;
 }
 
 hocketResult_t report(const Status& status, Session* session) {
   if (status.ok()) return hocketSuccess;
   thread_error = status.message();
-  bool is_new = true;
-  if (session != nullptr) {
-    const std::lock_guard lock(session->mutex);
-    is_new = session->last_error != status.message();
-    session->last_error = status.message();
-  }
-  if (is_new) log_warn("{}", status.message());
+  if (session == nullptr || remember(*session, status)) log_warn("{}", status.message());
   return static_cast<hocketResult_t>(status.code());
+}
+
+bool remember(Session& session, const Status& status) {
+  const std::lock_guard lock(session.mutex);
+  const bool is_new = session.last_error != status.message();
+  session.last_error = status.message();
+  return is_new;
 }
 
 const char* last_error_of_thread() { return thread_error.c_str(); }

@@ -21,9 +21,9 @@
 namespace hocket {
 
 struct Session {
-  explicit Session(std::unique_ptr<Communicator> communicator_in) : communicator(std::move(communicator_in)) {}
+  explicit Session(std::shared_ptr<Communicator> communicator_in) : communicator(std::move(communicator_in)) {}
 
-  std::unique_ptr<Communicator> communicator;
+  std::shared_ptr<Communicator> communicator;
   std::atomic<bool> occupied{false};  // a thread is inside a call that needs the communicator for itself
   std::atomic<bool> finalized{false};
   std::mutex mutex;
@@ -38,6 +38,8 @@ Result<Engine*> engine();
 
 // Gives an error to the caller: remembered for this thread (and the session), logged once. Returns the code.
 hocketResult_t report(const Status& status, Session* session = nullptr);
+// Makes an error the session's last one. False when it was already.
+bool remember(Session& session, const Status& status);
 // What this thread was told last.
 const char* last_error_of_thread();
 // Copies the text to where it stays valid until this thread's next call.

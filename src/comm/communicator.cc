@@ -26,7 +26,12 @@ bool is_crowded(const Mesh& mesh) {
 
 }  // namespace
 
-PipeEnds::PipeEnds(Mesh& mesh, PipeClass pipe_class) : mesh_(mesh), class_(pipe_class) {}
+// The first lane's ends are there from the beginning: transfers with different peers may be driven by different
+// threads, and all use that lane.
+PipeEnds::PipeEnds(Mesh& mesh, PipeClass pipe_class) : mesh_(mesh), class_(pipe_class), senders_(1), receivers_(1) {
+  senders_[0].resize(static_cast<size_t>(mesh.ranks()));
+  receivers_[0].resize(static_cast<size_t>(mesh.ranks()));
+}
 
 SendEnd& PipeEnds::to(Rank peer, int lane) {
   const auto row = static_cast<size_t>(lane);
