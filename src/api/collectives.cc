@@ -13,7 +13,8 @@
 namespace hocket {
 namespace {
 
-Request make_request(Collective collective, const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype) {
+Request make_request(Collective collective, const void* sendbuff, void* recvbuff, size_t count,
+                     hocketDataType_t datatype) {
   Request request;
   request.facts.collective = collective;
   request.facts.count = count;
@@ -92,7 +93,8 @@ hocketResult_t hocketAllReduce(const void* sendbuff, void* recvbuff, size_t coun
 
 hocketResult_t hocketBroadcast(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype, int root,
                                hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, rooted(make_request(Collective::kBroadcast, sendbuff, recvbuff, count, datatype), root), stream);
+  return hocket::call(comm, rooted(make_request(Collective::kBroadcast, sendbuff, recvbuff, count, datatype), root),
+                      stream);
 }
 
 hocketResult_t hocketBcast(void* buff, size_t count, hocketDataType_t datatype, int root, hocketComm_t comm,
@@ -102,7 +104,8 @@ hocketResult_t hocketBcast(void* buff, size_t count, hocketDataType_t datatype, 
 
 hocketResult_t hocketReduce(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                             hocketRedOp_t op, int root, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::reduce(comm, rooted(make_request(Collective::kReduce, sendbuff, recvbuff, count, datatype), root), op, stream);
+  return hocket::reduce(comm, rooted(make_request(Collective::kReduce, sendbuff, recvbuff, count, datatype), root), op,
+                        stream);
 }
 
 hocketResult_t hocketAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, hocketDataType_t datatype,
@@ -112,7 +115,8 @@ hocketResult_t hocketAllGather(const void* sendbuff, void* recvbuff, size_t send
 
 hocketResult_t hocketReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, hocketDataType_t datatype,
                                    hocketRedOp_t op, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::reduce(comm, make_request(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype), op, stream);
+  return hocket::reduce(comm, make_request(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype), op,
+                        stream);
 }
 
 hocketResult_t hocketAllToAll(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
@@ -122,22 +126,26 @@ hocketResult_t hocketAllToAll(const void* sendbuff, void* recvbuff, size_t count
 
 hocketResult_t hocketGather(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype, int root,
                             hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, rooted(make_request(Collective::kGather, sendbuff, recvbuff, count, datatype), root), stream);
+  return hocket::call(comm, rooted(make_request(Collective::kGather, sendbuff, recvbuff, count, datatype), root),
+                      stream);
 }
 
 hocketResult_t hocketScatter(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype, int root,
                              hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, rooted(make_request(Collective::kScatter, sendbuff, recvbuff, count, datatype), root), stream);
+  return hocket::call(comm, rooted(make_request(Collective::kScatter, sendbuff, recvbuff, count, datatype), root),
+                      stream);
 }
 
 hocketResult_t hocketSend(const void* sendbuff, size_t count, hocketDataType_t datatype, int peer, hocketComm_t comm,
                           hocketStream_t stream) {
-  return hocket::call(comm, transfer(make_request(Collective::kSendRecv, sendbuff, nullptr, count, datatype), peer, true), stream);
+  return hocket::call(
+      comm, transfer(make_request(Collective::kSendRecv, sendbuff, nullptr, count, datatype), peer, true), stream);
 }
 
 hocketResult_t hocketRecv(void* recvbuff, size_t count, hocketDataType_t datatype, int peer, hocketComm_t comm,
                           hocketStream_t stream) {
-  return hocket::call(comm, transfer(make_request(Collective::kSendRecv, nullptr, recvbuff, count, datatype), peer, false), stream);
+  return hocket::call(
+      comm, transfer(make_request(Collective::kSendRecv, nullptr, recvbuff, count, datatype), peer, false), stream);
 }
 
 hocketResult_t hocketBarrier(hocketComm_t comm, hocketStream_t stream) {
@@ -154,7 +162,8 @@ hocketResult_t hocketExScan(const void* sendbuff, void* recvbuff, size_t count, 
   return hocket::reduce(comm, make_request(Collective::kExScan, sendbuff, recvbuff, count, datatype), op, stream);
 }
 
-// ---- V-forms: facts.count stays 0, the lists say the rest ---------------------------------------------------------------
+// ---- V-forms: facts.count stays 0, the lists say the rest
+// ---------------------------------------------------------------
 
 hocketResult_t hocketAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t* recvcounts,
                                 const size_t* displs, hocketDataType_t datatype, hocketComm_t comm,

@@ -46,8 +46,10 @@ TEST_F(Arguments, NullBuffers) {
     expect_error(hocketBroadcast(a_.data(), nullptr, 3, hocketFloat, 0, comm, nullptr), kArgument, comm,
                  {"rank 1: broadcast(count 3, float32, root 0): recvbuff is NULL"});
     expect_error(hocketBcast(nullptr, 3, hocketFloat, 1, comm, nullptr), kArgument, comm, {"sendbuff is NULL"});
-    expect_error(hocketGather(nullptr, nullptr, 3, hocketFloat, 0, comm, nullptr), kArgument, comm, {"sendbuff is NULL"});
-    expect_error(hocketScatter(nullptr, nullptr, 3, hocketFloat, 0, comm, nullptr), kArgument, comm, {"recvbuff is NULL"});
+    expect_error(hocketGather(nullptr, nullptr, 3, hocketFloat, 0, comm, nullptr), kArgument, comm,
+                 {"sendbuff is NULL"});
+    expect_error(hocketScatter(nullptr, nullptr, 3, hocketFloat, 0, comm, nullptr), kArgument, comm,
+                 {"recvbuff is NULL"});
     expect_error(hocketSend(nullptr, 3, hocketFloat, 0, comm, nullptr), kArgument, comm,
                  {"rank 1: send(count 3, float32, to rank 0): sendbuff is NULL"});
     expect_error(hocketRecv(nullptr, 3, hocketFloat, 0, comm, nullptr), kArgument, comm,
@@ -70,8 +72,8 @@ TEST_F(Arguments, MisalignedBuffers) {
 TEST_F(Arguments, TypesAndOperationsThatDoNotExist) {
   run([&](hocketComm_t comm) {
     for (const int type : {12, 255, 256, 1000, -1}) {
-      expect_error(hocketAllGather(a_.data(), b_.data(), 3, static_cast<hocketDataType_t>(type), comm, nullptr), kArgument,
-                   comm, {"rank 1: all_gather: datatype: there is no such type"});
+      expect_error(hocketAllGather(a_.data(), b_.data(), 3, static_cast<hocketDataType_t>(type), comm, nullptr),
+                   kArgument, comm, {"rank 1: all_gather: datatype: there is no such type"});
     }
     for (const int op : {11, 64, 12345, hocketMaxRedOp + 0, -1}) {
       expect_error(hocketAllReduce(a_.data(), b_.data(), 3, hocketFloat, static_cast<hocketRedOp_t>(op), comm, nullptr),
@@ -103,10 +105,12 @@ TEST_F(Arguments, RootsPeersAndCountsOutOfRange) {
       const std::string told = std::to_string(rank) + " is not among 2 ranks";
       expect_error(hocketBroadcast(a_.data(), b_.data(), 3, hocketFloat, rank, comm, nullptr), kArgument, comm,
                    {"broadcast", "root: " + told});
-      expect_error(hocketGatherV(a_.data(), 3, b_.data(), nullptr, nullptr, hocketFloat, rank, comm, nullptr), kArgument,
-                   comm, {"gather_v", "root: " + told});
-      expect_error(hocketSend(a_.data(), 3, hocketFloat, rank, comm, nullptr), kArgument, comm, {"send", "peer: " + told});
-      expect_error(hocketRecv(a_.data(), 3, hocketFloat, rank, comm, nullptr), kArgument, comm, {"recv", "peer: " + told});
+      expect_error(hocketGatherV(a_.data(), 3, b_.data(), nullptr, nullptr, hocketFloat, rank, comm, nullptr),
+                   kArgument, comm, {"gather_v", "root: " + told});
+      expect_error(hocketSend(a_.data(), 3, hocketFloat, rank, comm, nullptr), kArgument, comm,
+                   {"send", "peer: " + told});
+      expect_error(hocketRecv(a_.data(), 3, hocketFloat, rank, comm, nullptr), kArgument, comm,
+                   {"recv", "peer: " + told});
     }
     for (const size_t count : {SIZE_MAX, SIZE_MAX / 4, size_t{1} << 61}) {
       expect_error(hocketAllReduce(a_.data(), b_.data(), count, hocketFloat, hocketSum, comm, nullptr), kArgument, comm,
@@ -126,7 +130,8 @@ TEST_F(Arguments, BuffersThatOverlap) {
     expect_error(hocketAllToAll(a + 1, a, 8, hocketFloat, comm, nullptr), kArgument, comm, {why});
     expect_error(hocketGather(a, a, 8, hocketFloat, 1, comm, nullptr), kArgument, comm, {why});
     const size_t counts[] = {4, 4};
-    expect_error(hocketAllToAllV(a, counts, nullptr, a, counts, nullptr, hocketFloat, comm, nullptr), kArgument, comm, {why});
+    expect_error(hocketAllToAllV(a, counts, nullptr, a, counts, nullptr, hocketFloat, comm, nullptr), kArgument, comm,
+                 {why});
     const size_t crossing[] = {0, 3};
     expect_error(hocketAllGatherV(a + 32, 4, a, counts, crossing, hocketFloat, comm, nullptr), kArgument, comm,
                  {"the parts of ranks 0 and 1 overlap in recvbuff"});
@@ -160,7 +165,8 @@ TEST_F(Arguments, CountsOfVForms) {
                  {"sendcounts is NULL"});
     expect_error(hocketScatterV(a, counts, nullptr, b, 3, hocketFloat, 1, comm, nullptr), kArgument, comm,
                  {"sendcounts[1] is 4, but recvcount is 3"});
-    expect_error(hocketReduceScatterV(a, b, huge, hocketFloat, hocketSum, comm, nullptr), kArgument, comm, {"recvcounts[1]"});
+    expect_error(hocketReduceScatterV(a, b, huge, hocketFloat, hocketSum, comm, nullptr), kArgument, comm,
+                 {"recvcounts[1]"});
     expect_error(hocketAllToAllV(a, counts, huge, b, counts, nullptr, hocketFloat, comm, nullptr), kArgument, comm,
                  {"sendcounts[1]"});
   });
@@ -173,7 +179,8 @@ TEST_F(Arguments, StreamsAndQueuesThatDoNotExist) {
     ASSERT_EQ(hocketQueueCreate(&queue), hocketSuccess);
     const hocketStream_t destroyed = hocketQueueStream(queue);
     ASSERT_EQ(hocketQueueDestroy(queue), hocketSuccess);
-    for (const hocketStream_t stream : {static_cast<hocketStream_t>(&garbage), destroyed, reinterpret_cast<hocketStream_t>(~0ul)}) {
+    for (const hocketStream_t stream :
+         {static_cast<hocketStream_t>(&garbage), destroyed, reinterpret_cast<hocketStream_t>(~0ul)}) {
       expect_error(hocketAllReduce(a_.data(), b_.data(), 3, hocketFloat, hocketSum, comm, stream), kArgument, comm,
                    {"stream", "is neither NULL nor the stream of a live queue"});
       const auto dead = static_cast<hocketQueue_t>(stream);
@@ -203,10 +210,10 @@ TEST_F(Arguments, NullResults) {
     expect_error(hocketRedOpCreate(&op, nullptr, nullptr, 1, comm), kArgument, comm, {"function is NULL"});
     expect_error(hocketRedOpCreatePreMulSum(nullptr, &scalar, hocketFloat, hocketScalarHostImmediate, comm), kArgument,
                  comm, {"op is NULL"});
-    expect_error(hocketRedOpCreatePreMulSum(&op, nullptr, hocketFloat, hocketScalarHostImmediate, comm), kArgument, comm,
-                 {"scalar is NULL"});
-    expect_error(hocketRedOpCreatePreMulSum(&op, &scalar, no_type, hocketScalarHostImmediate, comm),
-                 kArgument, comm, {"datatype: there is no such type"});
+    expect_error(hocketRedOpCreatePreMulSum(&op, nullptr, hocketFloat, hocketScalarHostImmediate, comm), kArgument,
+                 comm, {"scalar is NULL"});
+    expect_error(hocketRedOpCreatePreMulSum(&op, &scalar, no_type, hocketScalarHostImmediate, comm), kArgument, comm,
+                 {"datatype: there is no such type"});
     expect_error(hocketCommSplit(comm, 0, 0, nullptr, nullptr), kArgument, nullptr, {"comm is NULL"});
     hocketComm_t split = nullptr;
     expect_error(hocketCommSplit(comm, -7, 0, &split, nullptr), kArgument, nullptr, {"color: -7"});
@@ -246,10 +253,12 @@ TEST_F(Arguments, Configurations) {
     expect_error(hocketCommInitRankConfig(&comm, 1, id, 0, &config), kArgument, nullptr,
                  {"config: size is " + std::to_string(size), "HOCKET_CONFIG_INITIALIZER"});
   }
-  expect_error([&] {
-    hocketConfig_t config = config_with_timeout(-5);
-    return hocketCommInitRankConfig(&comm, 1, id, 0, &config);
-  }(), kArgument, nullptr, {"config: operationTimeoutMs: -5"});
+  expect_error(
+      [&] {
+        hocketConfig_t config = config_with_timeout(-5);
+        return hocketCommInitRankConfig(&comm, 1, id, 0, &config);
+      }(),
+      kArgument, nullptr, {"config: operationTimeoutMs: -5"});
   // A newer program's configuration is larger; what we do not know is left alone.
   struct {
     hocketConfig_t known = HOCKET_CONFIG_INITIALIZER;
@@ -275,8 +284,9 @@ TEST_F(Arguments, HandlesThatStandForNothing) {
   float value = 0;
   int number = 0;
   hocketResult_t state;
-  for (const hocketComm_t comm : {destroyed, aborted, reinterpret_cast<hocketComm_t>(garbage), reinterpret_cast<hocketComm_t>(~0ul),
-                                  reinterpret_cast<hocketComm_t>(1ul << 40 | 3), reinterpret_cast<hocketComm_t>(2)}) {
+  for (const hocketComm_t comm :
+       {destroyed, aborted, reinterpret_cast<hocketComm_t>(garbage), reinterpret_cast<hocketComm_t>(~0ul),
+        reinterpret_cast<hocketComm_t>(1ul << 40 | 3), reinterpret_cast<hocketComm_t>(2)}) {
     expect_error(hocketAllReduce(&value, &value, 1, hocketFloat, hocketSum, comm, nullptr), kArgument, comm, {why});
     expect_error(hocketSend(&value, 1, hocketFloat, 0, comm, nullptr), kArgument, comm, {why});
     expect_error(hocketBarrier(comm, nullptr), kArgument, comm, {why});
@@ -327,7 +337,8 @@ TEST_F(Arguments, AnErrorDropsTheRestOfItsGroup) {
     EXPECT_EQ(hocketGroupStart(), hocketSuccess);
     EXPECT_EQ(hocketSend(&value, 1, hocketFloat, 1, comm, nullptr), hocketSuccess);
     expect_error(hocketGroupEnd(), kUsage, nullptr, {"send(count 1, float32, to rank 1)", "lacks its other side"});
-    expect_error(hocketSend(&value, 1, hocketFloat, 1, comm, nullptr), kUsage, comm, {"a transfer with oneself needs a group"});
+    expect_error(hocketSend(&value, 1, hocketFloat, 1, comm, nullptr), kUsage, comm,
+                 {"a transfer with oneself needs a group"});
   });
 }
 

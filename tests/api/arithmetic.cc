@@ -55,30 +55,45 @@ uint64_t load(const Table& table, size_t index, size_t bytes) {
   return bits;
 }
 
-void store(Table& table, size_t index, size_t bytes, uint64_t bits) { std::memcpy(&table[index * bytes], &bits, bytes); }
+void store(Table& table, size_t index, size_t bytes, uint64_t bits) {
+  std::memcpy(&table[index * bytes], &bits, bytes);
+}
 
-// ---- Integers: modulo 2^width -------------------------------------------------------------------------------------------
+// ---- Integers: modulo 2^width
+// -------------------------------------------------------------------------------------------
 
 int64_t sign_extended(uint64_t bits, size_t bytes) {
   const unsigned shift = static_cast<unsigned>(64 - 8 * bytes);
   return static_cast<int64_t>(bits << shift) >> shift;
 }
 
-uint64_t truncated(uint64_t bits, size_t bytes) { return bytes == 8 ? bits : bits & ((uint64_t{1} << (8 * bytes)) - 1); }
+uint64_t truncated(uint64_t bits, size_t bytes) {
+  return bytes == 8 ? bits : bits & ((uint64_t{1} << (8 * bytes)) - 1);
+}
 
 uint64_t reduce_integers(int operation, uint64_t a, uint64_t b, const Type& type) {
   const bool less = type.is_signed ? sign_extended(a, type.bytes) < sign_extended(b, type.bytes) : a < b;
   switch (operation) {
-    case hocketProd: return a * b;
-    case hocketMax: return less ? b : a;
-    case hocketMin: return less ? a : b;
-    case hocketBitAnd: return a & b;
-    case hocketBitOr: return a | b;
-    case hocketBitXor: return a ^ b;
-    case hocketLogicalAnd: return a != 0 && b != 0;
-    case hocketLogicalOr: return a != 0 || b != 0;
-    case hocketLogicalXor: return (a != 0) != (b != 0);
-    default: return a + b;
+    case hocketProd:
+      return a * b;
+    case hocketMax:
+      return less ? b : a;
+    case hocketMin:
+      return less ? a : b;
+    case hocketBitAnd:
+      return a & b;
+    case hocketBitOr:
+      return a | b;
+    case hocketBitXor:
+      return a ^ b;
+    case hocketLogicalAnd:
+      return a != 0 && b != 0;
+    case hocketLogicalOr:
+      return a != 0 || b != 0;
+    case hocketLogicalXor:
+      return (a != 0) != (b != 0);
+    default:
+      return a + b;
   }
 }
 
@@ -87,7 +102,8 @@ uint64_t divided(uint64_t sum, int ranks, const Type& type) {
   return static_cast<uint64_t>(sign_extended(sum, type.bytes) / ranks);
 }
 
-// ---- Floats: small whole numbers, exact in doubles ----------------------------------------------------------------------
+// ---- Floats: small whole numbers, exact in doubles
+// ----------------------------------------------------------------------
 
 double value_of(uint64_t bits, const Type& type) {
   if (type.bytes == 8) {
@@ -125,10 +141,14 @@ uint64_t code_of(double value, const Type& type) {
 
 double reduce_floats(int operation, double a, double b) {
   switch (operation) {
-    case hocketProd: return a * b;
-    case hocketMax: return std::max(a, b);
-    case hocketMin: return std::min(a, b);
-    default: return a + b;
+    case hocketProd:
+      return a * b;
+    case hocketMax:
+      return std::max(a, b);
+    case hocketMin:
+      return std::min(a, b);
+    default:
+      return a + b;
   }
 }
 
@@ -148,7 +168,8 @@ double float_contribution(int operation, int ranks, int rank, size_t index, uint
   return whole(3);
 }
 
-// ---- Created operations -------------------------------------------------------------------------------------------------
+// ---- Created operations
+// -------------------------------------------------------------------------------------------------
 
 uint64_t commutative(uint64_t a, uint64_t b) { return a + b + 3 * a * b; }
 

@@ -93,8 +93,10 @@ constexpr size_t kStride = 613;
 
 // Numbers the samples of one choice, so that each goes on where the one before ended.
 size_t turn(const Cell& cell, int ranks) {
-  const auto transport = static_cast<size_t>(std::find(std::begin(kTransports), std::end(kTransports), cell.transport) - std::begin(kTransports));
-  const auto place = static_cast<size_t>(std::find(std::begin(kRankCounts), std::end(kRankCounts), ranks) - std::begin(kRankCounts));
+  const auto transport = static_cast<size_t>(std::find(std::begin(kTransports), std::end(kTransports), cell.transport) -
+                                             std::begin(kTransports));
+  const auto place =
+      static_cast<size_t>(std::find(std::begin(kRankCounts), std::end(kRankCounts), ranks) - std::begin(kRankCounts));
   return transport * std::size(kRankCounts) + place;
 }
 
@@ -208,16 +210,22 @@ bool is_possible(const Cell& cell, const Case& one, int ranks) {
     // Counts that only two ranks know cannot be relayed.
     case Function::kAllToAllV:
     case Function::kGatherV:
-    case Function::kScatterV: return algorithm == "direct";
-    default: break;
+    case Function::kScatterV:
+      return algorithm == "direct";
+    default:
+      break;
   }
   if (!reduces(one.function) || one.operation != kUserOrdered) return true;
   switch (one.function) {
-    case Function::kAllReduce: return !is_one_of({"ring", "circulant"});
-    case Function::kReduce: return is_one_of({"direct", "in_order"});
+    case Function::kAllReduce:
+      return !is_one_of({"ring", "circulant"});
+    case Function::kReduce:
+      return is_one_of({"direct", "in_order"});
     case Function::kReduceScatter:
-    case Function::kReduceScatterV: return algorithm == "direct";
-    default: return true;
+    case Function::kReduceScatterV:
+      return algorithm == "direct";
+    default:
+      return true;
   }
 }
 

@@ -50,8 +50,8 @@ struct Case {
   size_t count = 0;
   int root = 0;
   Place place = Place::kApart;
-  size_t shift = 0;    // elements by which buffers miss their 64 byte alignment
-  bool gaps = false;   // v-forms: displacements with gaps, in another order
+  size_t shift = 0;     // elements by which buffers miss their 64 byte alignment
+  bool gaps = false;    // v-forms: displacements with gaps, in another order
   bool absent = false;  // buffers that this rank need not have are NULL
 
   std::string name() const;

@@ -14,7 +14,8 @@
 namespace hocket::test {
 
 // The result is `code`, and the newest error of `comm` (null: of this thread) has each of the parts.
-inline void expect_error(hocketResult_t result, hocketResult_t code, hocketComm_t comm, const std::vector<std::string>& parts) {
+inline void expect_error(hocketResult_t result, hocketResult_t code, hocketComm_t comm,
+                         const std::vector<std::string>& parts) {
   const std::string text = hocketGetLastError(comm);
   EXPECT_EQ(result, code) << text;
   for (const std::string& part : parts) EXPECT_THAT(text, testing::HasSubstr(part));

@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kGuardBytes = 64;
 constexpr size_t kAlignment = 64;
+constexpr size_t kMaxFaults = 20;  // of one rank
 constexpr auto kUntouched = std::byte{0xA5};
 
 // The numbers of a type and operation, made once for all ranks.
@@ -69,8 +70,8 @@ class Arena {
     std::ostringstream text;
     const std::ptrdiff_t byte = is - user_;
     const auto size = static_cast<std::ptrdiff_t>(element_bytes_);
-    text << "byte " << byte << " (element " << (byte < 0 ? (byte - size + 1) / size : byte / size) << ") is 0x" << std::hex
-         << std::to_integer<int>(*is) << ", not 0x" << std::to_integer<int>(*should);
+    text << "byte " << byte << " (element " << (byte < 0 ? (byte - size + 1) / size : byte / size) << ") is 0x"
+         << std::hex << std::to_integer<int>(*is) << ", not 0x" << std::to_integer<int>(*should);
     return text.str();
   }
 
@@ -131,10 +132,13 @@ class Walker {
     // Only a root has both buffers of a gather or scatter.
     switch (one.function) {
       case Function::kGather:
-      case Function::kGatherV: return share.receives;
+      case Function::kGatherV:
+        return share.receives;
       case Function::kScatter:
-      case Function::kScatterV: return share.sends;
-      default: return true;
+      case Function::kScatterV:
+        return share.sends;
+      default:
+        return true;
     }
   }
 
@@ -173,7 +177,8 @@ class Walker {
       hocketRedOpCreatePreMulSum(&entry->second, scalar.data(), one.type, hocketScalarHostImmediate, member_.comm);
     } else if (is_new) {
       const bool commutative = one.operation == kUserCommutative;
-      hocketRedOpCreate(&entry->second, commutative ? user_commutative : user_ordered, nullptr, commutative, member_.comm);
+      hocketRedOpCreate(&entry->second, commutative ? user_commutative : user_ordered, nullptr, commutative,
+                        member_.comm);
     }
     return entry->second;
   }
@@ -189,29 +194,45 @@ class Walker {
 
 }  // namespace
 
+namespace {
+
+Tally walk(const Member& member, const Cell& cell, const std::vector<Case>& cases, Library& library) {
+  Walker walker(cell, member, library);
+  Tally tally;
+  for (const Case& one : cases) {
+    const std::string fault = walker.run(one);
+    if (fault.empty()) continue;
+    tally.faults.push_back(one.name() + " by " + cell.algorithm_of(one.function) + " on " + std::to_string(member.ranks) +
+                           " ranks over " + cell.transport + ": rank " + std::to_string(member.rank) + ": " + fault);
+    hocketResult_t state = hocketSuccess;
+    hocketCommGetAsyncError(member.comm, &state);
+    if (state != hocketSuccess || tally.faults.size() >= kMaxFaults) break;
+  }
+  tally.calls = walker.calls();
+  tally.refused = walker.refused();
+  return tally;
+}
+
+}  // namespace
+
+Tally run_cases_on(const Member& member, const Cell& cell, const std::vector<Case>& cases, uint64_t seed) {
+  Library library(member.ranks, seed);
+  return walk(member, cell, cases, library);
+}
+
 Tally run_cases(const Cell& cell, int ranks, const std::vector<Case>& cases, uint64_t seed) {
   Library library(ranks, seed);
-  Tally tally;
+  Tally sum;
   std::mutex mutex;
   const auto body = [&](Member& member) {
-    Walker walker(cell, member, library);
-    for (const Case& one : cases) {
-      const std::string fault = walker.run(one);
-      if (fault.empty()) continue;
-      const std::lock_guard lock(mutex);
-      tally.faults.push_back(one.name() + " by " + cell.algorithm_of(one.function) + " on " + std::to_string(ranks) +
-                             " ranks over " + cell.transport + ": rank " + std::to_string(member.rank) + ": " + fault);
-      if (tally.faults.size() > 20) break;
-      hocketResult_t state = hocketSuccess;
-      hocketCommGetAsyncError(member.comm, &state);
-      if (state != hocketSuccess) break;
-    }
+    const Tally tally = walk(member, cell, cases, library);
     const std::lock_guard lock(mutex);
-    tally.calls += walker.calls();
-    tally.refused += walker.refused();
+    sum.calls += tally.calls;
+    sum.refused += tally.refused;
+    sum.faults.insert(sum.faults.end(), tally.faults.begin(), tally.faults.end());
   };
   run_threads(ranks, body, config_with_timeout(60000));
-  return tally;
+  return sum;
 }
 
 }  // namespace hocket::test

@@ -45,8 +45,8 @@ struct Buffers {
 };
 
 // Issues the case's call. `op` stands for its operation.
-hocketResult_t issue(const Case& one, const Share& share, const Buffers& buffers, hocketRedOp_t op, const Member& member,
-                     hocketStream_t stream);
+hocketResult_t issue(const Case& one, const Share& share, const Buffers& buffers, hocketRedOp_t op,
+                     const Member& member, hocketStream_t stream);
 
 // What became of a list of cases on one rank count.
 struct Tally {
@@ -54,6 +54,9 @@ struct Tally {
   size_t refused = 0;
   std::vector<std::string> faults;  // the first few
 };
+
+// One rank's part in it.
+Tally run_cases_on(const Member& member, const Cell& cell, const std::vector<Case>& cases, uint64_t seed);
 
 // Runs the same cases on `ranks` threads. A fault ends the run.
 Tally run_cases(const Cell& cell, int ranks, const std::vector<Case>& cases, uint64_t seed);

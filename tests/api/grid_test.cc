@@ -56,7 +56,8 @@ int run_cell(const Part& part) {
 const Role grid_role("grid", run_cell);
 
 std::string cell_name(const testing::TestParamInfo<Cell>& info) {
-  return info.param.transport + "_" + (info.param.choice == 0 ? "chosen" : "forced" + std::to_string(info.param.choice));
+  return info.param.transport + "_" +
+         (info.param.choice == 0 ? "chosen" : "forced" + std::to_string(info.param.choice));
 }
 
 class Grid : public testing::TestWithParam<Cell> {};

@@ -29,8 +29,8 @@ using Call = std::function<hocketResult_t(Buffers&, hocketComm_t)>;
 
 struct Difference {
   const char* name;
-  Call usual;    // of all ranks but one
-  Call odd;      // of that one
+  Call usual;  // of all ranks but one
+  Call odd;    // of that one
   const char* usual_text;
   const char* odd_text;
 };
@@ -186,7 +186,8 @@ void missing_rank(int ranks, int missing, const std::function<hocketResult_t(flo
         if (member.rank != missing) state = call(a.data(), b.data(), member.comm);
         // The missing rank, and those that did not need it.
         while (state == hocketSuccess && Clock::now() - start < kSoon) hocketCommGetAsyncError(member.comm, &state);
-        expect_error(state, hocketTimeout, member.comm, {"rank " + std::to_string(missing) + " has not come within 700 ms"});
+        expect_error(state, hocketTimeout, member.comm,
+                     {"rank " + std::to_string(missing) + " has not come within 700 ms"});
         EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(600));
         EXPECT_LT(Seconds(Clock::now() - start), kSoon);
       },

@@ -2,15 +2,20 @@
 // Copyright The Hocket authors
 //
 // Processes with a role, and the main function of every program that uses them.
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -100,6 +105,19 @@ class Watchdog : public testing::EmptyTestEventListener {
 
 }  // namespace
 
+int free_port() {
+  const int handle = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  EXPECT_EQ(bind(handle, any, length), 0);
+  EXPECT_EQ(getsockname(handle, any, &length), 0);
+  close(handle);
+  return ntohs(address.sin_port);
+}
+
 Role::Role(const char* name, int (*body)(const Part&)) { roles()[name] = body; }
 
 Processes::Processes(std::string_view role, int ranks, const Settings& settings) {
@@ -173,7 +191,8 @@ void Processes::read_output(Clock::time_point until) {
     whose.push_back(&child);
   }
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-  if (polled.empty() || poll(polled.data(), polled.size(), static_cast<int>(std::max<int64_t>(left, 0)) + 1) <= 0) return;
+  if (polled.empty() || poll(polled.data(), polled.size(), static_cast<int>(std::max<int64_t>(left, 0)) + 1) <= 0)
+    return;
   for (size_t i = 0; i < polled.size(); ++i) {
     if (polled[i].revents == 0) continue;
     char buffer[4096];

@@ -32,7 +32,9 @@ hocketResult_t add(int64_t& value, const Member& member, hocketStream_t stream) 
   return hocketAllReduce(&value, &value, 1, hocketInt64, hocketSum, member.comm, stream);
 }
 
-void wait_for(hocketQueue_t queue) { EXPECT_EQ(hocketQueueSynchronize(queue), hocketSuccess) << hocketGetLastError(nullptr); }
+void wait_for(hocketQueue_t queue) {
+  EXPECT_EQ(hocketQueueSynchronize(queue), hocketSuccess) << hocketGetLastError(nullptr);
+}
 
 TEST(Queues, RunInOrder) {
   run_threads(3, [](Member& member) {
@@ -167,7 +169,8 @@ TEST(Queues, TransfersInTheBackgroundOfCollectives) {
     std::vector<int32_t> sent(kCount, member.rank);
     std::vector<int32_t> received(kCount, -1);
     for (int round = 0; round < 5; ++round) {
-      EXPECT_EQ(hocketRecv(received.data(), kCount, hocketInt32, before, member.comm, receiving.stream()), hocketSuccess);
+      EXPECT_EQ(hocketRecv(received.data(), kCount, hocketInt32, before, member.comm, receiving.stream()),
+                hocketSuccess);
       EXPECT_EQ(hocketSend(sent.data(), kCount, hocketInt32, next, member.comm, sending.stream()), hocketSuccess);
       int64_t value = 1;
       EXPECT_EQ(add(value, member, nullptr), hocketSuccess);
@@ -208,7 +211,9 @@ TEST(Queues, AnyThreadMayTestAndWait) {
     ASSERT_EQ(hocketQueueMark(queue.get(), &mark), hocketSuccess);
     on_threads(4, [&](int which) {
       int done = 0;
-      if (which % 2 == 0) EXPECT_EQ(hocketQueueWait(queue.get(), mark), hocketSuccess);
+      if (which % 2 == 0) {
+        EXPECT_EQ(hocketQueueWait(queue.get(), mark), hocketSuccess);
+      }
       while (done == 0) EXPECT_EQ(hocketQueueTest(queue.get(), mark, &done), hocketSuccess);
       EXPECT_EQ(value, 2);
     });

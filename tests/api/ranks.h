@@ -29,12 +29,14 @@ struct Member {
 hocketConfig_t config_with_timeout(int64_t milliseconds);
 
 // Runs `body` on a thread per rank, each with its own communicator, and destroys what the body has not set to null.
-void run_threads(int ranks, const std::function<void(Member&)>& body, hocketConfig_t config = HOCKET_CONFIG_INITIALIZER);
+void run_threads(int ranks, const std::function<void(Member&)>& body,
+                 hocketConfig_t config = HOCKET_CONFIG_INITIALIZER);
 
 // Runs `body` on a thread per rank without communicators.
 void on_threads(int count, const std::function<void(int)>& body);
 
-// ---- Processes --------------------------------------------------------------------------------------------------------
+// ---- Processes
+// --------------------------------------------------------------------------------------------------------
 
 // What a process with a role is told.
 struct Part {
@@ -92,6 +94,9 @@ class Processes {
 
   std::vector<Child> children_;
 };
+
+// A TCP port of this host that nobody uses now.
+int free_port();
 
 // Runs processes to their ends and expects every one to exit with 0.
 void expect_success(std::string_view role, int ranks, const Processes::Settings& settings, Seconds limit);

@@ -46,8 +46,10 @@ class Sharing {
     const Table& own = numbers_.contributions[r_];
     const size_t all = count_ * static_cast<size_t>(ranks_);
     switch (one_.function) {
-      case Function::kAllReduce: return simple(count_, {0, count_, &numbers_.total, 0});
-      case Function::kScan: return simple(count_, {0, count_, &numbers_.partial[r_], 0});
+      case Function::kAllReduce:
+        return simple(count_, {0, count_, &numbers_.total, 0});
+      case Function::kScan:
+        return simple(count_, {0, count_, &numbers_.partial[r_], 0});
       case Function::kExScan:
         share_.receives = rank_ > 0;
         return simple(count_, {0, count_, rank_ > 0 ? &numbers_.partial[r_ - 1] : nullptr, 0});
@@ -64,15 +66,25 @@ class Sharing {
         share_.sends = is_root;
         share_.recv_in_send = r_ * count_;
         return simple(all, {0, count_, &numbers_.contributions[static_cast<size_t>(one_.root)], r_ * count_});
-      case Function::kAllGather: return gather_equal(0);
-      case Function::kGather: share_.receives = is_root; return gather_equal(0);
+      case Function::kAllGather:
+        return gather_equal(0);
+      case Function::kGather:
+        share_.receives = is_root;
+        return gather_equal(0);
       case Function::kAllToAll:
-      case Function::kSendRecv: send(0, all, own, 0); return gather_equal(r_ * count_);
-      case Function::kAllGatherV: return gather_v(true);
-      case Function::kGatherV: return gather_v(is_root);
-      case Function::kScatterV: return scatter_v(is_root);
-      case Function::kReduceScatterV: return reduce_scatter_v();
-      case Function::kAllToAllV: return all_to_all_v();
+      case Function::kSendRecv:
+        send(0, all, own, 0);
+        return gather_equal(r_ * count_);
+      case Function::kAllGatherV:
+        return gather_v(true);
+      case Function::kGatherV:
+        return gather_v(is_root);
+      case Function::kScatterV:
+        return scatter_v(is_root);
+      case Function::kReduceScatterV:
+        return reduce_scatter_v();
+      case Function::kAllToAllV:
+        return all_to_all_v();
     }
     return share_;
   }
@@ -169,27 +181,38 @@ Share share_of(const Case& one, const Numbers& numbers, int rank, int ranks) {
   return Sharing(one, numbers, rank, ranks).run();
 }
 
-hocketResult_t issue(const Case& one, const Share& share, const Buffers& buffers, hocketRedOp_t op, const Member& member,
-                     hocketStream_t stream) {
+hocketResult_t issue(const Case& one, const Share& share, const Buffers& buffers, hocketRedOp_t op,
+                     const Member& member, hocketStream_t stream) {
   const auto [send, recv] = buffers;
   const size_t count = one.count;
   const hocketDataType_t type = one.type;
   const hocketComm_t comm = member.comm;
   // Packed displacements may be left out.
-  const auto offsets = [&](const std::vector<size_t>& list, bool gaps) { return gaps || count % 2 == 0 ? list.data() : nullptr; };
+  const auto offsets = [&](const std::vector<size_t>& list, bool gaps) {
+    return gaps || count % 2 == 0 ? list.data() : nullptr;
+  };
   switch (one.function) {
-    case Function::kAllReduce: return hocketAllReduce(send, recv, count, type, op, comm, stream);
+    case Function::kAllReduce:
+      return hocketAllReduce(send, recv, count, type, op, comm, stream);
     case Function::kBroadcast:
       if (send == recv) return hocketBcast(recv, count, type, one.root, comm, stream);
       return hocketBroadcast(send, recv, count, type, one.root, comm, stream);
-    case Function::kReduce: return hocketReduce(send, recv, count, type, op, one.root, comm, stream);
-    case Function::kAllGather: return hocketAllGather(send, recv, count, type, comm, stream);
-    case Function::kReduceScatter: return hocketReduceScatter(send, recv, count, type, op, comm, stream);
-    case Function::kAllToAll: return hocketAllToAll(send, recv, count, type, comm, stream);
-    case Function::kGather: return hocketGather(send, recv, count, type, one.root, comm, stream);
-    case Function::kScatter: return hocketScatter(send, recv, count, type, one.root, comm, stream);
-    case Function::kScan: return hocketScan(send, recv, count, type, op, comm, stream);
-    case Function::kExScan: return hocketExScan(send, recv, count, type, op, comm, stream);
+    case Function::kReduce:
+      return hocketReduce(send, recv, count, type, op, one.root, comm, stream);
+    case Function::kAllGather:
+      return hocketAllGather(send, recv, count, type, comm, stream);
+    case Function::kReduceScatter:
+      return hocketReduceScatter(send, recv, count, type, op, comm, stream);
+    case Function::kAllToAll:
+      return hocketAllToAll(send, recv, count, type, comm, stream);
+    case Function::kGather:
+      return hocketGather(send, recv, count, type, one.root, comm, stream);
+    case Function::kScatter:
+      return hocketScatter(send, recv, count, type, one.root, comm, stream);
+    case Function::kScan:
+      return hocketScan(send, recv, count, type, op, comm, stream);
+    case Function::kExScan:
+      return hocketExScan(send, recv, count, type, op, comm, stream);
     case Function::kAllGatherV:
       return hocketAllGatherV(send, share.send_counts[0], recv, share.recv_counts.data(),
                               offsets(share.recv_offsets, one.gaps), type, comm, stream);
@@ -204,7 +227,8 @@ hocketResult_t issue(const Case& one, const Share& share, const Buffers& buffers
     case Function::kScatterV:
       return hocketScatterV(send, share.send_counts.data(), offsets(share.send_offsets, one.gaps), recv,
                             share.recv_counts[0], type, one.root, comm, stream);
-    case Function::kSendRecv: break;
+    case Function::kSendRecv:
+      break;
   }
   hocketGroupStart();
   for (int peer = 0; peer < member.ranks; ++peer) {

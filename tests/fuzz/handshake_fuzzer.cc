@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// A stranger who knocks with arbitrary bytes, and one who answers with them: the handshake ends or waits for more, never
-// succeeds without the key, and never reads far beyond what it needs.
+// A stranger who knocks with arbitrary bytes, and one who answers with them: the handshake ends or waits for more,
+// never succeeds without the key, and never reads far beyond what it needs.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
