@@ -16,8 +16,9 @@ if(HOCKET_WERROR)
   target_compile_options(hocket_flags INTERFACE -Werror)
 endif()
 if(HOCKET_SANITIZE)
-  # Everywhere, the compiled-in packages' headers included: half a sanitized program reports nonsense.
-  add_compile_options(-fsanitize=${HOCKET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # Everywhere, the compiled-in packages' headers included: half a sanitized program reports nonsense. Compile time counts
+  # here, speed does not.
+  add_compile_options(-fsanitize=${HOCKET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -O1 -g1)
   add_link_options(-fsanitize=${HOCKET_SANITIZE})
 endif()
 
