@@ -166,7 +166,16 @@ void Operation::look_into_mismatch(Time now) {
     if (read_answer() && !differs() && back_ < std::min(number_, kFarthestBack)) ask(peer, back_ + 1, now);
     if (state_ == State::kEnded) return;
   }
-  if (now - stalled_ > kAnswerLimit) fail(execution_.status().code(), execution_.status().message());
+  if (now - stalled_ > kAnswerLimit) fail(execution_.status().code(), execution_.status().message() + who_left());
+}
+
+// A pipe may break because its other end was given up in good order.
+std::string Operation::who_left() const {
+  Mesh& mesh = communicator_.mesh();
+  for (Rank rank = 0; rank < mesh.ranks(); ++rank) {
+    if (mesh.has_left(rank)) return fmt::format(" (rank {} has left)", rank);
+  }
+  return {};
 }
 
 // Compares the call that was asked for with our own of the same number.

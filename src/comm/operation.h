@@ -64,6 +64,7 @@ class Operation {
   Rank suspect() const;
   bool is_present(Rank peer) const;
   bool differs();
+  std::string who_left() const;
   // About the peer's call so many before this one.
   void ask(Rank peer, uint64_t back, Time now);
   bool read_answer();
