@@ -202,8 +202,9 @@ Tally walk(const Member& member, const Cell& cell, const std::vector<Case>& case
   for (const Case& one : cases) {
     const std::string fault = walker.run(one);
     if (fault.empty()) continue;
-    tally.faults.push_back(one.name() + " by " + cell.algorithm_of(one.function) + " on " + std::to_string(member.ranks) +
-                           " ranks over " + cell.transport + ": rank " + std::to_string(member.rank) + ": " + fault);
+    tally.faults.push_back(one.name() + " by " + cell.algorithm_of(one.function) + " on " +
+                           std::to_string(member.ranks) + " ranks over " + cell.transport + ": rank " +
+                           std::to_string(member.rank) + ": " + fault);
     hocketResult_t state = hocketSuccess;
     hocketCommGetAsyncError(member.comm, &state);
     if (state != hocketSuccess || tally.faults.size() >= kMaxFaults) break;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Processes with a role, and the main function of every program that uses them.
+// Processes with a role, and what every program that uses them does.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // The longest that one test case, or one process with a role, may take.
-constexpr unsigned kCaseSeconds = 240;
+unsigned case_seconds() {
+  const char* given = std::getenv("TEST_CASE_SECONDS");
+  return given != nullptr ? static_cast<unsigned>(std::atoi(given)) : 240;
+}
 
 std::map<std::string, int (*)(const Part&), std::less<>>& roles() {
   static std::map<std::string, int (*)(const Part&), std::less<>> all;
@@ -68,7 +71,7 @@ std::string own_path() {
 // program --role NAME RANK RANKS ID ARGUMENT...
 int play(int argc, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  alarm(kCaseSeconds);
+  alarm(case_seconds());
   setvbuf(stdout, nullptr, _IOLBF, 0);
   const auto role = roles().find(std::string_view(argv[2]));
   if (role == roles().end()) return 99;
@@ -85,22 +88,16 @@ int play(int argc, char** argv) {
 class Watchdog : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo& info) override {
     std::snprintf(name_, sizeof name_, "hang: %s.%s did not end within %u s\n", info.test_suite_name(), info.name(),
-                  kCaseSeconds);
+                  case_seconds());
     signal(SIGALRM, [](int) {
       [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, name_, std::strlen(name_));
       abort();
     });
-    alarm(limit_);
+    alarm(case_seconds());
   }
   void OnTestEnd(const testing::TestInfo& /*info*/) override { alarm(0); }
 
   static inline char name_[256];
-
- public:
-  explicit Watchdog(unsigned limit) : limit_(limit) {}
-
- private:
-  const unsigned limit_;
 };
 
 }  // namespace
@@ -239,13 +236,11 @@ std::vector<Processes::End> Processes::finish(Seconds limit) {
   return ends;
 }
 
-}  // namespace hocket::test
-
-int main(int argc, char** argv) {
-  if (argc > 5 && std::string_view(argv[1]) == "--role") return hocket::test::play(argc, argv);
+int run_program(int argc, char** argv) {
+  if (argc > 5 && std::string_view(argv[1]) == "--role") return play(argc, argv);
   testing::InitGoogleTest(&argc, argv);
-  const char* limit = std::getenv("TEST_CASE_SECONDS");
-  const int seconds = limit != nullptr ? std::atoi(limit) : static_cast<int>(hocket::test::kCaseSeconds);
-  testing::UnitTest::GetInstance()->listeners().Append(new hocket::test::Watchdog(static_cast<unsigned>(seconds)));
+  testing::UnitTest::GetInstance()->listeners().Append(new Watchdog);
   return RUN_ALL_TESTS();
 }
+
+}  // namespace hocket::test

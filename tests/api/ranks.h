@@ -98,6 +98,9 @@ class Processes {
 // A TCP port of this host that nobody uses now.
 int free_port();
 
+// The main function: plays a role, or runs the tests under a watchdog.
+int run_program(int argc, char** argv);
+
 // Runs processes to their ends and expects every one to exit with 0.
 void expect_success(std::string_view role, int ranks, const Processes::Settings& settings, Seconds limit);
 

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+#
+# hosts.sh up|down PREFIX COUNT: network namespaces PREFIX0, PREFIX1, ... on one bridge, each with an address
+# 10.77.0.1, 10.77.0.2, ... and fd77::1, fd77::2, ... Needs root. `down` also clears away what a failed `up` left.
+set -euo pipefail
+readonly task=$1 prefix=$2 count=$3
+
+down() {
+  local i
+  for ((i = 0; i < count; i++)); do
+    ip netns del "$prefix$i" 2>/dev/null || true
+    ip link del "${prefix}v$i" 2>/dev/null || true
+  done
+  ip link del "${prefix}br" 2>/dev/null || true
+}
+
+up() {
+  local i
+  ip link add "${prefix}br" type bridge
+  ip link set "${prefix}br" up
+  for ((i = 0; i < count; i++)); do
+    ip netns add "$prefix$i"
+    ip link add "${prefix}v$i" type veth peer name eth0 netns "$prefix$i"
+    ip link set "${prefix}v$i" master "${prefix}br" up
+    ip -n "$prefix$i" addr add "10.77.0.$((i + 1))/24" dev eth0
+    ip -n "$prefix$i" addr add "fd77::$((i + 1))/64" dev eth0 nodad
+    ip -n "$prefix$i" link set lo up
+    ip -n "$prefix$i" link set eth0 up
+  done
+}
+
+case $task in
+  up)
+    trap 'down' ERR
+    up
+    ;;
+  down) down ;;
+  *) exit 2 ;;
+esac
