@@ -7,7 +7,7 @@ add_library(hocket_flags INTERFACE)
 target_compile_options(hocket_flags INTERFACE -Wall -Wextra -Wpedantic $<$<COMPILE_LANGUAGE:CXX>:-Wconversion;-Wshadow>)
 target_include_directories(hocket_flags INTERFACE
   ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
-target_link_libraries(hocket_flags INTERFACE fmt::fmt-header-only Threads::Threads)
+target_link_libraries(hocket_flags INTERFACE fmt::fmt Threads::Threads)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # Clang blames us for the deprecated get_temporary_buffer inside libstdc++'s own stable_sort.
   target_compile_options(hocket_flags INTERFACE -Wno-deprecated-declarations)
