@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Over OpenSSL's one-shot functions.
+// Over OpenSSL's one-shot functions, and the kernel's random numbers.
 #include "comm/handshake_crypto.h"
 
+#include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
+#include <unistd.h>
 
 #include <array>
 
 namespace hocket {
 namespace {
+
+// Our threads may still be at work when the process ends: libcrypto's exit handler would pull its state from under
+// them.
+void keep_libcrypto() {
+  static const int kept = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+  (void)kept;
+}
 
 using Digest = std::array<unsigned char, EVP_MAX_MD_SIZE>;
 
@@ -36,6 +44,7 @@ std::string digest_text(const Digest& digest, unsigned int size) {
 }  // namespace
 
 std::string sha256(std::initializer_list<std::string_view> parts) {
+  keep_libcrypto();
   const std::string text = joined(parts);
   Digest digest{};
   unsigned int size = 0;
@@ -44,6 +53,7 @@ std::string sha256(std::initializer_list<std::string_view> parts) {
 }
 
 std::string hmac_sha256(std::string_view key, std::initializer_list<std::string_view> parts) {
+  keep_libcrypto();
   const std::string text = joined(parts);
   Digest digest{};
   unsigned int size = 0;
@@ -55,10 +65,11 @@ bool equal_secrets(std::string_view left, std::string_view right) {
   return left.size() == right.size() && !left.empty() && CRYPTO_memcmp(left.data(), right.data(), left.size()) == 0;
 }
 
+// Straight from the kernel: a generator in our memory would be copied by fork().
 Result<std::string> random_bytes(size_t count) {
   std::string bytes(count, '\0');
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)) != 1) {
-    return Status(Code::kSystem, "the operating system gives no random bytes");
+  if (::getentropy(bytes.data(), bytes.size()) != 0) {
+    return Status(Code::kSystem, fmt::format("the operating system gives no {} random bytes", count));
   }
   return bytes;
 }
