@@ -20,6 +20,16 @@ constexpr size_t kMaxFrame = size_t{8} << 10;
 
 std::string place_text(const PeerInfo& info) { return fmt::format("process {} on {}", info.pid, info.host_name); }
 
+// "rank 3", "ranks 1, 2".
+std::string ranks_text(const std::vector<int32_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (size_t i = 0; i < std::min(ranks.size(), kNamedRanks); ++i) {
+    text += fmt::format("{}{}", i == 0 ? " " : ", ", ranks[i]);
+  }
+  if (ranks.size() > kNamedRanks) text += fmt::format(" and {} more", ranks.size() - kNamedRanks);
+  return text;
+}
+
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
@@ -67,14 +77,22 @@ Rendezvous::Guest Rendezvous::admit(std::string_view frame, Reply reply) {
   group[check_in.rank] = {guest, check_in.info, std::move(reply)};
   if (static_cast<int32_t>(group.size()) == check_in.ranks) {
     complete(check_in.ranks);
-  } else if (!waiting_) {
-    waiting_ = true;
-    deadline_ = service_.reactor().at(service_.system().clock.now() + service_.options().operation_timeout,
-                                      [weak = weak_from_this()] {
-                                        if (const auto self = weak.lock()) self->give_up();
-                                      });
+    return guest;
+  }
+  if (!std::exchange(waiting_, true)) {
+    deadline_ = after(service_.options().operation_timeout, [](Rendezvous& self) { self.give_up(); });
+  }
+  if (groups_.size() > 1 && !std::exchange(settling_, true)) {
+    after(service_.options().timeout, [](Rendezvous& self) { self.settle_numbers(); });
   }
   return guest;
+}
+
+TimerId Rendezvous::after(Duration delay, std::function<void(Rendezvous&)> action) {
+  return service_.reactor().at(service_.system().clock.now() + delay,
+                               [weak = weak_from_this(), action = std::move(action)] {
+                                 if (const auto self = weak.lock()) action(*self);
+                               });
 }
 
 Status Rendezvous::objection(const CheckIn& check_in) const {
@@ -99,25 +117,61 @@ void Rendezvous::withdraw(Guest guest) {
     const auto place =
         std::find_if(group.begin(), group.end(), [&](const auto& each) { return each.second.guest == guest; });
     if (place == group.end()) continue;
-    log_info("rank {} of {} ({}) left the root before all had come", place->first, ranks,
-             place_text(place->second.info));
+    const auto [rank, who] = std::pair(place->first, place_text(place->second.info));
+    log_info("rank {} of {} ({}) left the root before all had come", rank, ranks, who);
     group.erase(place);
+    if (group.empty()) {
+      groups_.erase(ranks);
+    } else {
+      after(service_.options().timeout, [=, ranks = ranks](Rendezvous& self) { self.give_up_lost(ranks, rank, who); });
+    }
     return;
   }
+}
+
+// A rank that died is not waited for as long as one that has not come yet; its launcher may have started it again.
+void Rendezvous::give_up_lost(int32_t ranks, int32_t rank, const std::string& who) {
+  const auto group = groups_.find(ranks);
+  if (group == groups_.end() || group->second.contains(rank)) return;
+  const std::string text = fmt::format("rank {} ({}) was lost before all {} ranks had come", rank, who, ranks);
+  refuse_group(ranks, Code::kRemote, text);
+  if (groups_.empty()) finish(text);
+}
+
+// Ranks that expect another number of ranks would make all others wait until the operation timeout.
+void Rendezvous::settle_numbers() {
+  settling_ = false;
+  if (groups_.size() < 2) return;
+  const int32_t likeliest = likeliest_number();
+  std::vector<int32_t> others;
+  for (const auto& [ranks, group] : groups_) {
+    if (ranks != likeliest) others.push_back(ranks);
+  }
+  for (const int32_t ranks : others) {
+    refuse_group(ranks, Code::kInvalidUsage, fmt::format("{}, but {}", expectation(ranks), expectation(likeliest)));
+  }
+}
+
+// What most expect; among equals, what rank 0 does.
+int32_t Rendezvous::likeliest_number() const {
+  const auto weight = [](const auto& each) { return std::pair(each.second.size(), each.second.contains(0)); };
+  return std::max_element(groups_.begin(), groups_.end(),
+                          [&](const auto& left, const auto& right) { return weight(left) < weight(right); })
+      ->first;
 }
 
 void Rendezvous::complete(int32_t ranks) {
   const Group group = std::move(groups_[ranks]);
   groups_.erase(ranks);
-  refuse_all(
-      [&](int32_t rank, int32_t expected) {
-        return fmt::format("rank {} expects {} ranks, but the communicator has started with {}", rank, expected, ranks);
-      },
-      Code::kInvalidUsage);
   for (const auto& [rank, place] : group) {
     std::vector<PeerInfo> neighbours;
     for (const int32_t ahead : ranks_ahead(rank, ranks)) neighbours.push_back(group.at(ahead).info);
     place.reply(admitted_message(neighbours));
+  }
+  while (!groups_.empty()) {
+    const int32_t number = groups_.begin()->first;
+    refuse_group(number, Code::kInvalidUsage,
+                 fmt::format("{}, but the communicator has started with {}", expectation(number), ranks));
   }
   finish(fmt::format("all {} ranks of the communicator have come already", ranks));
 }
@@ -126,36 +180,37 @@ void Rendezvous::give_up() {
   waiting_ = false;
   if (!afterword_.empty()) return;
   const std::string text = missing_text();
-  refuse_all([&](int32_t, int32_t) { return text; }, Code::kTimeout);
+  while (!groups_.empty()) refuse_group(groups_.begin()->first, Code::kTimeout, text);
   finish(text);
+}
+
+std::string Rendezvous::expectation(int32_t ranks) const {
+  std::vector<int32_t> members;
+  for (const auto& [rank, place] : groups_.at(ranks)) members.push_back(rank);
+  return fmt::format("{} expect{} {} ranks", ranks_text(members), members.size() == 1 ? "s" : "", ranks);
 }
 
 // "ranks 3, 5 of 8 did not join within 600 s (HOCKET_OPERATION_TIMEOUT)", for each group.
 std::string Rendezvous::missing_text() const {
   std::string text;
   for (const auto& [ranks, group] : groups_) {
-    if (group.empty()) continue;
-    std::string names;
-    size_t missing = 0;
+    std::vector<int32_t> missing;
     for (int32_t rank = 0; rank < ranks; ++rank) {
-      if (group.contains(rank)) continue;
-      if (++missing <= kNamedRanks) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+      if (!group.contains(rank)) missing.push_back(rank);
     }
-    if (missing > kNamedRanks) names += fmt::format(" and {} more", missing - kNamedRanks);
-    text += fmt::format("{}rank{} {} of {}", text.empty() ? "" : "; ", missing == 1 ? "" : "s", names, ranks);
+    text += fmt::format("{}{} of {}", text.empty() ? "" : "; ", ranks_text(missing), ranks);
   }
   return fmt::format("{} did not join within {:g} s (HOCKET_OPERATION_TIMEOUT)", text,
                      seconds(service_.options().operation_timeout));
 }
 
-void Rendezvous::refuse_all(const std::function<std::string(int32_t, int32_t)>& text, Code code) {
-  for (const auto& [ranks, group] : groups_) {
-    for (const auto& [rank, place] : group) {
-      log_warn("refused {}: {}", place_text(place.info), text(rank, ranks));
-      place.reply(refused_message(Status(code, text(rank, ranks))));
-    }
+void Rendezvous::refuse_group(int32_t ranks, Code code, const std::string& text) {
+  const Group group = std::move(groups_[ranks]);
+  groups_.erase(ranks);
+  for (const auto& [rank, place] : group) {
+    log_warn("refused {}: {}", place_text(place.info), text);
+    place.reply(refused_message(Status(code, text)));
   }
-  groups_.clear();
 }
 
 void Rendezvous::shut() {

@@ -31,7 +31,7 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
 
   // A check-in, from a socket or from this process. The reply comes once, perhaps at once.
   Guest admit(std::string_view check_in, Reply reply);
-  // The guest died or lost its patience: its place is free again.
+  // The guest died or lost its patience: its place is free, for a while, for another.
   void withdraw(Guest guest);
 
  private:
@@ -42,11 +42,17 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   };
   using Group = std::map<int32_t, Place>;  // by rank
 
+  TimerId after(Duration delay, std::function<void(Rendezvous&)> action);
   Status objection(const CheckIn& check_in) const;
   void complete(int32_t ranks);
   void give_up();
+  void give_up_lost(int32_t ranks, int32_t rank, const std::string& who);
+  void settle_numbers();
+  int32_t likeliest_number() const;
+  // "ranks 0, 1 expect 4 ranks".
+  std::string expectation(int32_t ranks) const;
   std::string missing_text() const;
-  void refuse_all(const std::function<std::string(int32_t rank, int32_t ranks)>& text, Code code);
+  void refuse_group(int32_t ranks, Code code, const std::string& text);
   void finish(std::string afterword);
 
   Service& service_;
@@ -57,6 +63,7 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   uint64_t last_link_ = 0;
   TimerId deadline_{};
   bool waiting_ = false;   // the deadline runs
+  bool settling_ = false;  // ranks expect different numbers; soon the likeliest one counts
   std::string afterword_;  // what late guests hear; empty while the root works
 };
 

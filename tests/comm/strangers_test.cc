@@ -185,6 +185,50 @@ TEST(WrongSize, IsRefusedNamingBothWhenTheOthersStart) {
   leave_all(meshes);
 }
 
+// The right ranks may come late: whoever waits with a wrong number hears it long before the operation timeout.
+TEST(WrongSize, IsRefusedNamingBothWhileTheOthersWait) {
+  const auto services = make_services(3);
+  const auto id = make_unique_id(*services[0]);
+  std::vector<MeshPointer> meshes(3);
+  std::vector<std::thread> threads;
+  for (const int32_t rank : {0, 1}) {
+    threads.emplace_back([&, rank] {
+      const JoinResult joined = join_as(*services[static_cast<size_t>(rank)], *id, rank, 3);
+      ASSERT_TRUE(joined.ok()) << joined.status().message();
+      meshes[static_cast<size_t>(rank)] = *joined;
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const Time start = real_system().clock.now();
+  EXPECT_EQ(join_as(*services[2], *id, 2, 8).status().message(),
+            "rank 2 expects 8 ranks, but ranks 0, 1 expect 3 ranks");
+  EXPECT_LT(real_system().clock.now() - start, std::chrono::seconds(5));
+  const JoinResult right = join_as(*services[2], *id, 2, 3);
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(right.ok()) << right.status().message();
+  meshes[2] = *right;
+  leave_all(meshes);
+}
+
+TEST(LostRank, IsNamedToWhoeverWaitsForMore) {
+  const auto services = make_services(3);
+  const auto id = make_unique_id(*services[0]);
+  const Time start = real_system().clock.now();
+  std::vector<std::thread> threads;
+  for (const int32_t rank : {0, 1}) {
+    threads.emplace_back([&, rank] {
+      const Status status = join_as(*services[static_cast<size_t>(rank)], *id, rank, 4).status();
+      EXPECT_THAT(status.message(),
+                  AllOf(HasSubstr("rank 2 (process"), HasSubstr("was lost before all 4 ranks had come")));
+    });
+  }
+  threads.emplace_back([&] { EXPECT_FALSE(join_as(*services[2], *id, 2, 4).ok()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  services[2]->end();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LT(real_system().clock.now() - start, std::chrono::seconds(6));
+}
+
 TEST(RankTwice, TheSecondIsRefusedAndTheOthersStart) {
   const auto services = make_services(4);
   const auto id = make_unique_id(*services[0]);
