@@ -63,7 +63,7 @@ struct Combine {
   std::span<const std::byte* const> sources;  // at least one
   std::span<std::byte* const> destinations;   // at least one
   size_t count = 0;                           // elements
-  const void* scale_first = nullptr;          // prologue: multiply by this scalar of `type` (accumulator precision) ...
+  const void* scale_first = nullptr;          // prologue: multiply by this scalar of `type`, rounding to `type` ...
   uint64_t first_mask = 0;                    // ... the sources whose bit is set
   int64_t divide_last = 0;                    // epilogue: divide by this (0: none); integers truncate toward zero
   uint64_t streaming_mask = 0;                // destinations to be written with non-temporal stores

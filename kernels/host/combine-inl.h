@@ -34,7 +34,8 @@ void combine_elements(const Combine& combine, size_t from, size_t to) {
     Storage storage;
     memcpy(&storage, combine.sources[source] + i * sizeof storage, sizeof storage);
     const Wide wide = Element::decode(storage);
-    return combine.first_mask >> source & 1 ? element::apply<ReduceOp::kProd>(wide, scale) : wide;
+    if ((combine.first_mask >> source & 1) == 0) return wide;
+    return Element::decode(Element::encode(element::apply<ReduceOp::kProd>(wide, scale)));
   };
   for (size_t i = from; i < to; ++i) {
     Wide wide = load(0, i);
@@ -117,9 +118,10 @@ class Combiner {
     return bytes / sizeof(Storage);
   }
 
+  // Rounded, as whoever gets the contribution in a message sees it: the ranks' results agree to the last bit.
   HWY_INLINE Wide scaled(Wide wide) const {
     const auto scale = Lanes::set(scale_);
-    return map(wide, [&](auto v) HWY_ATTR { return multiply(v, scale); });
+    return Lanes::decode(Lanes::encode(map(wide, [&](auto v) HWY_ATTR { return multiply(v, scale); })));
   }
   HWY_INLINE Wide finished(Wide wide) const {
     return map(wide, [&](auto v) HWY_ATTR { return Lanes::divide(v, combine_.divide_last); });

@@ -127,7 +127,9 @@ void combine_float(const Combine& c, size_t at, std::byte* to) {
   const auto source = [&](size_t s) {
     const double value = load_float(c.type, c.sources[s] + at);
     if (!c.scale_first || !(c.first_mask >> s & 1)) return value;
-    return round(value * load_float(c.type, static_cast<const std::byte*>(c.scale_first)));
+    std::byte scaled[8];
+    store_float(c.type, round(value * load_float(c.type, static_cast<const std::byte*>(c.scale_first))), scaled);
+    return load_float(c.type, scaled);
   };
   double result = source(0);
   for (size_t s = 1; s < c.sources.size(); ++s) result = round(operate(c.op, result, source(s)));
