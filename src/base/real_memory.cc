@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +45,14 @@ Status creation_failure(size_t bytes, int error) {
   return system_failure(fmt::format("cannot create {} bytes of shared memory", bytes), error);
 }
 
+// Beyond this limit the kernel does not answer with an error but with SIGXFSZ, which ends the process.
+Status check_file_limit(size_t bytes) {
+  struct rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur) return {};
+  return {Code::kSystem, fmt::format("cannot create {} bytes of shared memory: files are limited to {} (ulimit -f)",
+                                     bytes, limit.rlim_cur)};
+}
+
 Descriptor make_memfd() {
   Descriptor descriptor(::memfd_create("hocket", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
   if (!descriptor && errno == EINVAL) {  // before Linux 6.3
@@ -67,6 +76,7 @@ class RealMemory : public SharedMemory {
  public:
   Result<std::unique_ptr<Segment>> create(size_t bytes) override {
     if (bytes == 0) return Status(Code::kInvalidArgument, "shared memory of 0 bytes cannot be created");
+    HOCKET_TRY(check_file_limit(bytes));
     Descriptor descriptor = make_memfd();
     if (descriptor) return create_on_memfd(std::move(descriptor), bytes);
     // EPERM: a container's filter that does not know the call.

@@ -436,6 +436,16 @@ TEST(RealMemoryTest, WhatIsTooSmallOrNoMemoryIsRefused) {
   EXPECT_FALSE(real_system().memory.create(SIZE_MAX / 2).ok());
 }
 
+TEST(RealMemoryTest, ALimitOnFilesIsAnErrorAndNoSignal) {
+  const auto exceed = [] {
+    const struct rlimit limit{8192, 8192};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const Status status = real_system().memory.create(8193).status();
+    ::_exit(has(status.message(), "8193 bytes") && has(status.message(), "ulimit -f") ? 0 : 1);
+  };
+  EXPECT_EXIT(exceed(), testing::ExitedWithCode(0), "");
+}
+
 TEST(RealMemoryTest, TheFallbackIsSharedTooAndChecksItsRoom) {
   auto segment = create_segment_in_dev_shm(10000);
   ASSERT_TRUE(segment.ok()) << segment.status().message();
