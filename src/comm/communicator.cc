@@ -56,7 +56,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       mesh_(std::move(mesh)),
       options_(std::move(options)),
       prefix_(options_.name.empty() ? "" : options_.name + ": "),
-      crowded_(is_crowded(*mesh_)),
+      wait_(system, is_crowded(*mesh_), options_.spin),
       call_log_(std::make_shared<CallLog>()),
       collective_pipes_(*mesh_, PipeClass::kCollective),
       transfer_pipes_(*mesh_, PipeClass::kPointToPoint),
@@ -84,8 +84,6 @@ bool Communicator::idle() const {
   return done(collectives_) && std::all_of(sends_.begin(), sends_.end(), done) &&
          std::all_of(receives_.begin(), receives_.end(), done);
 }
-
-Wait Communicator::make_wait() { return Wait(system_, crowded_, options_.spin); }
 
 // ---- From request to call
 // ---------------------------------------------------------------------------------------------
@@ -140,10 +138,10 @@ const Plan* Communicator::transfer_plan(const CallFacts& facts) {
 }
 
 // Training programs repeat their calls: what was decided for the same facts is looked up, not decided again.
-Result<const Communicator::Recent*> Communicator::recall(const Request& request) {
+Result<RecentCall*> Communicator::recall(const Request& request) {
   const CallFacts& facts = request.facts;
   const bool in_place = is_in_place(request, rank());
-  Recent& recent = recent_[(facts.count ^ static_cast<size_t>(facts.collective)) % recent_.size()];
+  RecentCall& recent = recent_[(facts.count ^ static_cast<size_t>(facts.collective)) % recent_.size()];
   if (recent.plan != nullptr && recent.facts == facts && recent.in_place == in_place) return &recent;
   const Result<const Plan*> plan = plan_for(request, in_place);
   if (!plan.ok()) return plan.status();
@@ -153,20 +151,27 @@ Result<const Communicator::Recent*> Communicator::recall(const Request& request)
             *plan,
             pieces.window_bytes / element_bytes(facts.type),
             pieces.slice_bytes,
-            fingerprint(request, **plan)};
+            fingerprint(request, **plan),
+            {}};
   return &recent;
 }
 
-Status Communicator::bind(const Request& request, Call& call) {
-  const Result<const Recent*> recent = recall(request);
-  if (!recent.ok()) return recent.status();
-  call.plan = (*recent)->plan;
-  call.window = (*recent)->window;
-  call.slice_bytes = (*recent)->slice_bytes;
-  call.fingerprint = (*recent)->fingerprint;
+Shot& Communicator::shot(const Request& request, RecentCall& recent) {
+  if (!recent.shot) {
+    Call call;
+    bind(request, recent, call);
+    recent.shot.emplace(call, collective_pipes_);
+  }
+  return *recent.shot;
+}
+
+void Communicator::bind(const Request& request, const RecentCall& recent, Call& call) const {
+  call.plan = recent.plan;
+  call.window = recent.window;
+  call.slice_bytes = recent.slice_bytes;
+  call.fingerprint = recent.fingerprint;
   bind_arithmetic(request, ranks(), call);
   bind_layouts(request, call);
-  return {};
 }
 
 Result<std::byte*> Communicator::Memory::at_least(size_t wanted) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "comm/operation.h"
 #include "comm/request.h"
 #include "execute/execution.h"
+#include "execute/shot.h"
 #include "execute/wait.h"
 
 namespace hocket {
@@ -46,6 +48,17 @@ class PipeEnds final : public Pipes {
   std::vector<std::vector<ReceiveEnd>> receivers_;
 };
 
+// What follows from the facts of a call alone.
+struct RecentCall {
+  CallFacts facts;
+  bool in_place = false;
+  const Plan* plan = nullptr;  // null: unused
+  size_t window = 0;
+  size_t slice_bytes = 0;
+  uint32_t fingerprint = 0;
+  std::optional<Shot> shot;
+};
+
 class Communicator {
  public:
   Communicator(System& system, std::shared_ptr<Mesh> mesh, CommunicatorOptions options);
@@ -70,12 +83,16 @@ class Communicator {
   // Nothing that was issued is still to run or running.
   bool idle() const;
 
-  Wait make_wait();
+  Wait make_wait() const { return wait_; }
+  uint32_t spins() const { return wait_.spins(); }
   // One thread at a time sleeps on the mesh's poller; who finds it taken sleeps by the clock.
   std::mutex& poller_mutex() { return poller_mutex_; }
 
-  // For operations.
-  Status bind(const Request& request, Call& call);
+  // For operations. What is recalled stays until the next request is recalled.
+  Result<RecentCall*> recall(const Request& request);
+  void bind(const Request& request, const RecentCall& recent, Call& call) const;
+  // Of a collective whose turn has come: the pipes are its own.
+  Shot& shot(const Request& request, RecentCall& recent);
   // Gives a call whose turn has come its scratch memory.
   Status lend_memory(Call& call);
 
@@ -97,22 +114,12 @@ class Communicator {
     bool in_place;
     std::unique_ptr<const Plan> plan;
   };
-  // What follows from the facts of a call alone.
-  struct Recent {
-    CallFacts facts;
-    bool in_place = false;
-    const Plan* plan = nullptr;  // null: unused
-    size_t window = 0;
-    size_t slice_bytes = 0;
-    uint32_t fingerprint = 0;
-  };
   struct Memory {
     std::unique_ptr<std::byte[], void (*)(std::byte*)> bytes{nullptr, nullptr};
     size_t size = 0;
     Result<std::byte*> at_least(size_t wanted);
   };
 
-  Result<const Recent*> recall(const Request& request);
   Result<const Plan*> plan_for(const Request& request, bool in_place);
   const Plan* transfer_plan(const CallFacts& facts);
 
@@ -120,7 +127,7 @@ class Communicator {
   std::shared_ptr<Mesh> mesh_;
   CommunicatorOptions options_;
   std::string prefix_;
-  bool crowded_ = false;
+  const Wait wait_;
   std::shared_ptr<CallLog> call_log_;
   PipeEnds collective_pipes_;
   PipeEnds transfer_pipes_;
@@ -128,7 +135,7 @@ class Communicator {
   std::vector<Order> sends_;     // by peer
   std::vector<Order> receives_;  // by peer
   std::vector<CachedPlan> plans_;
-  std::array<Recent, 16> recent_;
+  std::array<RecentCall, 16> recent_;
   std::vector<std::unique_ptr<const Plan>> transfer_plans_;  // by peer, sending first
   Memory scratch_;
   std::mutex poller_mutex_;

@@ -18,6 +18,8 @@ using std::chrono::milliseconds;
 constexpr Duration kPatience = milliseconds(200);
 // How long a peer may take to say what it called before the error is given without it.
 constexpr Duration kAnswerLimit = milliseconds(800);
+// A driving thread looks far more often than this.
+constexpr Duration kStopped = std::chrono::seconds(1);
 // How many calls back we look for the one that a strange message may come from.
 constexpr uint64_t kFarthestBack = 32;
 
@@ -27,7 +29,21 @@ Operation::Operation(Communicator& communicator, Pipes& pipes) : communicator_(c
 
 Status Operation::prepare(Request&& request) {
   request_ = std::move(request);
-  return communicator_.bind(request_, call_);
+  recent_ = nullptr;
+  const Result<RecentCall*> recent = communicator_.recall(request_);
+  if (!recent.ok()) return recent.status();
+  communicator_.bind(request_, **recent, call_);
+  return {};
+}
+
+Status Operation::prepare_awaited(Request&& request) {
+  if (request.facts.v_form) return prepare(std::move(request));
+  request_ = std::move(request);
+  const Result<RecentCall*> recent = communicator_.recall(request_);
+  if (!recent.ok()) return recent.status();
+  recent_ = *recent;
+  call_.fingerprint = recent_->fingerprint;
+  return {};
 }
 
 void Operation::issue() {
@@ -59,8 +75,15 @@ void Operation::begin() {
   Mesh& mesh = communicator_.mesh();
   if (mesh.failed()) return end(mesh.status());
   communicator_.call_log().record(our_key(0), call_.fingerprint, request_.facts);
+  size_t steps = 0;
+  if (recent_ != nullptr) {
+    Shot& shot = communicator_.shot(request_, *recent_);
+    if (shot.run(request_.send, request_.recv, call_.operation, communicator_.spins())) return end({});
+    communicator_.bind(request_, *recent_, call_);
+    steps = shot.reached();
+  }
   if (Status status = communicator_.lend_memory(call_); !status.ok()) return fail(status.code(), status.message());
-  execution_.start(call_);
+  execution_.start(call_, steps);
   state_ = State::kRunning;
 }
 
@@ -110,6 +133,9 @@ void Operation::set_waiting(bool waiting) {
 bool Operation::examine(Time now) {
   // An operation that waits for its turn waits for another one, which is looked into itself.
   if (state_ == State::kEnded || state_ == State::kIssued) return false;
+  // The time in which this process was stopped is nobody's delay.
+  if (now - examined_ > kStopped && stalled_ != Time{}) stalled_ += now - examined_;
+  examined_ = now;
   if (communicator_.mesh().failed()) {
     end(communicator_.mesh().status());
   } else if (stalled_ == Time{} || moves_ != moves_examined_) {

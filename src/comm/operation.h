@@ -26,6 +26,7 @@ struct Order {
 };
 
 class Communicator;
+struct RecentCall;
 
 class Operation {
  public:
@@ -35,6 +36,8 @@ class Operation {
 
   // Plans the call; the one before, if any, has ended.
   Status prepare(Request&& request);
+  // The same for a collective of which the issuing thread awaits the end: what its communicator recalls stays.
+  Status prepare_awaited(Request&& request);
   // Takes a place in the order of its kind. Every operation that is issued must be driven to its end.
   void issue();
 
@@ -75,7 +78,8 @@ class Operation {
 
   Communicator& communicator_;
   Execution execution_;
-  Request request_;  // call_ points into it
+  Request request_;               // call_ points into it
+  RecentCall* recent_ = nullptr;  // of an awaited collective: not bound yet
   Call call_;
   Order* order_ = nullptr;
   uint64_t number_ = 0;
@@ -85,6 +89,7 @@ class Operation {
   uint64_t moves_ = 0;
   uint64_t moves_examined_ = 0;
   Time stalled_{};     // since when
+  Time examined_{};    // last
   Rank asked_ = -1;    // the peer whose call we have asked for ...
   uint64_t back_ = 0;  // ... so many before this one
   Time asked_at_{};

@@ -245,6 +245,8 @@ namespace {
 
 std::mutex process_mutex;
 Service* of_process = nullptr;  // never destroyed: communicators may outlive all static objects
+// Those of the processes that we were forked from: users still hold their communicators.
+std::vector<Service*>& of_ancestors = *new std::vector<Service*>;
 
 void before_fork() {
   process_mutex.lock();
@@ -267,6 +269,7 @@ Service& process_service() {
   const std::lock_guard lock(process_mutex);
   if (of_process != nullptr && of_process->in_its_process()) return *of_process;
   const bool is_first = of_process == nullptr;
+  if (!is_first) of_ancestors.push_back(of_process);
   of_process = new Service(real_system(), service_options_from_settings());
   if (is_first) {
     std::atexit([] { of_process->end(); });

@@ -10,25 +10,6 @@
 namespace hocket {
 namespace {
 
-bool is_message(const Place& place) { return place.kind == Place::Kind::kMessage; }
-
-bool is_one_chunk(const Place& place) {
-  return place.regions.size() == 1 && place.regions[0].count == 1 && place.regions[0].block == 1;
-}
-
-bool is_contiguous(const Place& place) { return is_message(place) || is_one_chunk(place); }
-
-// Every place of the step is one piece of memory.
-bool is_contiguous(const Step& step) {
-  const auto contiguous = [](const Place& place) { return is_contiguous(place); };
-  return std::all_of(step.sources.begin(), step.sources.end(), contiguous) &&
-         std::all_of(step.destinations.begin(), step.destinations.end(), contiguous);
-}
-
-Layout::Range only_range(const Layout& layout, const Place& place, Window window) {
-  return layout.piece(place.regions[0].first % layout.chunks, window);
-}
-
 // The user buffer whose chunks the scratch chunks are like.
 const Layout& scratch_model(const Call& call) { return call.recv.chunks > call.send.chunks ? call.recv : call.send; }
 
@@ -41,7 +22,7 @@ size_t Execution::scratch_bytes(const Call& call) {
   return static_cast<size_t>(call.plan->scratch_chunks) * scratch_room(call) * element_bytes(call.type);
 }
 
-void Execution::start(const Call& call) {
+void Execution::start(const Call& call, size_t steps) {
   call_ = &call;
   const Plan& plan = *call.plan;
   element_bytes_ = element_bytes(call.type);
@@ -57,6 +38,7 @@ void Execution::start(const Call& call) {
   unflushed_.clear();
   status_ = Status();
   mismatch_peer_ = -1;
+  pass_over(steps);
 }
 
 Execution::Progress Execution::advance() {
@@ -131,6 +113,16 @@ void Execution::leave_step(LaneState& lane) {
   if (++lane.step < lane.lane->steps.size()) return;
   lane.step = 0;
   ++lane.pass;
+}
+
+// What those steps sent may still have to be flushed.
+void Execution::pass_over(size_t steps) {
+  for (size_t i = 0; i < steps; ++i) {
+    for (const Place& place : lanes_[0].lane->steps[i].destinations) {
+      if (is_message(place)) keep_flushing(pipes_.to(place.peer, 0).pipe);
+    }
+    leave_step(lanes_[0]);
+  }
 }
 
 size_t Execution::extent_of(const Step& step, Window window) const {

@@ -77,8 +77,9 @@ class Execution {
   // Scratch memory that a call needs.
   static size_t scratch_bytes(const Call& call);
 
-  // Begins a call, which stays as it is until it has ended. The one before has ended.
-  void start(const Call& call);
+  // Begins a call, which stays as it is until it has ended. The one before has ended. `steps`: of its only lane and
+  // only pass are done already (see shot.h).
+  void start(const Call& call, size_t steps = 0);
   Progress advance();
 
   // Why advance() returned kFailed.
@@ -127,6 +128,7 @@ class Execution {
   bool ended(const LaneState& lane) const { return lane.pass == passes_; }
   bool enter_step(LaneState& lane);
   void leave_step(LaneState& lane);
+  void pass_over(size_t steps);
   Outcome run_lane(int index);
   Outcome run_slice(int index, LaneState& lane);
   const Layout& layout(Buffer buffer) const;

@@ -58,6 +58,12 @@ Layout Layout::scratch(std::byte* base, int32_t chunks, size_t room, const Layou
   return layout;
 }
 
+bool is_contiguous(const Step& step) {
+  const auto contiguous = [](const Place& place) { return is_message(place) || is_one_chunk(place); };
+  return std::all_of(step.sources.begin(), step.sources.end(), contiguous) &&
+         std::all_of(step.destinations.begin(), step.destinations.end(), contiguous);
+}
+
 void PieceWalk::next_chunk() {
   const Region& region = (*regions_)[region_];
   taken_ = 0;

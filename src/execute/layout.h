@@ -67,6 +67,17 @@ struct Layout {
   static Layout scratch(std::byte* base, int32_t chunks, size_t room, const Layout& model);
 };
 
+inline bool is_message(const Place& place) { return place.kind == Place::Kind::kMessage; }
+inline bool is_one_chunk(const Place& place) {
+  return place.regions.size() == 1 && place.regions[0].count == 1 && place.regions[0].block == 1;
+}
+// Every place of the step is one piece of memory.
+bool is_contiguous(const Step& step);
+// Of a place that is one chunk.
+inline Layout::Range only_range(const Layout& layout, const Place& place, Window window) {
+  return layout.piece(place.regions[0].first % layout.chunks, window);
+}
+
 // The chunks of a place's regions, one after the other, clipped to a window.
 class PieceWalk {
  public:

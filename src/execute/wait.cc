@@ -20,6 +20,12 @@ constexpr uint32_t kLooksPerClock = 256;
 constexpr Duration kShortestNap = microseconds(500);
 constexpr Duration kLongestNap = milliseconds(10);
 
+uint32_t looks(Duration spin) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(spin / kLookCost, 1, int64_t{1} << 30));
+}
+
+}  // namespace
+
 void relax() {
 #if defined(__x86_64__)
   _mm_pause();
@@ -27,12 +33,6 @@ void relax() {
   asm volatile("yield");
 #endif
 }
-
-uint32_t looks(Duration spin) {
-  return static_cast<uint32_t>(std::clamp<int64_t>(spin / kLookCost, 1, int64_t{1} << 30));
-}
-
-}  // namespace
 
 // A crowded core belongs to whoever has work: spin just long enough to catch a peer that is running now.
 Wait::Wait(System& system, bool crowded, Duration spin)

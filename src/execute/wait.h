@@ -11,6 +11,9 @@
 
 namespace hocket {
 
+// One turn of a loop that looks for news.
+void relax();
+
 class Wait {
  public:
   enum class Advice : uint8_t {
@@ -23,6 +26,8 @@ class Wait {
   // chosen.
   Wait(System& system, bool crowded, Duration spin);
 
+  // How often to look before yielding.
+  uint32_t spins() const { return spins_; }
   void progressed() { idle_ = 0; }
   // Called each time nothing moved. Spins or yields a little.
   Advice idle();

@@ -4,6 +4,7 @@
 // Ranks that are lost, as processes: killed in the middle of a call, gone without a word, or aborted. Every survivor
 // returns from its call in time and can say who it was.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -81,7 +82,7 @@ TEST_P(Loss, ARankIsKilledInTheMiddleOfACall) {
     Processes processes("call", 4, settings());
     for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", kLong)) << "rank " << rank;
     const auto start = Clock::now();
-    processes.kill(victim);
+    processes.send_signal(victim, SIGKILL);
     const std::vector<Processes::End> ends = processes.finish(kLong);
     EXPECT_EQ(ends[static_cast<size_t>(victim)].status, -SIGKILL);
     expect_survivors_know(ends, victim);
@@ -139,6 +140,34 @@ TEST(Loss, ARankNeverJoins) {
     EXPECT_EQ(ends[rank].status, 0) << ends[rank].output;
     EXPECT_THAT(ends[rank].output, HasSubstr("rank 1"));
   }
+}
+
+// Both ranks in one process, so that both are stopped; rank 1 comes late to every call, so that rank 0 waits.
+const Role stopped_role("stopped", [](const Part&) {
+  run_threads(
+      2,
+      [](Member& member) {
+        for (int round = 0; round < 100; ++round) {
+          if (member.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+          if (member.rank == 1 && round == 10) std::printf("running\n");
+          EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess) << hocketGetLastError(member.comm);
+        }
+      },
+      config_with_timeout(1000));
+  return 0;
+});
+
+TEST(Stopped, TimeInWhichAProcessIsStoppedIsNobodysDelay) {
+  Processes::Settings settings;
+  settings.unique_id = false;
+  Processes process("stopped", 1, settings);
+  ASSERT_TRUE(process.wait_for(0, "running", kLong));
+  process.send_signal(0, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  process.send_signal(0, SIGCONT);
+  const Processes::End end = process.finish(kLong)[0];
+  EXPECT_FALSE(end.hung);
+  EXPECT_EQ(end.status, 0) << end.output;
 }
 
 // From another thread than the one that is inside a call.

@@ -213,7 +213,7 @@ bool Processes::wait_for(int rank, std::string_view line, Seconds limit) {
   return true;
 }
 
-void Processes::kill(int rank) { ::kill(children_[static_cast<size_t>(rank)].pid, SIGKILL); }
+void Processes::send_signal(int rank, int signal) { ::kill(children_[static_cast<size_t>(rank)].pid, signal); }
 
 void Processes::reap(Child& child) {
   if (child.output >= 0) close(std::exchange(child.output, -1));

@@ -78,7 +78,7 @@ class Processes {
 
   // Until a rank has written a line that begins so. False: it ended, or not within the limit.
   bool wait_for(int rank, std::string_view line, Seconds limit);
-  void kill(int rank);
+  void send_signal(int rank, int signal);
   // Until all have ended; kills those that have not within the limit.
   std::vector<End> finish(Seconds limit);
 

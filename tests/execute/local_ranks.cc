@@ -40,11 +40,21 @@ LocalRanks::Pair& LocalRanks::pair(Rank from, Rank to, int lane) {
   return found;
 }
 
-bool LocalRanks::run(const std::vector<Call>& calls, uint32_t seed) {
+bool LocalRanks::run(const std::vector<Call>& calls, uint32_t seed, bool with_shots) {
   std::mt19937 random(seed);
-  for (size_t i = 0; i < calls.size(); ++i) executions_[i]->start(calls[i]);
   std::vector<size_t> running(calls.size());
   std::iota(running.begin(), running.end(), size_t{0});
+  std::shuffle(running.begin(), running.end(), random);
+  for (size_t& rank : running) {
+    const Call& call = calls[rank];
+    Shot shot = with_shots ? Shot(call, *views_[rank]) : Shot();
+    if (shot.run(call.send.base, call.recv.base, call.operation, 0)) {
+      rank = SIZE_MAX;
+    } else {
+      executions_[rank]->start(call, shot.reached());
+    }
+  }
+  std::erase(running, SIZE_MAX);
   while (!running.empty()) {
     bool moved = false;
     std::shuffle(running.begin(), running.end(), random);

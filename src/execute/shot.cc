@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "execute/shot.h"
+
+#include <algorithm>
+#include <array>
+
+#include "execute/wait.h"
+
+namespace hocket {
+namespace {
+
+// Messages shorter than this take none of the pipes' shortcuts, which are the execution's business.
+constexpr size_t kShort = 4 << 10;
+
+constexpr Window kWhole{0, SIZE_MAX};
+
+const Layout& layout(const Call& call, const Place& place) {
+  return place.buffer == Buffer::kSend ? call.send : call.recv;
+}
+
+size_t bytes_of(const Call& call, const Step& step) {
+  for (const auto* places : {&step.sources, &step.destinations}) {
+    for (const Place& place : *places) {
+      if (!is_message(place)) return only_range(layout(call, place), place, kWhole).length * element_bytes(call.type);
+    }
+  }
+  return 0;
+}
+
+bool suits(const Call& call) {
+  const Plan& plan = *call.plan;
+  if (plan.lanes.size() != 1 || plan.scratch_chunks > 0 || call.scale != nullptr || call.user != nullptr) return false;
+  if (std::max(call.send.longest_chunk(), call.recv.longest_chunk()) > call.window) return false;
+  const size_t limit = std::min(kShort, call.slice_bytes + 1);
+  return std::all_of(plan.lanes[0].steps.begin(), plan.lanes[0].steps.end(),
+                     [&](const Step& step) { return is_contiguous(step) && bytes_of(call, step) < limit; });
+}
+
+}  // namespace
+
+Shot::Shot(const Call& call, Pipes& pipes) : fingerprint_(call.fingerprint) {
+  if (!suits(call)) return;
+  for (const Step& step : call.plan->lanes[0].steps) moves_.push_back(bind(call, step, pipes));
+}
+
+Shot::Move Shot::bind(const Call& call, const Step& step, Pipes& pipes) const {
+  const size_t element = element_bytes(call.type);
+  const auto offset = [&](const Place& place) {
+    return only_range(layout(call, place), place, kWhole).offset * element;
+  };
+  Move move;
+  for (const Place& place : step.sources) {
+    if (is_message(place)) {
+      move.sources.push_back({&pipes.from(place.peer, 0), {}, 0});
+    } else {
+      move.sources.push_back({nullptr, place.buffer, offset(place)});
+    }
+  }
+  for (const Place& place : step.destinations) {
+    if (is_message(place)) {
+      move.destinations.push_back({&pipes.to(place.peer, 0), {}, 0});
+    } else {
+      move.destinations.push_back({nullptr, place.buffer, offset(place)});
+    }
+  }
+  move.bytes = bytes_of(call, step);
+  move.work.type = call.type;
+  move.work.op = call.op;
+  move.work.count = move.bytes / element;
+  move.work.divide_last = step.last ? call.divide : 0;
+  return move;
+}
+
+bool Shot::run(const void* send, void* recv, uint32_t operation, uint32_t looks) {
+  const Buffers buffers{const_cast<std::byte*>(static_cast<const std::byte*>(send)), static_cast<std::byte*>(recv)};
+  for (reached_ = 0; reached_ < moves_.size(); ++reached_) {
+    if (!run_move(moves_[reached_], buffers, operation, looks)) return false;
+  }
+  if (moves_.empty()) return false;
+  for (const Move& move : moves_) {
+    for (const auto& to : move.destinations) {
+      if (to.end != nullptr && !to.end->pipe->flushed()) return false;
+    }
+  }
+  return true;
+}
+
+bool Shot::run_move(const Move& move, const Buffers& buffers, uint32_t operation, uint32_t looks) const {
+  std::array<const std::byte*, kMaxSources> sources;
+  std::array<std::byte*, kMaxDestinations> destinations;
+  for (size_t i = 0; i < move.sources.size(); ++i) {
+    const auto& from = move.sources[i];
+    if (from.end == nullptr) {
+      sources[i] = buffers.at(from.buffer, from.offset);
+      continue;
+    }
+    const Message* message = await(*from.end, move.bytes, operation, looks);
+    if (message == nullptr) return false;
+    sources[i] = message->data;
+  }
+  for (size_t i = 0; i < move.destinations.size(); ++i) {
+    const auto& to = move.destinations[i];
+    if (to.end != nullptr && to.end->pipe == nullptr) return false;
+    destinations[i] = to.end == nullptr ? buffers.at(to.buffer, to.offset) : to.end->pipe->reserve(move.bytes);
+    if (destinations[i] == nullptr && to.end != nullptr) return false;
+  }
+  if (move.bytes > 0) combine_at(move, sources.data(), destinations.data());
+  for (const auto& to : move.destinations) {
+    if (to.end != nullptr) to.end->pipe->commit(move.bytes, {operation, to.end->messages++, fingerprint_});
+  }
+  for (const auto& from : move.sources) {
+    if (from.end == nullptr) continue;
+    from.end->pipe->release();
+    ++from.end->messages;
+  }
+  return true;
+}
+
+// Null: not there, or not ours; the execution finds out which.
+const Message* Shot::await(const ReceiveEnd& end, size_t bytes, uint32_t operation, uint32_t looks) const {
+  if (end.pipe == nullptr) return nullptr;
+  const Message* message = end.pipe->peek();
+  for (; message == nullptr && looks > 0; --looks) {
+    relax();
+    message = end.pipe->peek();
+  }
+  const bool is_ours = message != nullptr && message->size == bytes &&
+                       message->digest == Envelope{operation, end.messages, fingerprint_}.digest();
+  return is_ours ? message : nullptr;
+}
+
+void Shot::combine_at(const Move& move, const std::byte* const* sources, std::byte* const* destinations) {
+  const size_t count = move.destinations.size();
+  if (move.sources.size() == 1 && move.work.divide_last == 0) {
+    for (size_t i = 0; i < count; ++i) copy(destinations[i], sources[0], move.bytes, false);
+    return;
+  }
+  Combine work = move.work;
+  work.sources = {sources, move.sources.size()};
+  work.destinations = {destinations, count};
+  combine(work);
+}
+
+}  // namespace hocket

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A shot: the happy path of a short call that is made again and again. What an execution works out anew each time
+// (layouts, pipe ends, kernel arguments) is bound once; then each step is a look at its messages, one kernel and one
+// commit. Whatever is not there in time, or not as it should be, is left to an execution, which goes on from the step
+// that the shot has reached.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "execute/execution.h"
+
+namespace hocket {
+
+class Shot {
+ public:
+  Shot() = default;
+  // Binds a call for all later ones of its kind, whose buffers may be others. Empty when it is not for a shot: long, in
+  // several lanes, with scratch memory, a prologue, or a user's operation. The pipe ends outlive the shot.
+  Shot(const Call& call, Pipes& pipes);
+
+  // Runs the steps in order, looking up to `looks` times for a message. True when the call is done; otherwise the
+  // execution has to start from reached().
+  bool run(const void* send, void* recv, uint32_t operation, uint32_t looks);
+  size_t reached() const { return reached_; }
+
+ private:
+  // Memory of the caller, or one end of a pipe.
+  template <typename End>
+  struct Point {
+    End* end = nullptr;  // null: memory
+    Buffer buffer = Buffer::kSend;
+    size_t offset = 0;  // bytes
+  };
+  struct Move {
+    std::vector<Point<ReceiveEnd>> sources;
+    std::vector<Point<SendEnd>> destinations;
+    size_t bytes = 0;
+    Combine work;
+  };
+  struct Buffers {
+    std::byte* send;
+    std::byte* recv;
+    std::byte* at(Buffer buffer, size_t offset) const { return (buffer == Buffer::kSend ? send : recv) + offset; }
+  };
+
+  Move bind(const Call& call, const Step& step, Pipes& pipes) const;
+  bool run_move(const Move& move, const Buffers& buffers, uint32_t operation, uint32_t looks) const;
+  const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, uint32_t looks) const;
+  static void combine_at(const Move& move, const std::byte* const* sources, std::byte* const* destinations);
+
+  uint32_t fingerprint_ = 0;
+  std::vector<Move> moves_;
+  size_t reached_ = 0;
+};
+
+}  // namespace hocket
