@@ -56,7 +56,7 @@ Status run_now(Session& session, Request&& request) {
     own = communicator.make_operation(request);
   }
   Operation& operation = own != nullptr ? *own : communicator.blocking_operation();
-  if (Status status = operation.prepare(std::move(request)); !status.ok()) return status;
+  HOCKET_TRY(own != nullptr ? operation.prepare(std::move(request)) : operation.prepare_awaited(std::move(request)));
   operation.issue();
   Wait wait = communicator.make_wait();
   Operation* const operations[] = {&operation};
@@ -103,75 +103,83 @@ Status match_transfers_with_self(std::vector<Pending>& calls) {
 }
 
 struct Prepared {
+  hocketComm_t comm;
   // Kept until the group has ended, even when aborted meanwhile: the abort of one need not wait for the others.
   std::shared_ptr<Communicator> communicator;
   std::unique_ptr<Operation> operation;
-  hocketStream_t stream;
 };
 
-// Nothing is issued unless all can be prepared: what is issued must run.
-Status prepare(std::vector<Pending>& calls, std::vector<Prepared>& prepared) {
-  if (Status status = match_transfers_with_self(calls); !status.ok()) return status;
-  for (Pending& call : calls) {
-    const auto pin = sessions().pin(call.comm);
-    if (!pin) return Status(Code::kInvalidArgument, "comm: destroyed or aborted before the end of the group");
-    const std::shared_ptr<Communicator>& communicator = pin->communicator;
-    HOCKET_TRY(communicator->mesh().status());
-    if (call.with_self) HOCKET_TRY(check_request(*communicator, call.request));
-    prepared.push_back({communicator, communicator->make_operation(call.request), call.stream});
-    HOCKET_TRY(prepared.back().operation->prepare(std::move(call.request)));
-  }
-  return {};
+// hocketGroupEnd names no communicator: each keeps the failure that is its own.
+Status kept_by(hocketComm_t comm, const Status& status) {
+  if (status.ok()) return status;
+  if (const auto pin = sessions().pin(comm)) remember(*pin, status);
+  return status;
 }
 
-Status run_blocking(const std::vector<Operation*>& operations) {
-  if (operations.empty()) return {};
-  Communicator& first = operations.front()->communicator();
+Result<Prepared> prepare(Pending& call) {
+  const auto pin = sessions().pin(call.comm);
+  if (!pin) return Status(Code::kInvalidArgument, "comm: destroyed or aborted before the end of the group");
+  const std::shared_ptr<Communicator>& communicator = pin->communicator;
+  HOCKET_TRY(communicator->mesh().status());
+  if (call.with_self) HOCKET_TRY(check_request(*communicator, call.request));
+  Prepared prepared{call.comm, communicator, communicator->make_operation(call.request)};
+  HOCKET_TRY(prepared.operation->prepare(std::move(call.request)));
+  return prepared;
+}
+
+Status run_blocking(const std::vector<Prepared>& blocking) {
+  if (blocking.empty()) return {};
+  std::vector<Operation*> operations;
+  for (const Prepared& one : blocking) operations.push_back(one.operation.get());
+  Communicator& first = *blocking.front().communicator;
   Wait wait = first.make_wait();
   drive(first.system(), operations, wait);
-  for (const Operation* operation : operations) {
-    if (!operation->status().ok()) return operation->status();
+  Status failure;
+  for (const Prepared& one : blocking) {
+    const Status status = kept_by(one.comm, one.operation->status());
+    if (failure.ok()) failure = status;
   }
-  return {};
+  return failure;
 }
 
+// What is issued must run: nothing is, unless all can be prepared and all queues are there.
 Status run_calls(std::vector<Pending> calls) {
-  std::vector<Prepared> prepared;
-  if (Status status = prepare(calls, prepared); !status.ok()) return status;
-  std::map<hocketStream_t, std::shared_ptr<Queue>> streams;
-  for (const Prepared& one : prepared) {
-    if (one.stream == nullptr || streams.count(one.stream) != 0) continue;
-    Result<std::shared_ptr<Queue>> queue = queue_of(one.stream);
+  HOCKET_TRY(match_transfers_with_self(calls));
+  std::vector<Operation*> in_order;
+  std::vector<Prepared> blocking;
+  std::map<hocketStream_t, std::pair<std::shared_ptr<Queue>, Batch>> queued;
+  for (Pending& call : calls) {
+    Result<Prepared> prepared = prepare(call);
+    if (!prepared.ok()) return kept_by(call.comm, prepared.status());
+    in_order.push_back(prepared->operation.get());
+    if (call.stream == nullptr) {
+      blocking.push_back(std::move(*prepared));
+      continue;
+    }
+    Result<std::shared_ptr<Queue>> queue = queue_of(call.stream);
     if (!queue.ok()) return queue.status();
-    streams[one.stream] = *queue;
+    auto& [at, batch] = queued[call.stream];
+    at = *queue;
+    batch.push_back(std::move(prepared->operation));
   }
   Engine* running = nullptr;
-  if (!streams.empty()) {
+  if (!queued.empty()) {
     Result<Engine*> started = engine();
     if (!started.ok()) return started.status();
     running = *started;
   }
-  std::vector<Operation*> blocking;
-  std::vector<std::unique_ptr<Operation>> owned;
-  std::map<hocketStream_t, Batch> batches;
-  for (Prepared& one : prepared) {
-    one.operation->issue();
-    if (one.stream == nullptr) {
-      blocking.push_back(one.operation.get());
-      owned.push_back(std::move(one.operation));
-    } else {
-      batches[one.stream].push_back(std::move(one.operation));
-    }
-  }
-  for (auto& [stream, batch] : batches) running->submit(streams[stream], std::move(batch));
+  for (Operation* operation : in_order) operation->issue();
+  for (auto& [stream, work] : queued) running->submit(work.first, std::move(work.second));
   return run_blocking(blocking);
 }
 
-Status run_in_order(const std::vector<Job>& jobs) {
-  for (const Job& job : jobs) {
-    if (Status status = job(); !status.ok()) return status;
-  }
-  return {};
+// On a thread of its own.
+Status run_in_order(const std::vector<Job>& jobs) noexcept {
+  const auto run = [&]() -> Status {
+    for (const Job& job : jobs) HOCKET_TRY(job());
+    return {};
+  };
+  return caught(run, [](const Status& status) { return status; });
 }
 
 Status run_jobs(const std::vector<std::vector<Job>>& lists) {

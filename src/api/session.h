@@ -45,14 +45,20 @@ const char* last_error_of_thread();
 // Copies the text to where it stays valid until this thread's next call.
 const char* keep_for_thread(std::string text);
 
-// Runs the body of a C function; the only catch of the library, for exhausted memory.
-template <typename Body>
-hocketResult_t guarded(Body body) noexcept {
+// The only catch of the library: exhausted memory is a status, of which `otherwise` makes what the body would return.
+template <typename Body, typename Otherwise>
+auto caught(const Body& body, const Otherwise& otherwise) noexcept -> decltype(body()) {
   try {
     return body();
   } catch (const std::bad_alloc&) {
-    return report(Status(Code::kSystem, "out of memory"));
+    return otherwise(Status(Code::kSystem, "out of memory"));
   }
+}
+
+// Runs the body of a C function.
+template <typename Body>
+hocketResult_t guarded(const Body& body) noexcept {
+  return caught(body, [](const Status& status) { return report(status); });
 }
 
 // Of a handle that stands for none.
@@ -60,7 +66,7 @@ Status no_communicator();
 
 // Runs body(Session&) -> Status with the session of a handle.
 template <typename Body>
-hocketResult_t with_session(hocketComm_t comm, Body body) noexcept {
+hocketResult_t with_session(hocketComm_t comm, const Body& body) noexcept {
   return guarded([&] {
     const auto pin = sessions().pin(comm);
     if (!pin) return report(no_communicator());

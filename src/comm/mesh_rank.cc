@@ -16,7 +16,6 @@ namespace {
 constexpr Duration kLeaveTime = std::chrono::seconds(1);
 constexpr Duration kFlushLook = std::chrono::milliseconds(1);
 constexpr Duration kFailureLook = std::chrono::microseconds(200);
-constexpr Duration kLinksSpeakFirst = std::chrono::milliseconds(200);
 constexpr Duration kTellOthers = std::chrono::milliseconds(100);
 
 PeerInfo self_info(const Service& service, int32_t rank) {
@@ -140,10 +139,6 @@ bool MeshRank::fails_within(Duration patience) {
 void MeshRank::fail(const Status& status) {
   if (failed() || said_farewell_) return;
   const bool on_service_thread = service_.reactor().in_loop();
-  // A pipe broke: the links know better whether its peer died, left, or was told of an earlier failure elsewhere.
-  if (status.code() == Code::kRemote && !on_service_thread && service_.ready().ok()) {
-    if (fails_within(std::min<Duration>(kLinksSpeakFirst, service_.options().timeout / 4))) return;
-  }
   const Status told(status.code(), fmt::format("{} (reported by rank {})", status.message(), rank_));
   if (on_service_thread) return conclude(told);
   service_.reactor().post([self = shared_from_this(), told] { self->conclude(told); });

@@ -160,21 +160,6 @@ TEST_P(SpreadTest, AFailureReachesEveryRankWithTheSameWords) {
   leave_all(meshes);
 }
 
-TEST(Failure, ABrokenPipeWaitsForTheLinksToSayWhy) {
-  const auto services = make_services(3);
-  const auto id = make_unique_id(*services[0]);
-  auto meshes = join_all(*id, 3, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
-  std::thread suspecting([&] { meshes[0]->fail(Status(Code::kRemote, "the pipe from rank 1 broke")); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  meshes[2]->fail(Status(Code::kInternal, "the cause"));
-  suspecting.join();
-  for (const MeshPointer& mesh : meshes) {
-    EXPECT_TRUE(eventually([&] { return mesh->failed(); }));
-    EXPECT_EQ(mesh->status().message(), "the cause (reported by rank 2)");
-  }
-  leave_all(meshes);
-}
-
 TEST(Failure, ABrokenPipeIsTheReasonWhenNothingElseIs) {
   const auto services = make_services(2);
   const auto id = make_unique_id(*services[0]);
