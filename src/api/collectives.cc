@@ -171,7 +171,7 @@ hocketResult_t hocketAllGatherV(const void* sendbuff, size_t sendcount, void* re
   Request request = v_form(make_request(Collective::kAllGather, sendbuff, recvbuff, 0, datatype));
   return hocket::call(comm, std::move(request), stream, [&](const Communicator& communicator, Request& r) -> Status {
     HOCKET_TRY(copy_counts("recvcounts", recvcounts, displs, communicator.ranks(), r.recv_counts, r.recv_offsets));
-    r.facts.parts = hocket::digest_of(r.recv_counts);
+    hocket::note_parts(r.recv_counts, r.facts);
     r.send_counts = {sendcount};
     r.send_offsets = {0};
     return hocket::check_own_count("recvcounts", r.recv_counts, communicator.rank(), "sendcount", sendcount);
@@ -184,7 +184,7 @@ hocketResult_t hocketReduceScatterV(const void* sendbuff, void* recvbuff, const 
   Request request = v_form(make_request(Collective::kReduceScatter, sendbuff, recvbuff, 0, datatype));
   return hocket::call(comm, std::move(request), stream, [&](const Communicator& communicator, Request& r) -> Status {
     HOCKET_TRY(copy_counts("recvcounts", recvcounts, nullptr, communicator.ranks(), r.send_counts, r.send_offsets));
-    r.facts.parts = hocket::digest_of(r.send_counts);
+    hocket::note_parts(r.send_counts, r.facts);
     r.recv_counts = {r.send_counts[static_cast<size_t>(communicator.rank())]};
     r.recv_offsets = {0};
     return hocket::resolve_reduction(communicator, op, r);

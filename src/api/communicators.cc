@@ -191,12 +191,15 @@ hocketResult_t hocketCommUserRank(const hocketComm_t comm, int* rank) {
 }
 
 hocketResult_t hocketRedOpCreatePreMulSum(hocketRedOp_t* op, void* scalar, hocketDataType_t datatype,
-                                          hocketScalarResidence_t /*residence*/, hocketComm_t comm) {
+                                          hocketScalarResidence_t residence, hocketComm_t comm) {
   return with_session(comm, [&](Session& session) -> Status {
     if (op == nullptr) return null_pointer("op");
     if (scalar == nullptr) return null_pointer("scalar");
     if (static_cast<unsigned>(datatype) >= hocketNumTypes) {
       return Status(Code::kInvalidArgument, "datatype: there is no such type");
+    }
+    if (residence != hocketScalarDevice && residence != hocketScalarHostImmediate) {
+      return Status(Code::kInvalidArgument, fmt::format("residence: {} is none", static_cast<int>(residence)));
     }
     hocket::Reduction reduction;
     reduction.scaled = true;

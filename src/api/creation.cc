@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/settings.h"
 #include "comm/drive.h"
 #include "comm/launch.h"
@@ -86,6 +87,7 @@ Result<hocketComm_t> create_by_id(const std::string& unique_id, int rank, int ra
 Result<hocketComm_t> create_from_environment(const CommunicatorOptions& options) {
   const Result<Launch> launch = detect_launch(process_environment());
   if (!launch.ok()) return launch.status();
+  if (launch->ranks > 1) set_log_rank(launch->rank);
   const Result<std::string> id = unique_id_from_environment(process_service(), *launch);
   if (!id.ok()) return id.status();
   return create_by_id(*id, launch->rank, launch->ranks, options);

@@ -159,16 +159,6 @@ std::string_view nearest_name(std::string_view name) {
       ->name;
 }
 
-Environment process_variables() {
-  Environment environment;
-  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
-    const std::string_view entry(*each);
-    const size_t equals = entry.find('=');
-    if (equals != std::string_view::npos) environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
-  }
-  return environment;
-}
-
 Status check_names(const Environment& environment) {
   constexpr std::string_view kPrefix = "HOCKET_";
   for (auto each = environment.lower_bound(kPrefix); each != environment.end() && each->first.starts_with(kPrefix);
@@ -185,6 +175,16 @@ Status check_names(const Environment& environment) {
 }
 
 }  // namespace
+
+Environment process_environment() {
+  Environment environment;
+  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
+    const std::string_view entry(*each);
+    const size_t equals = entry.find('=');
+    if (equals != std::string_view::npos) environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return environment;
+}
 
 Result<Settings> parse_settings(const Environment& environment) {
   HOCKET_TRY(check_names(environment));
@@ -203,7 +203,7 @@ Result<Settings> parse_settings(const Environment& environment) {
 
 const Result<Settings>& settings() {
   // Never destroyed: threads may log while the process ends.
-  static const Result<Settings>& parsed = *new Result<Settings>(parse_settings(process_variables()));
+  static const Result<Settings>& parsed = *new Result<Settings>(parse_settings(process_environment()));
   return parsed;
 }
 

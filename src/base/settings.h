@@ -37,6 +37,7 @@ struct Settings {
 };
 
 using Environment = std::map<std::string, std::string, std::less<>>;
+Environment process_environment();
 
 // Names the variable that is wrong, also when it is one that does not exist. An empty variable counts as not set.
 Result<Settings> parse_settings(const Environment& environment);

@@ -6,13 +6,10 @@
 #include "comm/launch.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <optional>
 #include <string_view>
-
-extern char** environ;  // NOLINT(readability-redundant-declaration)
 
 namespace hocket {
 namespace {
@@ -220,16 +217,6 @@ Status check(const Launch& launch) {
 }
 
 }  // namespace
-
-Environment process_environment() {
-  Environment environment;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const size_t equals = text.find('=');
-    if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return environment;
-}
 
 Result<Launch> detect_launch(const Environment& environment) {
   Variables variables(environment);

@@ -15,8 +15,6 @@ namespace hocket {
 
 class Service;
 
-Environment process_environment();
-
 struct Launch {
   std::string
       launcher{};  // "hocket", "torchrun", "horovod", "open mpi", "pmi", "pmix", "slurm", "env", "single process"

@@ -33,13 +33,15 @@ bool is_rooted(Collective collective) {
   }
 }
 
-uint32_t digest_of(const std::vector<size_t>& counts) {
+void note_parts(const std::vector<size_t>& counts, CallFacts& facts) {
   uint64_t hash = 1;
+  facts.total = 0;
   for (const size_t count : counts) {
     hash = (hash ^ count) * 0x9E3779B97F4A7C15u;
     hash ^= hash >> 32;
+    facts.total += count;
   }
-  return static_cast<uint32_t>(hash) | 1;
+  facts.parts = static_cast<uint32_t>(hash) | 1;
 }
 
 std::string op_name(int32_t handle) {
@@ -57,7 +59,7 @@ std::string describe(const CallFacts& facts) {
   if (facts.collective == Collective::kBarrier) return "barrier()";
   std::string text = fmt::format("{}{}(", name(facts.collective), facts.v_form ? "_v" : "");
   if (!facts.v_form) text += fmt::format("count {}, ", facts.count);
-  if (facts.parts != 0) text += fmt::format("counts #{:08x}, ", facts.parts);
+  if (facts.parts != 0) text += fmt::format("{} in all, counts #{:08x}, ", facts.total, facts.parts);
   text += name(facts.type);
   if (is_reducing(facts.collective)) text += fmt::format(", {}", op_name(facts.op));
   if (is_rooted(facts.collective)) text += fmt::format(", root {}", facts.root);

@@ -37,7 +37,8 @@ struct CallFacts {
   Rank root = 0;       // rooted collectives
   uint64_t count = 0;  // as the call has it; v-forms: 0
   bool v_form = false;
-  uint32_t parts = 0;    // v-forms whose counts every rank lists: their digest
+  uint64_t total = 0;    // v-forms whose counts every rank lists: their sum ...
+  uint32_t parts = 0;    // ... and digest
   Rank peer = -1;        // point to point
   bool sending = false;  // point to point
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
@@ -45,7 +46,8 @@ struct CallFacts {
 
 // "all_reduce(count 1000, float32, sum)".
 std::string describe(const CallFacts& facts);
-uint32_t digest_of(const std::vector<size_t>& counts);
+// Notes the counts of a v-form that every rank lists.
+void note_parts(const std::vector<size_t>& counts, CallFacts& facts);
 // "sum", "op 65" for created ones.
 std::string op_name(int32_t handle);
 bool is_reducing(Collective collective);

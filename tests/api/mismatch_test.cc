@@ -119,7 +119,7 @@ const Difference kDifferences[] = {
        const size_t counts[] = {4, 7, 6};
        return hocketAllGatherV(m.a.data(), 6, m.b.data(), counts, nullptr, hocketFloat, c, nullptr);
      },
-     "all_gather_v(counts #", "all_gather_v(counts #"},
+     "all_gather_v(15 in all, counts #", "all_gather_v(17 in all, counts #"},
 };
 
 class Mismatch : public testing::TestWithParam<Difference> {};
@@ -146,6 +146,18 @@ TEST_P(Mismatch, IsToldOnEveryRankWithBothCalls) {
 
 INSTANTIATE_TEST_SUITE_P(Calls, Mismatch, testing::ValuesIn(kDifferences),
                          [](const auto& each) { return std::string(each.param.name); });
+
+// hocketGroupEnd names no communicator.
+TEST(MismatchInAGroup, IsKeptByTheCommunicator) {
+  run_threads(2, [](Member& member) {
+    Buffers buffers;
+    ASSERT_EQ(hocketGroupStart(), hocketSuccess);
+    const size_t count = member.rank == 0 ? 5 : 6;
+    EXPECT_EQ(reduce_all(buffers, member.comm, count, hocketFloat, hocketSum), hocketSuccess);
+    EXPECT_EQ(hocketGroupEnd(), hocketInvalidUsage);
+    EXPECT_THAT(hocketGetLastError(member.comm), AllOf(HasSubstr("count 5"), HasSubstr("count 6")));
+  });
+}
 
 // Both sides of a transfer, and whoever else is in a call.
 void mismatched_transfer(const Call& send, const Call& receive, const std::vector<std::string>& parts) {
