@@ -174,8 +174,9 @@ bool Engine::enter_step(uint32_t lane) {
   for (const Program::After& after : program_.afters(step)) {
     LaneState& other = lanes_[after.lane];
     if (other.pass > state.pass || (other.pass == state.pass && other.step > after.step)) continue;
-    state.next_waiter = other.first_waiter;
-    other.first_waiter = lane;
+    state.next_waiter = kNone;
+    (other.first_waiter == kNone ? other.first_waiter : lanes_[other.last_waiter].next_waiter) = lane;
+    other.last_waiter = lane;
     return false;
   }
   state.extent = program_.extent(step, state.pass);

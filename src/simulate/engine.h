@@ -25,9 +25,10 @@ class Engine {
     int64_t extent = 0;  // bytes of the step in this pass
     int64_t done = 0;    // of these
     uint32_t step = 0;
-    uint32_t checked = 0;           // messages of the slice, receives first, that are known to be there
-    uint32_t next = kNone;          // in the rank's queue
-    uint32_t next_waiter = kNone;   // of the lane that this one waits for
+    uint32_t checked = 0;          // messages of the slice, receives first, that are known to be there
+    uint32_t next = kNone;         // in the rank's queue
+    uint32_t next_waiter = kNone;  // of the lane that this one waits for
+    uint32_t last_waiter = kNone;
     uint32_t first_waiter = kNone;  // that waits for this lane
     bool entered = false;
     bool queued = false;

@@ -27,7 +27,7 @@ class RankWriter {
     for (int64_t pass = 0; pass < program_.passes; ++pass) {
       for (uint32_t lane = first_lane_; lane < program_.lanes_end(rank_); ++lane) write_lane(lane, pass);
     }
-    return text_ + "}\n";
+    return text_ + requirements_ + "}\n";
   }
 
  private:
@@ -60,7 +60,7 @@ class RankWriter {
   }
 
   void require(uint64_t label, uint64_t other) {
-    if (other != 0) fmt::format_to(std::back_inserter(text_), "l{} requires l{}\n", label, other);
+    if (other != 0) fmt::format_to(std::back_inserter(requirements_), "l{} requires l{}\n", label, other);
   }
 
   void write_lane(uint32_t lane, int64_t pass) {
@@ -108,6 +108,7 @@ class RankWriter {
   uint32_t first_lane_;
   std::vector<std::vector<uint64_t>> ends_;  // by lane, then by pass and step
   std::string text_;
+  std::string requirements_;  // after all operations: a label is known when it has been read
 };
 
 }  // namespace

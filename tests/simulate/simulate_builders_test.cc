@@ -54,8 +54,9 @@ TEST(SimulateBuilders, LinksCarryWhatTheVerifierCounts) {
     const int32_t chunks = std::max(plan.send_chunks, plan.recv_chunks);
     const bool divides = plan.send_chunks == plan.recv_chunks && builder.collective != Collective::kAllToAll;
     const int64_t whole = int64_t{64} * chunks * 3;
-    const Result<Program> program = make_program(
-        builder, options, {.bytes = divides ? whole : whole / chunks, .window_bytes = 128, .slice_bytes = 64});
+    const CallShape shape{
+        .bytes = divides ? whole : whole / chunks, .window_bytes = 128, .slice_bytes = 64 * plan.message_chunks};
+    const Result<Program> program = make_program(builder, options, shape);
     ASSERT_TRUE(program.ok()) << program.status().message();
     const LevelFabric fabric(flat(), options.ranks);
     const Outcome outcome = simulate(*program, fabric);
