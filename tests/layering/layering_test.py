@@ -32,6 +32,7 @@ ARROWS = {
                  "src/execute", "src/observe"},
     "src/api": {"include", "src/base", "src/comm", "src/choose"},  # choose: for the names of algorithms
     "perf": {"include"},
+    "tool": {"include", "src/base", "src/plan", "topology", "src/codec", "src/prove", "src/simulate", "src/choose"},
     "examples": {"include"},
 }
 # What measures a room or the machine looks into the room.

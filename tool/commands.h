@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The commands of the program `hocket`, one file each. A command adds its words to the command line and tells what to
+// do when they have been given; main.cc parses, runs the one command and prints its failure.
+#pragma once
+
+#include <functional>
+
+#include "base/status.h"
+
+namespace CLI {
+class App;
+}
+
+namespace hocket::tool {
+
+struct Command {
+  CLI::App* words = nullptr;
+  std::function<Status()> run;
+};
+
+Command topo(CLI::App& program);
+
+}  // namespace hocket::tool

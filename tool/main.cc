@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The program `hocket`: sees the machine, explains and measures. Knows no command but by its place in the list.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+
+#include "commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App program("Hocket: sees the machine, explains its choices, measures", "hocket");
+  program.require_subcommand(1);
+  const std::array commands = {hocket::tool::topo(program)};
+  CLI11_PARSE(program, argc, argv);
+  for (const hocket::tool::Command& command : commands) {
+    if (!command.words->parsed()) continue;
+    const hocket::Status status = command.run();
+    if (status.ok()) continue;
+    fmt::print(stderr, "hocket {}: {}\n", command.words->get_name(), status.message());
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
+}
