@@ -18,7 +18,7 @@ struct BuildOptions {
   Rank ranks = 1;
   Rank root = 0;
   int32_t lanes = 1;      // concurrent parts; a plan may have more lanes than this where its phases overlap
-  int32_t radix = 4;      // of k-nomial trees
+  int32_t radix = 4;      // of k-nomial trees and k-Bruck; most chunks that PAT joins in a message
   bool in_place = false;  // the caller's two buffers overlap as the collective allows
 };
 

@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstdlib>
 #include <set>
 
+#include "plan/write.h"
 #include "prove/prove.h"
 
 namespace hocket {
@@ -96,14 +98,15 @@ TEST(ProveBuilders, DirectAndInOrderAssociateInOneWay) {
   }
 }
 
-TEST(ProveBuilders, EveryRadixOfTrees) {
+TEST(ProveBuilders, EveryRadix) {
   for (const Builder& builder : builders()) {
-    if (builder.name != "knomial") continue;
+    if (builder.name != "knomial" && builder.name != "kbruck" && builder.name != "pat") continue;
     for (int32_t radix = 2; radix <= 9; ++radix) {
-      for (const Rank ranks : {1, 2, 5, 8, 9, 27, 28, 64}) {
+      for (const Rank ranks : {1, 2, 3, 5, 8, 9, 23, 27, 28, 64}) {
         const BuildOptions options{.ranks = ranks, .root = ranks / 3, .radix = radix};
         const Result<Proof> proof = prove(builder, options);
         ASSERT_TRUE(proof.ok()) << title(builder, options) << ": " << proof.status().message();
+        EXPECT_EQ(std::max(proof->longest_message, 1), builder.build(options).message_chunks);
       }
     }
   }
@@ -141,10 +144,60 @@ TEST(ProveBuilders, RoundsAndBytesAreThoseOfTheBooks) {
     EXPECT_EQ(proof_of(Collective::kBarrier, "dissemination", ranks).rounds, log2);
     EXPECT_LE(proof_of(Collective::kScan, "doubling", ranks).rounds, log2);
     EXPECT_EQ(proof_of(Collective::kAllReduce, "one_shot", ranks).rounds, 1);
+    EXPECT_LE(proof_of(Collective::kBroadcast, "bine", ranks).rounds, log2);
+    EXPECT_LE(proof_of(Collective::kReduce, "bine", ranks).rounds, log2);
+    EXPECT_LE(proof_of(Collective::kBroadcast, "double_tree", ranks).rounds, 2 * log2);
+    EXPECT_LE(proof_of(Collective::kAllReduce, "dual_root", ranks).rounds, 2 * log2);
+    // Each rank sends one half to a parent and one to each of two children at most, up and down.
+    EXPECT_LE(proof_of(Collective::kBroadcast, "double_tree", ranks).share_sent, 1);
+    EXPECT_LE(proof_of(Collective::kAllReduce, "double_tree", ranks).share_sent, 2);
+    const Proof sparbit = proof_of(Collective::kAllGather, "sparbit", ranks);
+    EXPECT_EQ(sparbit.rounds, log2);
+    EXPECT_DOUBLE_EQ(sparbit.share_sent, least);
+    EXPECT_DOUBLE_EQ(proof_of(Collective::kAllGather, "pat", ranks).share_sent, least);
+    EXPECT_DOUBLE_EQ(proof_of(Collective::kReduceScatter, "pat", ranks).share_sent, least);
+    EXPECT_EQ(proof_of(Collective::kAllGather, "kbruck", ranks).rounds, (log2 + 1) / 2);
+    EXPECT_DOUBLE_EQ(proof_of(Collective::kAllGather, "kbruck", ranks).share_sent, least);
+    EXPECT_EQ(proof_of(Collective::kAllToAll, "kbruck", ranks).rounds, (log2 + 1) / 2);
     // Where the number of ranks is no power of two, pairs fold before and after.
     const bool is_power = (ranks & (ranks - 1)) == 0;
     EXPECT_LE(proof_of(Collective::kAllReduce, "recursive_doubling", ranks).rounds, is_power ? log2 : log2 + 1);
-    EXPECT_LE(proof_of(Collective::kAllReduce, "rabenseifner", ranks).rounds, 2 * log2);
+    for (const char* halving : {"rabenseifner", "swing"}) {
+      const Proof proof = proof_of(Collective::kAllReduce, halving, ranks);
+      EXPECT_LE(proof.rounds, 2 * log2);
+      EXPECT_TRUE(!is_power || proof.share_sent == 2 * least) << halving << " " << ranks;
+    }
+  }
+}
+
+// Swing's exchanges of all data, on any even number of ranks.
+std::vector<Plan> naive_swing(Rank ranks) {
+  std::vector<Plan> plans;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    Plan plan = plan::begin(Collective::kAllReduce, "naive_swing", {.rank = rank, .ranks = ranks});
+    Place own = plan::first(plan::send(0));
+    for (int64_t power = -2; std::abs(power) < 2 * ranks; power *= -2) {
+      const int64_t distance = (1 - power) / 3;
+      const Rank peer = plan::wrapped(rank % 2 == 0 ? rank + distance : rank - distance, ranks);
+      plan::add(plan.lanes[0], {plan::to(peer)}, {own});
+      plan::add(plan.lanes[0], {plan::recv(0)}, {own, plan::from(peer)});
+      own = plan::recv(0);
+    }
+    plan.lanes[0].steps.back().last = true;
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+TEST(ProveBuilders, SwingAsItStandsCountsTwiceUnlessThereIsAPowerOfTwo) {
+  for (const Rank ranks : {2, 4, 8, 16, 32, 64}) {
+    const Result<Proof> proof = prove(naive_swing(ranks));
+    EXPECT_TRUE(proof.ok()) << ranks << ": " << proof.status().message();
+  }
+  for (const Rank ranks : {6, 10, 12, 14, 18, 48}) {
+    const Result<Proof> proof = prove(naive_swing(ranks));
+    ASSERT_FALSE(proof.ok()) << ranks;
+    EXPECT_NE(proof.status().message().find("twice"), std::string::npos) << proof.status().message();
   }
 }
 

@@ -35,15 +35,38 @@ Plan reduce_scatter(const BuildOptions& options);
 Plan all_gather(const BuildOptions& options);
 }  // namespace circulant
 
-namespace tree {
+namespace swing {
+Plan all_reduce(const BuildOptions& options);
+}
+
+namespace knomial {
+Plan all_reduce(const BuildOptions& options);
+Plan broadcast(const BuildOptions& options);
+Plan reduce(const BuildOptions& options);
 Plan all_reduce_binomial(const BuildOptions& options);
-Plan all_reduce_knomial(const BuildOptions& options);
 Plan broadcast_binomial(const BuildOptions& options);
-Plan broadcast_knomial(const BuildOptions& options);
 Plan reduce_binomial(const BuildOptions& options);
-Plan reduce_knomial(const BuildOptions& options);
-bool fits_knomial(const BuildOptions& options);
-}  // namespace tree
+bool fits(const BuildOptions& options);
+}  // namespace knomial
+
+namespace bine {
+Plan all_reduce(const BuildOptions& options);
+Plan broadcast(const BuildOptions& options);
+Plan reduce(const BuildOptions& options);
+}  // namespace bine
+
+namespace double_tree {
+Plan all_reduce(const BuildOptions& options);
+Plan broadcast(const BuildOptions& options);
+Plan reduce(const BuildOptions& options);
+bool fits_all_reduce(const BuildOptions& options);
+bool fits(const BuildOptions& options);
+}  // namespace double_tree
+
+namespace dual_root {
+Plan all_reduce(const BuildOptions& options);
+bool fits(const BuildOptions& options);
+}  // namespace dual_root
 
 namespace binomial {
 Plan gather(const BuildOptions& options);
@@ -89,7 +112,17 @@ Plan all_to_all(const BuildOptions& options);
 
 namespace bruck {
 Plan all_to_all(const BuildOptions& options);
-}
+Plan all_to_all_binary(const BuildOptions& options);
+Plan all_gather(const BuildOptions& options);
+bool fits_radix(const BuildOptions& options);
+}  // namespace bruck
+
+namespace pat {
+Plan all_gather(const BuildOptions& options);
+Plan all_gather_sparbit(const BuildOptions& options);
+Plan reduce_scatter(const BuildOptions& options);
+bool fits(const BuildOptions& options);
+}  // namespace pat
 
 namespace dissemination {
 Plan barrier(const BuildOptions& options);

@@ -4,6 +4,7 @@
 // Chain: each rank talks to its neighbours only. Most rounds, but the passes of a long call follow each other along the
 // chain, so that all ranks are busy with least bytes.
 #include "plan/algorithms/algorithms.h"
+#include "plan/algorithms/tree.h"
 #include "plan/write.h"
 
 namespace hocket::plan::chain {
@@ -37,21 +38,9 @@ bool fits_all_reduce(const BuildOptions& options) { return fits_any(options) && 
 Plan all_reduce(const BuildOptions& options) {
   if (options.ranks == 1) return alone(Collective::kAllReduce, "chain", options);
   Plan plan = begin(Collective::kAllReduce, "chain", options, 2 * options.lanes, options.lanes);
-  const Self self(options, 0);
-  for (int32_t part = 0; part < options.lanes; ++part) {
-    Lane& up = plan.lanes[2 * static_cast<size_t>(part)];
-    Lane& down = plan.lanes[2 * static_cast<size_t>(part) + 1];
-    const Places contributions = unless(self.is_end, {first(send(part))}, self.behind);
-    // In place, the result overwrites our contribution.
-    const After contributed{.lane = 2 * part, .step = 0};
-    if (self.is_root()) {
-      finish(up, {recv(part)}, contributions);
-      add(down, {self.behind}, {recv(part)}).after = {contributed};
-    } else {
-      add(up, {self.before}, contributions);
-      add(down, unless(self.is_end, {recv(part)}, self.behind), {self.before}).after = {contributed};
-    }
-  }
+  tree::Node self{.is_root = options.rank == 0, .parent = options.rank - 1, .children = {}};
+  if (options.rank + 1 < options.ranks) self.children = {options.rank + 1};
+  for (int32_t part = 0; part < options.lanes; ++part) tree::up_and_down(plan, part, self);
   return plan;
 }
 
