@@ -113,17 +113,19 @@ Status Rendezvous::objection(const CheckIn& check_in) const {
 }
 
 void Rendezvous::withdraw(Guest guest) {
-  for (auto& [ranks, group] : groups_) {
+  for (auto& [expected, group] : groups_) {
     const auto place =
         std::find_if(group.begin(), group.end(), [&](const auto& each) { return each.second.guest == guest; });
     if (place == group.end()) continue;
-    const auto [rank, who] = std::pair(place->first, place_text(place->second.info));
+    const int32_t ranks = expected;
+    const int32_t rank = place->first;
+    const std::string who = place_text(place->second.info);
     log_info("rank {} of {} ({}) left the root before all had come", rank, ranks, who);
     group.erase(place);
     if (group.empty()) {
       groups_.erase(ranks);
     } else {
-      after(service_.options().timeout, [=, ranks = ranks](Rendezvous& self) { self.give_up_lost(ranks, rank, who); });
+      after(service_.options().timeout, [=](Rendezvous& self) { self.give_up_lost(ranks, rank, who); });
     }
     return;
   }
