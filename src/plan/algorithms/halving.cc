@@ -29,7 +29,7 @@ class Part {
   }
 
  private:
-  int32_t rounds() const { return std::bit_width(static_cast<uint32_t>(fold_.members())) - 1; }
+  int32_t rounds() const { return static_cast<int32_t>(std::bit_width(static_cast<uint32_t>(fold_.members()))) - 1; }
   Rank peer(int32_t round) const { return fold_.rank_of(pairs_.peer(fold_.member(), fold_.members(), round)); }
   bool upper(int32_t round) const { return pairs_.upper(fold_.member(), fold_.members(), round); }
 
