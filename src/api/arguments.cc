@@ -171,7 +171,8 @@ Status check_request(const Communicator& communicator, const Request& request) {
     return wrong(communicator, request, fmt::format("peer: {} is not among {} ranks", facts.peer, ranks));
   }
   const size_t element = element_bytes(facts.type);
-  if (facts.count > kMaxBytes / element / static_cast<size_t>(ranks)) {
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(facts.count, element * static_cast<size_t>(ranks), &bytes) || bytes > kMaxBytes) {
     return wrong(communicator, request,
                  fmt::format("count: {} elements for {} ranks are more than 2^62 bytes", facts.count, ranks));
   }

@@ -24,13 +24,13 @@ struct Pending {
 };
 
 struct Group {
-  int depth = 0;
   Status error;
   std::vector<std::vector<Job>> jobs;        // each list runs in order
   std::map<hocketComm_t, size_t> job_lists;  // of the communicators used by jobs
   std::vector<Pending> calls;
 };
 
+constinit thread_local int depth = 0;  // of nested groups; each call looks, so it needs no construction
 thread_local Group group;
 
 bool is_transfer(const Request& request) { return request.facts.collective == Collective::kSendRecv; }
@@ -56,8 +56,10 @@ Status run_now(Session& session, Request&& request) {
     own = communicator.make_operation(request);
   }
   Operation& operation = own != nullptr ? *own : communicator.blocking_operation();
-  HOCKET_TRY(own != nullptr ? operation.prepare(std::move(request)) : operation.prepare_awaited(std::move(request)));
+  HOCKET_TRY(own != nullptr ? operation.prepare(std::move(request)) : operation.prepare_awaited(request));
   operation.issue();
+  operation.advance();
+  if (operation.ended()) return operation.status();
   Wait wait = communicator.make_wait();
   Operation* const operations[] = {&operation};
   drive(communicator.system(), operations, wait);
@@ -200,19 +202,19 @@ Status run_jobs(const std::vector<std::vector<Job>>& lists) {
 }  // namespace
 
 Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream) {
-  if (group.depth == 0 && stream == nullptr) return run_now(session, std::move(request));
+  if (depth == 0 && stream == nullptr) return run_now(session, std::move(request));
   if (stream != nullptr) {
     if (const Result<std::shared_ptr<Queue>> queue = queue_of(stream); !queue.ok()) return queue.status();
   }
   std::vector<Pending> calls;
-  auto& list = group.depth > 0 ? group.calls : calls;
+  auto& list = depth > 0 ? group.calls : calls;
   const bool with_self = is_transfer(request) && request.facts.peer == session.communicator->rank();
   list.push_back({comm, std::move(request), stream, with_self});
-  return group.depth > 0 ? Status() : run_calls(std::move(calls));
+  return depth > 0 ? Status() : run_calls(std::move(calls));
 }
 
 Status run_or_defer(hocketComm_t used, Job job) {
-  if (group.depth == 0) return job();
+  if (depth == 0) return job();
   auto list = group.jobs.size();
   if (used != nullptr) list = group.job_lists.try_emplace(used, list).first->second;
   if (list == group.jobs.size()) group.jobs.emplace_back();
@@ -220,15 +222,15 @@ Status run_or_defer(hocketComm_t used, Job job) {
   return {};
 }
 
-void group_start() { ++group.depth; }
+void group_start() { ++depth; }
 
 void group_failed(const Status& status) {
-  if (group.depth > 0 && group.error.ok()) group.error = status;
+  if (depth > 0 && group.error.ok()) group.error = status;
 }
 
 Status group_end() {
-  if (group.depth == 0) return Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart");
-  if (--group.depth > 0) return {};
+  if (depth == 0) return Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart");
+  if (--depth > 0) return {};
   Group ending;
   std::swap(ending, group);
   if (!ending.error.ok()) return ending.error;

@@ -28,26 +28,24 @@ constexpr uint64_t kFarthestBack = 32;
 Operation::Operation(Communicator& communicator, Pipes& pipes) : communicator_(communicator), execution_(pipes) {}
 
 Status Operation::prepare(Request&& request) {
-  request_ = std::move(request);
-  recent_ = nullptr;
-  const Result<RecentCall*> recent = communicator_.recall(request_);
-  if (!recent.ok()) return recent.status();
-  communicator_.bind(request_, **recent, call_);
-  return {};
+  kept_ = std::move(request);
+  return plan(kept_, false);
 }
 
-Status Operation::prepare_awaited(Request&& request) {
-  if (request.facts.v_form) return prepare(std::move(request));
-  request_ = std::move(request);
-  const Result<RecentCall*> recent = communicator_.recall(request_);
+Status Operation::prepare_awaited(const Request& request) { return plan(request, !request.facts.v_form); }
+
+Status Operation::plan(const Request& request, bool bind_later) {
+  request_ = &request;
+  const Result<RecentCall*> recent = communicator_.recall(request);
   if (!recent.ok()) return recent.status();
-  recent_ = *recent;
-  call_.fingerprint = recent_->fingerprint;
+  recent_ = bind_later ? *recent : nullptr;
+  call_.fingerprint = (*recent)->fingerprint;
+  if (!bind_later) communicator_.bind(request, **recent, call_);
   return {};
 }
 
 void Operation::issue() {
-  order_ = &communicator_.order(request_.facts);
+  order_ = &communicator_.order(request_->facts);
   number_ = order_->issued.fetch_add(1);
   call_.operation = transfer() ? static_cast<uint32_t>(number_) : collective_key(number_);
   state_ = State::kIssued;
@@ -74,12 +72,12 @@ bool Operation::advance() {
 void Operation::begin() {
   Mesh& mesh = communicator_.mesh();
   if (mesh.failed()) return end(mesh.status());
-  communicator_.call_log().record(our_key(0), call_.fingerprint, request_.facts);
+  communicator_.call_log().record(our_key(0), call_.fingerprint, request_->facts);
   size_t steps = 0;
   if (recent_ != nullptr) {
-    Shot& shot = communicator_.shot(request_, *recent_);
-    if (shot.run(request_.send, request_.recv, call_.operation, communicator_.spins())) return end({});
-    communicator_.bind(request_, *recent_, call_);
+    Shot& shot = communicator_.shot(*request_, *recent_);
+    if (shot.run(request_->send, request_->recv, call_.operation, communicator_.spins())) return end({});
+    communicator_.bind(*request_, *recent_, call_);
     steps = shot.reached();
   }
   if (Status status = communicator_.lend_memory(call_); !status.ok()) return fail(status.code(), status.message());
@@ -114,7 +112,7 @@ void Operation::end(Status status) {
 
 // Fails the communicator; the operation ends with its first failure, which may be an earlier one.
 void Operation::fail(Code code, const std::string& why) {
-  fail_as(fmt::format("{} #{}", describe(request_.facts), number_ + 1), code, why);
+  fail_as(fmt::format("{} #{}", describe(request_->facts), number_ + 1), code, why);
 }
 
 void Operation::fail_as(const std::string& call, Code code, const std::string& why) {
@@ -246,12 +244,12 @@ void Operation::give_up(Rank peer) {
 
 CallKey Operation::our_key(uint64_t back) const {
   const uint64_t number = number_ - back;
-  return transfer() ? transfer_key(request_.facts.peer, request_.facts.sending, number) : collective_key(number);
+  return transfer() ? transfer_key(request_->facts.peer, request_->facts.sending, number) : collective_key(number);
 }
 
 CallKey Operation::peers_key(uint64_t back) const {
   const uint64_t number = number_ - back;
-  return transfer() ? transfer_key(communicator_.rank(), !request_.facts.sending, number) : collective_key(number);
+  return transfer() ? transfer_key(communicator_.rank(), !request_->facts.sending, number) : collective_key(number);
 }
 
 }  // namespace hocket

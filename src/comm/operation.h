@@ -36,8 +36,9 @@ class Operation {
 
   // Plans the call; the one before, if any, has ended.
   Status prepare(Request&& request);
-  // The same for a collective of which the issuing thread awaits the end: what its communicator recalls stays.
-  Status prepare_awaited(Request&& request);
+  // The same for a collective of which the issuing thread awaits the end: the request stays, and so does what its
+  // communicator recalls.
+  Status prepare_awaited(const Request& request);
   // Takes a place in the order of its kind. Every operation that is issued must be driven to its end.
   void issue();
 
@@ -56,6 +57,7 @@ class Operation {
  private:
   enum class State : uint8_t { kEnded, kIssued, kRunning, kMismatched };
 
+  Status plan(const Request& request, bool bind_later);
   void begin();
   bool run();
   void end(Status status);
@@ -72,14 +74,15 @@ class Operation {
   void ask(Rank peer, uint64_t back, Time now);
   bool read_answer();
   void give_up(Rank peer);
-  bool transfer() const { return request_.facts.collective == Collective::kSendRecv; }
+  bool transfer() const { return request_->facts.collective == Collective::kSendRecv; }
   CallKey our_key(uint64_t back) const;
   CallKey peers_key(uint64_t back) const;
 
   Communicator& communicator_;
   Execution execution_;
-  Request request_;               // call_ points into it
-  RecentCall* recent_ = nullptr;  // of an awaited collective: not bound yet
+  Request kept_;
+  const Request* request_ = &kept_;  // call_ points into it
+  RecentCall* recent_ = nullptr;     // of an awaited collective: not bound yet
   Call call_;
   Order* order_ = nullptr;
   uint64_t number_ = 0;

@@ -214,9 +214,6 @@ TEST_F(Arguments, NullResults) {
                  comm, {"scalar is NULL"});
     expect_error(hocketRedOpCreatePreMulSum(&op, &scalar, no_type, hocketScalarHostImmediate, comm), kArgument, comm,
                  {"datatype: there is no such type"});
-    const auto nowhere = static_cast<hocketScalarResidence_t>(2);
-    expect_error(hocketRedOpCreatePreMulSum(&op, &scalar, hocketFloat, nowhere, comm), kArgument, comm,
-                 {"residence: 2"});
     expect_error(hocketCommSplit(comm, 0, 0, nullptr, nullptr), kArgument, nullptr, {"comm is NULL"});
     hocketComm_t split = nullptr;
     expect_error(hocketCommSplit(comm, -7, 0, &split, nullptr), kArgument, nullptr, {"color: -7"});
