@@ -24,7 +24,8 @@ run() {
       OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 4 "$program"
       ;;
     mpiexec.hydra) mpiexec.hydra -n 4 "$program" ;;
-    srun) srun --ntasks 4 --overcommit "$program" ;;
+    srun) "$(dirname "$0")/slurm.sh" srun --nodes 2 --ntasks 4 --overcommit "$program" ;;
+    srun_pmi2) "$(dirname "$0")/slurm.sh" srun --mpi=pmi2 --nodes 2 --ntasks 4 --overcommit "$program" ;;
     torchrun) torchrun --nproc-per-node 4 --no-python "$program" ;;
   esac
 }
@@ -33,7 +34,7 @@ is_here() {
   case $launcher in
     none | variables) ;;
     mpirun) mpirun --version 2>/dev/null | grep -q 'Open MPI' ;;
-    srun) command -v srun >/dev/null && sinfo >/dev/null 2>&1 ;;
+    srun | srun_pmi2) ((EUID == 0)) && command -v slurmctld >/dev/null && command -v munged >/dev/null ;;
     torchrun) torchrun --help >/dev/null 2>&1 ;;
     *) command -v "$launcher" >/dev/null ;;
   esac
