@@ -71,6 +71,10 @@ class Tables {
     host::Table table;
     host::add_integer_kernels(table);
     host::add_float_kernels(table);
+    host::add_conversions(table.codec);
+    host::add_quantisers(table.codec);
+    host::add_exponents(table.codec);
+    host::add_selectors(table.codec);
     if (all_.empty() || all_.back().instruction_set != table.instruction_set) all_.push_back(table);
   }
 

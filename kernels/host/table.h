@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The kernels of one instruction set, by type and operation. Knows nothing of how they work.
+// The kernels of one instruction set: those that combine, by type and operation, and those of codecs. Knows nothing of
+// how they work.
 #pragma once
 
 #include <array>
 #include <string_view>
 
+#include "kernels/host/codec_table.h"
 #include "kernels/kernels.h"
 
 namespace hocket::host {
@@ -16,6 +18,7 @@ using Kernel = void (*)(const Combine&);
 struct Table {
   std::string_view instruction_set;
   std::array<std::array<Kernel, kReduceOps>, kDataTypes> kernels{};  // null: the type has no such operation
+  CodecTable codec;
 };
 
 const Table& table_in_use();

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The codecs' kernels of the instruction set in use.
+
+#include <cstring>
+
+#include "kernels/convert.h"
+#include "kernels/exponents.h"
+#include "kernels/host/table.h"
+#include "kernels/quantise.h"
+#include "kernels/select.h"
+
+namespace hocket {
+namespace {
+
+const host::CodecTable& table() { return host::table_in_use().codec; }
+
+}  // namespace
+
+bool converts(DataType type) { return is_float(type) && type != DataType::kFloat64; }
+
+void narrow(DataType type, const float* from, std::byte* to, size_t count) { table().narrow(type, from, to, count); }
+
+void widen(DataType type, const std::byte* from, float* to, size_t count) { table().widen(type, from, to, count); }
+
+void add_widened(DataType type, const std::byte* from, float* inout, size_t count) {
+  table().add_widened(type, from, inout, count);
+}
+
+void quantise(const Quantiser& quantiser, uint64_t draw, const float* values, size_t count, std::byte* out) {
+  table().quantise(quantiser, draw, values, count, out);
+}
+
+void dequantise(const Quantiser& quantiser, const std::byte* in, float* values, size_t count, bool add) {
+  table().dequantise(quantiser, in, values, count, add);
+}
+
+void split_exponents(const std::byte* values, size_t count, uint8_t base, std::byte* rest, std::byte* masks) {
+  table().split_exponents(values, count, base, rest, masks);
+}
+
+void join_exponents(const std::byte* rest, const std::byte* masks, size_t count, uint8_t base, std::byte* values) {
+  table().join_exponents(rest, masks, count, base, values);
+}
+
+size_t collect(DataType type, const std::byte* values, size_t count, uint32_t least, uint32_t* indices, size_t room) {
+  const auto kernel = element_bytes(type) == 4 ? table().collect_words : table().collect_halves;
+  return kernel(values, count, least, indices, room);
+}
+
+uint32_t magnitude_at(DataType type, const std::byte* values, size_t index) {
+  if (element_bytes(type) == 4) {
+    uint32_t bits;
+    std::memcpy(&bits, values + 4 * index, sizeof bits);
+    return bits & 0x7fffffffu;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, values + 2 * index, sizeof bits);
+  return bits & 0x7fffu;
+}
+
+}  // namespace hocket

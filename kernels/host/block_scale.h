@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// From the extremes of a block to the head that describes it and the numbers that encode and decode its elements.
+// Scalar: once per block. Knows no vectors.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/element.h"
+#include "kernels/quantise.h"
+
+namespace hocket::host {
+
+inline constexpr uint32_t kSmallestScale = 0x00800000u;  // 2^-126, so that the inverse is finite
+inline constexpr uint32_t kLargestScale = 0x7f7f0000u;   // the largest bfloat16
+inline constexpr uint32_t kInfinityBits = 0x7f800000u;
+
+// What a block holds.
+struct BlockExtremes {
+  uint32_t magnitude = 0;  // the bits of the largest; infinity or more: something is not finite
+  float lowest = 0;
+  float highest = 0;
+  float norm = 0;  // euclidean
+};
+
+// How elements become codes and codes elements: code = round(x * inverse + offset), x = low + code * scale.
+struct BlockScale {
+  float inverse = 0;
+  float offset = 0;
+  float scale = 0;
+  float low = 0;
+};
+
+inline bool is_float8(Scaling scaling) { return scaling >= Scaling::kFloat8e4m3; }
+
+inline size_t head_bytes(Scaling scaling) {
+  if (is_float8(scaling)) return 1;
+  return scaling == Scaling::kRange ? 4 : 2;
+}
+
+inline void write_bfloat16(float value, uint8_t* to) {
+  const uint32_t bits = element::bits_of(value);
+  to[0] = static_cast<uint8_t>(bits >> 16);
+  to[1] = static_cast<uint8_t>(bits >> 24);
+}
+
+inline float read_bfloat16(const uint8_t* from) {
+  return element::float_of(static_cast<uint32_t>(from[0] | from[1] << 8) << 16);
+}
+
+// A positive scale as a bfloat16. To nearest, the largest code still stands for the largest magnitude, so that encoding
+// again changes nothing; upward, no element lies beyond the largest code: rounding at random has no bias then, and the
+// 255 steps of a range would not bear less.
+inline float rounded_scale(float exact, bool upward) {
+  const uint32_t bits = element::bits_of(exact);
+  const uint32_t rounded = (bits + (upward ? 0xffffu : 0x7fffu + (bits >> 16 & 1u))) & 0xffff0000u;
+  return element::float_of(std::clamp(rounded, kSmallestScale, kLargestScale));
+}
+
+// The largest bfloat16 that is not above a finite value.
+inline float bfloat16_below(float value) {
+  const uint32_t bits = element::bits_of(value);
+  const uint32_t rounded = (bits + (bits >> 31 ? 0xffffu : 0u)) & 0xffff0000u;
+  return element::float_of(std::min(rounded & 0x7fffffffu, kLargestScale) | (rounded & 0x80000000u));
+}
+
+// The exponent that brings a block into the range of an 8-bit float whose largest value is 1.75 * 2^`top`.
+inline int float8_exponent(uint32_t magnitude, int top) {
+  const int exponent = static_cast<int>(magnitude >> 23) - 127 - top;
+  return std::max(exponent + ((magnitude & 0x7fffffu) > 0x600000u ? 1 : 0), -126);
+}
+
+inline float power_of_two(int exponent) { return element::float_of(static_cast<uint32_t>(exponent + 127) << 23); }
+
+// The scale with its sign: a float8's comes from its exponent alone.
+inline float exact_scale(const Quantiser& quantiser, const BlockExtremes& block) {
+  const float magnitude = element::float_of(block.magnitude);
+  const auto levels = static_cast<float>(quantiser.levels);
+  const auto codes = static_cast<float>(1 << quantiser.bits);
+  switch (quantiser.scaling) {
+    case Scaling::kSignedExtreme:
+      return magnitude / (codes / 2);
+    case Scaling::kNorm:
+      return block.norm / levels;
+    case Scaling::kRange:
+      // Divided one by one: the difference of the extremes may be too large for a float.
+      return std::max(block.highest / (codes - 1) - bfloat16_below(block.lowest) / (codes - 1),
+                      std::fabs(block.lowest) * 0x1p-14f);
+    default:
+      return magnitude / levels;
+  }
+}
+
+// Writes the head of a block whose elements are all finite.
+inline BlockScale write_head(const Quantiser& quantiser, const BlockExtremes& block, uint8_t* head) {
+  BlockScale result;
+  if (is_float8(quantiser.scaling)) {
+    const int exponent = float8_exponent(block.magnitude, quantiser.scaling == Scaling::kFloat8e4m3 ? 8 : 15);
+    *head = static_cast<uint8_t>(exponent + 127);
+    result.inverse = power_of_two(-exponent);
+    return result;
+  }
+  const bool upward = quantiser.stochastic || quantiser.scaling == Scaling::kRange;
+  result.scale = rounded_scale(exact_scale(quantiser, block), upward);
+  if (quantiser.scaling == Scaling::kSignedExtreme && block.highest >= -block.lowest) result.scale = -result.scale;
+  result.inverse = 1.0f / result.scale;
+  if (quantiser.scaling == Scaling::kRange) {
+    result.low = bfloat16_below(block.lowest);
+    result.offset = -(result.low * result.inverse);
+    write_bfloat16(result.low, head);
+    head += 2;
+  }
+  write_bfloat16(result.scale, head);
+  return result;
+}
+
+inline void write_poisoned_head(const Quantiser& quantiser, uint8_t* head) {
+  const float nan = element::float_of(0x7fc00000u);
+  if (is_float8(quantiser.scaling)) {
+    *head = 0xff;
+  } else if (quantiser.scaling == Scaling::kRange) {
+    write_bfloat16(0, head);
+    write_bfloat16(nan, head + 2);
+  } else {
+    write_bfloat16(nan, head);
+  }
+}
+
+inline BlockScale read_head(const Quantiser& quantiser, const uint8_t* head) {
+  BlockScale result;
+  if (is_float8(quantiser.scaling)) {
+    result.scale = element::float_of(*head == 0xff ? 0x7fc00000u : static_cast<uint32_t>(*head) << 23);
+  } else if (quantiser.scaling == Scaling::kRange) {
+    result.low = read_bfloat16(head);
+    result.scale = read_bfloat16(head + 2);
+  } else {
+    result.scale = read_bfloat16(head);
+  }
+  return result;
+}
+
+}  // namespace hocket::host

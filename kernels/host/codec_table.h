@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The kernels that codecs use, of one instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.h"
+#include "kernels/quantise.h"
+
+namespace hocket::host {
+
+struct CodecTable {
+  void (*narrow)(DataType, const float*, std::byte*, size_t) = nullptr;
+  void (*widen)(DataType, const std::byte*, float*, size_t) = nullptr;
+  void (*add_widened)(DataType, const std::byte*, float*, size_t) = nullptr;
+  void (*quantise)(const Quantiser&, uint64_t, const float*, size_t, std::byte*) = nullptr;
+  void (*dequantise)(const Quantiser&, const std::byte*, float*, size_t, bool) = nullptr;
+  void (*split_exponents)(const std::byte*, size_t, uint8_t, std::byte*, std::byte*) = nullptr;
+  void (*join_exponents)(const std::byte*, const std::byte*, size_t, uint8_t, std::byte*) = nullptr;
+  size_t (*collect_words)(const std::byte*, size_t, uint32_t, uint32_t*, size_t) = nullptr;
+  size_t (*collect_halves)(const std::byte*, size_t, uint32_t, uint32_t*, size_t) = nullptr;
+};
+
+// Each fills its part with the kernels of the instruction set that Highway has chosen at the time.
+void add_conversions(CodecTable& table);
+void add_quantisers(CodecTable& table);
+void add_exponents(CodecTable& table);
+void add_selectors(CodecTable& table);
+
+}  // namespace hocket::host

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Block quantisation, compiled once for each instruction set.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/host/quantise.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h comes first: it includes this file again for each instruction set.
+#include "kernels/host/block_scale.h"
+#include "kernels/host/codec_table.h"
+#include "kernels/host/planes-inl.h"
+#include "kernels/host/rotate-inl.h"
+#include "kernels/host/sums-inl.h"
+#include "kernels/host/words-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hocket::host::HWY_NAMESPACE {
+namespace {
+
+using Integers = hn::RebindToSigned<Words>;
+using Bytes = hn::Rebind<uint8_t, Words>;
+constexpr size_t kLanes = hn::MaxLanes(Floats());
+
+HWY_INLINE uint32_t largest_magnitude(const float* block, size_t count) {
+  const Words words;
+  auto largest = hn::Zero(words);
+  for (size_t i = 0; i < count; i += kLanes) {
+    const auto bits = hn::BitCast(words, hn::LoadU(Floats(), block + i));
+    largest = hn::Max(largest, hn::And(bits, hn::Set(words, 0x7fffffffu)));
+  }
+  return hn::GetLane(hn::MaxOfLanes(words, largest));
+}
+
+HWY_INLINE void find_range(const float* block, size_t count, BlockExtremes& extremes) {
+  const Floats floats;
+  auto lowest = hn::LoadU(floats, block), highest = lowest;
+  for (size_t i = kLanes; i < count; i += kLanes) {
+    const auto value = hn::LoadU(floats, block + i);
+    lowest = hn::Min(lowest, value);
+    highest = hn::Max(highest, value);
+  }
+  extremes.lowest = hn::GetLane(hn::MinOfLanes(floats, lowest));
+  extremes.highest = hn::GetLane(hn::MaxOfLanes(floats, highest));
+}
+
+// In units of the largest magnitude, so that no square is too large.
+HWY_INLINE float norm(const float* block, size_t count, float largest) {
+  const auto inverse = hn::Set(Floats(), 1.0f / std::max(largest, element::float_of(kSmallestScale)));
+  const auto square = [&](FloatVector value) HWY_ATTR {
+    const auto unit = hn::Mul(value, inverse);
+    return hn::Mul(unit, unit);
+  };
+  return largest * std::sqrt(sum_of(block, count, square));
+}
+
+HWY_INLINE BlockExtremes extremes_of(const Quantiser& quantiser, const float* block) {
+  BlockExtremes extremes;
+  extremes.magnitude = largest_magnitude(block, quantiser.block);
+  const Scaling scaling = quantiser.scaling;
+  if (scaling == Scaling::kRange || scaling == Scaling::kSignedExtreme) find_range(block, quantiser.block, extremes);
+  if (scaling == Scaling::kNorm) extremes.norm = norm(block, quantiser.block, element::float_of(extremes.magnitude));
+  return extremes;
+}
+
+// The smallest and largest code, before `bias` makes it unsigned.
+struct CodeRange {
+  int32_t lowest;
+  int32_t highest;
+  int32_t bias;
+};
+
+CodeRange code_range(const Quantiser& quantiser) {
+  const int32_t half = 1 << (quantiser.bits - 1);
+  if (quantiser.scaling == Scaling::kRange) return {0, 2 * half - 1, 0};
+  if (quantiser.scaling == Scaling::kSignedExtreme) return {-half, half - 1, half};
+  return {-quantiser.levels, quantiser.levels, half};
+}
+
+HWY_INLINE void store_codes(WordVector codes, uint8_t* to) { hn::StoreU(hn::TruncateTo(Bytes(), codes), Bytes(), to); }
+
+template <bool kStochastic>
+HWY_INLINE void integer_codes(const float* block, size_t count, const BlockScale& scale, const CodeRange& range,
+                              RandomWords& random, uint8_t* codes) {
+  const Floats floats;
+  const Integers integers;
+  const auto inverse = hn::Set(floats, scale.inverse), offset = hn::Set(floats, scale.offset);
+  const auto lowest = hn::Set(integers, range.lowest), highest = hn::Set(integers, range.highest);
+  const auto bias = hn::Set(integers, range.bias);
+  for (size_t i = 0; i < count; i += kLanes) {
+    auto value = hn::Add(hn::Mul(hn::LoadU(floats, block + i), inverse), offset);
+    if constexpr (kStochastic) value = hn::Floor(hn::Add(value, random.next_fraction()));
+    const auto code = hn::Min(hn::Max(hn::NearestInt(value), lowest), highest);
+    store_codes(hn::BitCast(Words(), hn::Add(code, bias)), codes + i);
+  }
+}
+
+template <DataType type>
+HWY_INLINE void float8_codes(const float* block, size_t count, float inverse, uint8_t* codes) {
+  for (size_t i = 0; i < count; i += kLanes) {
+    const auto value = hn::Mul(hn::LoadU(Floats(), block + i), hn::Set(Floats(), inverse));
+    store_codes(WordsOf<type>::encode(value), codes + i);
+  }
+}
+
+HWY_INLINE void codes_of(const Quantiser& quantiser, const float* block, const BlockScale& scale, RandomWords& random,
+                         uint8_t* codes) {
+  if (quantiser.scaling == Scaling::kFloat8e4m3) {
+    float8_codes<DataType::kFloat8e4m3>(block, quantiser.block, scale.inverse, codes);
+  } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
+    float8_codes<DataType::kFloat8e5m2>(block, quantiser.block, scale.inverse, codes);
+  } else if (quantiser.stochastic) {
+    integer_codes<true>(block, quantiser.block, scale, code_range(quantiser), random, codes);
+  } else {
+    integer_codes<false>(block, quantiser.block, scale, code_range(quantiser), random, codes);
+  }
+}
+
+// Where the parts of a group of `count` elements lie.
+struct GroupForm {
+  size_t blocks;
+  size_t padded;  // elements that have codes
+  size_t heads;   // bytes
+  size_t bytes;
+
+  GroupForm(const Quantiser& quantiser, size_t count)
+      : blocks((count + quantiser.block - 1) / quantiser.block),
+        padded((count + 31) / 32 * 32),
+        heads(blocks * head_bytes(quantiser.scaling)),
+        bytes(heads + padded * static_cast<size_t>(quantiser.bits) / 8) {}
+};
+
+// `group` has whole blocks.
+HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, RandomWords random, const float* group,
+                             uint8_t* out) {
+  alignas(64) uint8_t codes[kQuantiseGroup];
+  const size_t head = head_bytes(quantiser.scaling);
+  for (size_t b = 0; b < form.blocks; ++b) {
+    const float* block = group + b * quantiser.block;
+    const BlockExtremes extremes = extremes_of(quantiser, block);
+    uint8_t* block_codes = codes + b * quantiser.block;
+    if (extremes.magnitude < kInfinityBits) {
+      codes_of(quantiser, block, write_head(quantiser, extremes, out + b * head), random, block_codes);
+    } else {
+      write_poisoned_head(quantiser, out + b * head);
+      memset(block_codes, 0, quantiser.block);
+      for (size_t i = 0; i < quantiser.block; i += kLanes) random.next();
+    }
+  }
+  pack(quantiser.bits, codes, form.padded, out + form.heads);
+}
+
+void quantise_all(const Quantiser& quantiser, uint64_t draw, const float* values, size_t count, std::byte* out) {
+  const DrawKey key(draw);
+  for (size_t first = 0; first < count; first += kQuantiseGroup) {
+    alignas(64) float copy[kQuantiseGroup];
+    const size_t some = std::min(kQuantiseGroup, count - first);
+    const float* group = values + first;
+    if (some < kQuantiseGroup || quantiser.rotated) {
+      memcpy(copy, group, some * sizeof(float));
+      std::fill(copy + some, copy + kQuantiseGroup, copy[some - 1]);
+      group = copy;
+    }
+    if (quantiser.rotated) {
+      change_signs(copy, quantiser.signs);
+      turn(copy);
+    }
+    const GroupForm form(quantiser, quantiser.rotated ? kQuantiseGroup : some);
+    encode_group(quantiser, form, RandomWords(key, static_cast<uint32_t>(first)), group,
+                 reinterpret_cast<uint8_t*>(out));
+    out += form.bytes;
+  }
+}
+
+template <bool kAdd>
+HWY_INLINE void put(FloatVector value, float* to) {
+  if constexpr (kAdd) value = hn::Add(hn::LoadU(Floats(), to), value);
+  hn::StoreU(value, Floats(), to);
+}
+
+template <bool kAdd, DataType type>
+HWY_INLINE void decode_float8(const uint8_t* codes, size_t count, float scale, float* to) {
+  for (size_t i = 0; i < count; i += kLanes) {
+    const auto code = hn::PromoteTo(Words(), hn::LoadU(Bytes(), codes + i));
+    put<kAdd>(hn::Mul(WordsOf<type>::decode(code), hn::Set(Floats(), scale)), to + i);
+  }
+}
+
+template <bool kAdd>
+HWY_INLINE void decode_integers(const uint8_t* codes, size_t count, const BlockScale& scale, int32_t bias, float* to) {
+  const Integers integers;
+  const auto low = hn::Set(Floats(), scale.low), factor = hn::Set(Floats(), scale.scale);
+  for (size_t i = 0; i < count; i += kLanes) {
+    const auto code = hn::PromoteTo(integers, hn::LoadU(Bytes(), codes + i));
+    const auto value = hn::ConvertTo(Floats(), hn::Sub(code, hn::Set(integers, bias)));
+    put<kAdd>(hn::Add(low, hn::Mul(value, factor)), to + i);
+  }
+}
+
+// `group` has whole blocks.
+template <bool kAdd>
+HWY_INLINE void decode_group(const Quantiser& quantiser, const GroupForm& form, const uint8_t* in, float* group) {
+  alignas(64) uint8_t codes[kQuantiseGroup];
+  unpack(quantiser.bits, in + form.heads, form.padded, codes);
+  memset(codes + form.padded, 0, kQuantiseGroup - form.padded);
+  const size_t head = head_bytes(quantiser.scaling);
+  for (size_t b = 0; b < form.blocks; ++b) {
+    const BlockScale scale = read_head(quantiser, in + b * head);
+    const uint8_t* block_codes = codes + b * quantiser.block;
+    float* block = group + b * quantiser.block;
+    if (quantiser.scaling == Scaling::kFloat8e4m3) {
+      decode_float8<kAdd, DataType::kFloat8e4m3>(block_codes, quantiser.block, scale.scale, block);
+    } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
+      decode_float8<kAdd, DataType::kFloat8e5m2>(block_codes, quantiser.block, scale.scale, block);
+    } else {
+      decode_integers<kAdd>(block_codes, quantiser.block, scale, code_range(quantiser).bias, block);
+    }
+  }
+}
+
+// A group that is rotated or not whole, by way of a copy.
+void decode_aside(const Quantiser& quantiser, const GroupForm& form, const uint8_t* in, float* group, size_t count,
+                  bool add) {
+  alignas(64) float copy[kQuantiseGroup];
+  decode_group<false>(quantiser, form, in, copy);
+  if (quantiser.rotated) {
+    turn(copy);
+    change_signs(copy, quantiser.signs);
+  }
+  for (size_t i = 0; i < count; ++i) group[i] = add ? group[i] + copy[i] : copy[i];
+}
+
+void dequantise_all(const Quantiser& quantiser, const std::byte* in, float* values, size_t count, bool add) {
+  for (size_t first = 0; first < count; first += kQuantiseGroup) {
+    const size_t some = std::min(kQuantiseGroup, count - first);
+    const GroupForm form(quantiser, quantiser.rotated ? kQuantiseGroup : some);
+    const auto* bytes = reinterpret_cast<const uint8_t*>(in);
+    if (some < kQuantiseGroup || quantiser.rotated) {
+      decode_aside(quantiser, form, bytes, values + first, some, add);
+    } else if (add) {
+      decode_group<true>(quantiser, form, bytes, values + first);
+    } else {
+      decode_group<false>(quantiser, form, bytes, values + first);
+    }
+    in += form.bytes;
+  }
+}
+
+}  // namespace
+
+void add_quantisers_of_target(CodecTable& table) {
+  table.quantise = quantise_all;
+  table.dequantise = dequantise_all;
+}
+
+}  // namespace hocket::host::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hocket {
+namespace host {
+
+HWY_EXPORT(add_quantisers_of_target);
+void add_quantisers(CodecTable& table) { HWY_DYNAMIC_DISPATCH(add_quantisers_of_target)(table); }
+
+}  // namespace host
+
+size_t quantised_bytes(const Quantiser& quantiser, size_t count) {
+  const size_t rest = count % kQuantiseGroup;
+  const size_t stored = quantiser.rotated ? (count + kQuantiseGroup - 1) / kQuantiseGroup * kQuantiseGroup
+                                          : count - rest + (rest + 31) / 32 * 32;
+  const size_t blocks = (stored + quantiser.block - 1) / quantiser.block;
+  return blocks * host::head_bytes(quantiser.scaling) + stored * static_cast<size_t>(quantiser.bits) / 8;
+}
+
+}  // namespace hocket
+#endif

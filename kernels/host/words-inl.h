@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Narrow floats, one vector of float32 at a time: their codes in 32-bit lanes. Included once per instruction set.
+
+#if defined(HOCKET_HOST_WORDS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef HOCKET_HOST_WORDS_INL
+#undef HOCKET_HOST_WORDS_INL
+#else
+#define HOCKET_HOST_WORDS_INL
+#endif
+
+#include "kernels/host/lanes-inl.h"
+#include "kernels/random.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hocket::host::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Floats = hn::ScalableTag<float>;
+using Words = hn::ScalableTag<uint32_t>;
+using FloatVector = hn::Vec<Floats>;
+using WordVector = hn::Vec<Words>;
+
+template <DataType type>
+struct WordsOf {
+  using Element = element::Of<type>;
+  static WordVector encode(FloatVector value) {
+    HWY_ALIGN float floats[hn::MaxLanes(Floats())];
+    HWY_ALIGN uint32_t words[hn::MaxLanes(Words())];
+    hn::Store(value, Floats(), floats);
+    for (size_t i = 0; i < hn::Lanes(Words()); ++i) words[i] = Element::encode(floats[i]);
+    return hn::Load(Words(), words);
+  }
+  static FloatVector decode(WordVector code) {
+    HWY_ALIGN float floats[hn::MaxLanes(Floats())];
+    HWY_ALIGN uint32_t words[hn::MaxLanes(Words())];
+    hn::Store(code, Words(), words);
+    for (size_t i = 0; i < hn::Lanes(Words()); ++i) {
+      floats[i] = Element::decode(static_cast<typename Element::Storage>(words[i]));
+    }
+    return hn::Load(Floats(), floats);
+  }
+};
+
+#else
+
+template <DataType type>
+struct WordsOf;
+template <>
+struct WordsOf<DataType::kFloat16> : NarrowWords<element::Float16Format> {};
+template <>
+struct WordsOf<DataType::kFloat8e4m3> : NarrowWords<element::Float8e4m3Format> {};
+template <>
+struct WordsOf<DataType::kFloat8e5m2> : NarrowWords<element::Float8e5m2Format> {};
+
+// In integers: the processor's own conversion makes zeros of subnormals.
+template <>
+struct WordsOf<DataType::kBfloat16> {
+  static HWY_INLINE FloatVector decode(WordVector code) { return hn::BitCast(Floats(), hn::ShiftLeft<16>(code)); }
+  static HWY_INLINE WordVector encode(FloatVector value) {
+    const Words words;
+    const auto bits = hn::BitCast(words, value);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1));
+    const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7fff)));
+    const auto magnitude = hn::And(bits, hn::Set(words, 0x7fffffffu));
+    const auto nan = hn::Gt(magnitude, hn::Set(words, 0x7f800000u));
+    return hn::ShiftRight<16>(hn::IfThenElse(nan, hn::Or(bits, hn::Set(words, 0x400000u)), nearest));
+  }
+};
+
+#endif
+
+// random_word() of as many following indices as a vector has lanes.
+class RandomWords {
+ public:
+  HWY_INLINE RandomWords(DrawKey key, uint32_t index)
+      : counter_(hn::Iota(Words(), key.before + index)), between_(hn::Set(Words(), key.between)) {}
+
+  HWY_INLINE WordVector next() {
+    const Words words;
+    auto x = counter_;
+    counter_ = hn::Add(counter_, hn::Set(words, static_cast<uint32_t>(hn::Lanes(words))));
+    x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), hn::Set(words, kFirstFactor));
+    x = hn::Mul(hn::Add(hn::Xor(x, hn::ShiftRight<15>(x)), between_), hn::Set(words, kSecondFactor));
+    return hn::Xor(x, hn::ShiftRight<15>(x));
+  }
+  HWY_INLINE FloatVector next_fraction() {
+    const hn::RebindToSigned<Words> integers;
+    const auto top = hn::BitCast(integers, hn::ShiftRight<8>(next()));
+    return hn::Mul(hn::ConvertTo(Floats(), top), hn::Set(Floats(), 0x1p-24f));
+  }
+
+ private:
+  WordVector counter_;
+  WordVector between_;
+};
+
+}  // namespace hocket::host::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // HOCKET_HOST_WORDS_INL

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Finding the large elements of an array, without its floating point: magnitudes are compared as the bits without the
+// sign, in which order NaN is above infinity and infinity above all else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.h"
+
+namespace hocket {
+
+// Room that collect() needs beyond what it reports.
+inline constexpr size_t kCollectSlack = 64;
+
+// Writes the indices of the elements whose magnitude is at least `least`, in order, until `room` are found; returns how
+// many (more than `room` only by those of the last vector, at most kCollectSlack). float32, float16 or bfloat16.
+size_t collect(DataType type, const std::byte* values, size_t count, uint32_t least, uint32_t* indices, size_t room);
+
+// The magnitude of one element.
+uint32_t magnitude_at(DataType type, const std::byte* values, size_t index);
+
+}  // namespace hocket

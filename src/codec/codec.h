@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A codec makes short messages of values, and values of messages. It has no state: error feedback and programs of
+// several collectives are built around it. Made from a specification (specification.h).
+//
+// Every codec: encoding needs max_encoded_bytes() of room and says how much it used. Decoding trusts nothing: a message
+// that encode() cannot have written for this count and type is an error, never a read beyond it. Infinities and NaN do
+// not become wrong finite numbers; what they become is each codec's own and stated in its file. Any number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "kernels/kernels.h"
+
+namespace hocket {
+
+struct ConstValues {
+  DataType type = DataType::kFloat32;
+  const std::byte* data = nullptr;  // any alignment
+  size_t count = 0;                 // elements
+};
+
+struct Values {
+  DataType type = DataType::kFloat32;
+  std::byte* data = nullptr;
+  size_t count = 0;
+};
+
+struct CodecDescription {
+  std::string specification;  // complete: gives this very codec again
+  double ratio = 1;           // bytes of a long message / bytes of its values; of variable ones, the most
+  // No element of decode(encode(x)) is farther from its own in x than relative_error * (the largest magnitude in x) +
+  // absolute_error, where no magnitude in x is above `range`. Beyond it, elements may become infinite or NaN.
+  double relative_error = 0;
+  double absolute_error = 0;
+  bool lossless = false;
+  bool idempotent = false;  // encoding what was decoded changes no value
+  bool unbiased = false;    // right on average over draws
+  double range = 0;
+};
+
+class Codec {
+ public:
+  virtual ~Codec() = default;
+
+  virtual CodecDescription describe(DataType type) const = 0;
+  virtual bool supports(DataType type) const = 0;
+  // Cutting values at multiples of this costs no bytes and changes no result.
+  virtual size_t block() const = 0;  // elements
+
+  virtual size_t max_encoded_bytes(size_t count, DataType type) const = 0;
+
+  // Bytes written. Codecs that choose at random choose alike for equal draws.
+  virtual size_t encode(ConstValues values, uint64_t draw, std::span<std::byte> out) const = 0;
+
+  // values := values (op) decoded, or decoded where there is no operation. Only `lossless` knows operations other than
+  // kSum. After a failure the values are undefined.
+  virtual Status decode_reduce(std::span<const std::byte> message, std::optional<ReduceOp> op, Values values) const = 0;
+};
+
+// The codec that a specification describes: a name, and options after a colon, as in
+// "int4:block=32,scale=range,round=stochastic,seed=7". Errors name the word that is wrong and what is allowed.
+Result<std::unique_ptr<const Codec>> make_codec(std::string_view specification);
+
+// The names that make_codec() knows.
+std::span<const std::string_view> codec_names();
+
+}  // namespace hocket

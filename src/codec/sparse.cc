@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// topk, threshold, randomk, blocksparse: some elements of the message as they are (codec/sparse_message.h), the others
+// become zero. NaN and infinities stay what they are: they are the largest of all, so topk and threshold take them
+// first (topk: as many as it takes elements), and randomk takes them besides what it draws. blocksparse leaves nothing
+// behind but blocks of plus zeros.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "codec/codecs.h"
+#include "codec/dense.h"
+#include "codec/select.h"
+#include "codec/sparse_message.h"
+#include "kernels/random.h"
+#include "kernels/select.h"
+
+namespace hocket::codecs {
+namespace {
+
+// The magnitude from which on nothing is finite.
+uint32_t infinity_of(DataType type) {
+  if (type == DataType::kFloat32) return 0x7f800000u;
+  return type == DataType::kFloat16 ? 0x7c00u : 0x7f80u;
+}
+
+size_t share(double ratio, size_t count) {
+  return std::clamp<size_t>(static_cast<size_t>(std::ceil(ratio * static_cast<double>(count))), 1, count);
+}
+
+// Adds what is infinite or NaN.
+void keep_special(ConstValues values, std::vector<uint32_t>& indices) {
+  const std::vector<uint32_t> special = select::at_least(values, HUGE_VALF);
+  if (special.empty()) return;
+  std::vector<uint32_t> all;
+  std::set_union(indices.begin(), indices.end(), special.begin(), special.end(), std::back_inserter(all));
+  indices = std::move(all);
+}
+
+// The worst message: all elements and the head.
+class SparseCodec : public Codec {
+ public:
+  explicit SparseCodec(std::string specification) : specification_(std::move(specification)) {}
+
+  CodecDescription describe(DataType type) const override {
+    return {.specification = specification_, .relative_error = 1, .idempotent = true, .range = largest_value(type)};
+  }
+  bool supports(DataType type) const override {
+    return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16;
+  }
+  size_t block() const override { return 0; }
+  size_t max_encoded_bytes(size_t count, DataType type) const override { return sparse::max_bytes(count, type); }
+
+  Status decode_reduce(std::span<const std::byte> message, std::optional<ReduceOp> op, Values values) const override {
+    HOCKET_TRY(check_sum(*this, op));
+    const Status status = sparse::decode(message, op.has_value(), values);
+    return status.ok() ? status : bad_message(*this, status.message());
+  }
+
+ protected:
+  std::string specification_;
+};
+
+// Bytes of the share of the elements as indices or bitmap, whichever is less, to the bytes of all.
+double sparse_ratio(double kept, DataType type) {
+  const auto element = static_cast<double>(element_bytes(type));
+  return std::min({1.0, kept * (4 + element) / element, kept + 1 / (8 * element)});
+}
+
+class TopK final : public SparseCodec {
+ public:
+  TopK(std::string specification, double ratio, bool sampled)
+      : SparseCodec(std::move(specification)), ratio_(ratio), sampled_(sampled) {}
+
+  CodecDescription describe(DataType type) const override {
+    CodecDescription description = SparseCodec::describe(type);
+    description.ratio = sparse_ratio(std::min(1.0, (sampled_ ? 2 : 1) * ratio_), type);
+    description.idempotent = !sampled_;
+    return description;
+  }
+  size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
+    const size_t k = values.count == 0 ? 0 : share(ratio_, values.count);
+    std::vector<uint32_t> indices = sampled_ ? select::about_largest(values, k) : select::largest(values, k);
+    // Only where nothing finite was among the largest can something special be left behind.
+    const bool crowded = std::all_of(indices.begin(), indices.end(), [&](uint32_t index) {
+      return magnitude_at(values.type, values.data, index) >= infinity_of(values.type);
+    });
+    if (crowded || sampled_) keep_special(values, indices);
+    return sparse::encode(values, indices, out.data());
+  }
+
+ private:
+  double ratio_;
+  bool sampled_;
+};
+
+class Threshold final : public SparseCodec {
+ public:
+  Threshold(std::string specification, float least) : SparseCodec(std::move(specification)), least_(least) {}
+
+  CodecDescription describe(DataType type) const override {
+    CodecDescription description = SparseCodec::describe(type);
+    description.relative_error = 0;
+    description.absolute_error = static_cast<double>(least_);
+    return description;
+  }
+  size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
+    return sparse::encode(values, select::at_least(values, least_), out.data());
+  }
+
+ private:
+  float least_;
+};
+
+class RandomK final : public SparseCodec {
+ public:
+  RandomK(std::string specification, double ratio, bool unbiased, uint64_t seed)
+      : SparseCodec(std::move(specification)), ratio_(ratio), unbiased_(unbiased), seed_(mix(seed)) {}
+
+  CodecDescription describe(DataType type) const override {
+    CodecDescription description = SparseCodec::describe(type);
+    description.ratio = sparse_ratio(ratio_, type);
+    description.idempotent = false;
+    description.unbiased = unbiased_;
+    // An element that is kept is 1 / ratio times too large, or a little more for the rounding of the share.
+    if (unbiased_) description.relative_error = std::max(1.0, (1 / ratio_ - 1) * (1 + 0x1p-7));
+    if (unbiased_) description.range *= ratio_ * 0.99;
+    return description;
+  }
+  size_t encode(ConstValues values, uint64_t draw, std::span<std::byte> out) const override {
+    const size_t k = values.count == 0 ? 0 : share(ratio_, values.count);
+    const float scale = unbiased_ ? static_cast<float>(values.count) / static_cast<float>(k) : 1;
+    std::vector<uint32_t> indices = select::random(values.count, k, draw ^ seed_);
+    keep_special(values, indices);
+    return sparse::encode(values, indices, out.data(), scale);
+  }
+
+ private:
+  double ratio_;
+  bool unbiased_;
+  uint64_t seed_;
+};
+
+class BlockSparse final : public SparseCodec {
+ public:
+  BlockSparse(std::string specification, size_t block) : SparseCodec(std::move(specification)), block_(block) {}
+
+  CodecDescription describe(DataType type) const override {
+    CodecDescription description = SparseCodec::describe(type);
+    description.relative_error = 0;
+    description.lossless = true;
+    return description;
+  }
+  size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
+    std::vector<uint32_t> indices;
+    const size_t element = element_bytes(values.type);
+    for (size_t first = 0; first < values.count; first += block_) {
+      const size_t end = std::min(values.count, first + block_);
+      const std::byte* begin = values.data + first * element;
+      if (std::all_of(begin, values.data + end * element, [](std::byte byte) { return byte == std::byte{0}; }))
+        continue;
+      for (size_t i = first; i < end; ++i) indices.push_back(static_cast<uint32_t>(i));
+    }
+    return sparse::encode(values, indices, out.data());
+  }
+
+ private:
+  size_t block_;
+};
+
+}  // namespace
+
+MadeCodec make_topk(Specification& specification) {
+  const double ratio = specification.real("ratio", 0.01, 1e-9, 1);
+  const bool sampled = specification.word("select", {"exact", "sampled"}) == 1;
+  return std::make_unique<TopK>(specification.canonical(), ratio, sampled);
+}
+
+MadeCodec make_threshold(Specification& specification) {
+  const auto least = static_cast<float>(specification.real("least", 0.001, 0, 1e38));
+  return std::make_unique<Threshold>(specification.canonical(), least);
+}
+
+MadeCodec make_randomk(Specification& specification) {
+  const double ratio = specification.real("ratio", 0.01, 1e-9, 1);
+  const bool unbiased = specification.flag("unbiased");
+  const auto seed = static_cast<uint64_t>(specification.integer("seed", 0, 0, INT64_MAX));
+  return std::make_unique<RandomK>(specification.canonical(), ratio, unbiased, seed);
+}
+
+MadeCodec make_blocksparse(Specification& specification) {
+  const auto block = static_cast<size_t>(specification.integer("block", 256, 1, 65536));
+  return std::make_unique<BlockSparse>(specification.canonical(), block);
+}
+
+}  // namespace hocket::codecs

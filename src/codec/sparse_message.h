@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The message of some elements among many: in the shortest of four forms, so that it is never longer than all elements
+// and its head. Knows no rule of selection.
+//
+// Head: one byte, the form; u32, how many elements (k) of the n. Then, little-endian, values in the values' own type:
+//   0 all       n values; those not selected are zero
+//   1 bitmap    n bits, element i in bit i % 8 of byte i / 8; k values
+//   2 indices   k u32, rising; k values
+//   3 gaps      u16s; k values. Each u16 is the distance to the next selected element, from -1; 0xffff goes that far
+//   and
+//               selects nothing
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "codec/codec.h"
+
+namespace hocket::sparse {
+
+inline constexpr size_t kHead = 5;               // bytes
+inline constexpr size_t kMaxCount = UINT32_MAX;  // elements that a message may be about
+
+inline size_t max_bytes(size_t count, DataType type) { return kHead + count * element_bytes(type); }
+
+// `indices` rise. `out` has room for max_bytes(). Values are multiplied by `scale`, unless it is 1.
+size_t encode(ConstValues values, std::span<const uint32_t> indices, std::byte* out, float scale = 1);
+
+// Elements that were not selected count as zero. The failure says what is wrong; the values are undefined then.
+Status decode(std::span<const std::byte> message, bool add, Values values);
+
+}  // namespace hocket::sparse
