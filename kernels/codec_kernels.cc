@@ -7,6 +7,7 @@
 
 #include "kernels/convert.h"
 #include "kernels/exponents.h"
+#include "kernels/host/codec_table.h"
 #include "kernels/host/table.h"
 #include "kernels/quantise.h"
 #include "kernels/select.h"
@@ -14,7 +15,7 @@
 namespace hocket {
 namespace {
 
-const host::CodecTable& table() { return host::table_in_use().codec; }
+const host::CodecTable& table() { return *host::table_in_use().codec; }
 
 }  // namespace
 
@@ -44,20 +45,17 @@ void join_exponents(const std::byte* rest, const std::byte* masks, size_t count,
   table().join_exponents(rest, masks, count, base, values);
 }
 
-size_t collect(DataType type, const std::byte* values, size_t count, uint32_t least, uint32_t* indices, size_t room) {
-  const auto kernel = element_bytes(type) == 4 ? table().collect_words : table().collect_halves;
-  return kernel(values, count, least, indices, room);
+size_t collect(DataType type, const std::byte* values, size_t count, uint32_t least, uint32_t* indices, uint32_t* bits,
+               size_t room) {
+  const auto kernel = type == DataType::kFloat32 ? table().collect_words : table().collect_halves;
+  return kernel(values, count, least, indices, bits, room);
 }
 
-uint32_t magnitude_at(DataType type, const std::byte* values, size_t index) {
-  if (element_bytes(type) == 4) {
-    uint32_t bits;
-    std::memcpy(&bits, values + 4 * index, sizeof bits);
-    return bits & 0x7fffffffu;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, values + 2 * index, sizeof bits);
-  return bits & 0x7fffu;
+uint32_t bits_at(DataType type, const std::byte* values, size_t index) {
+  uint32_t bits = 0;
+  const size_t bytes = element_bytes(type);
+  std::memcpy(&bits, values + bytes * index, bytes);
+  return bits;
 }
 
 }  // namespace hocket

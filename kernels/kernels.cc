@@ -15,6 +15,7 @@
 #include <deque>
 #include <vector>
 
+#include "kernels/host/codec_table.h"
 #include "kernels/host/table.h"
 
 namespace hocket {
@@ -71,14 +72,16 @@ class Tables {
     host::Table table;
     host::add_integer_kernels(table);
     host::add_float_kernels(table);
-    host::add_conversions(table.codec);
-    host::add_quantisers(table.codec);
-    host::add_exponents(table.codec);
-    host::add_selectors(table.codec);
-    if (all_.empty() || all_.back().instruction_set != table.instruction_set) all_.push_back(table);
+    if (all_.empty() || all_.back().instruction_set != table.instruction_set) add(table);
+  }
+
+  void add(host::Table table) {
+    table.codec = &codecs_.emplace_back(host::codec_kernels());
+    all_.push_back(table);
   }
 
   std::deque<host::Table> all_;
+  std::deque<host::CodecTable> codecs_;
   std::vector<std::string_view> names_;
 };
 

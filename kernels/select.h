@@ -15,11 +15,18 @@ namespace hocket {
 // Room that collect() needs beyond what it reports.
 inline constexpr size_t kCollectSlack = 64;
 
-// Writes the indices of the elements whose magnitude is at least `least`, in order, until `room` are found; returns how
-// many (more than `room` only by those of the last vector, at most kCollectSlack). float32, float16 or bfloat16.
-size_t collect(DataType type, const std::byte* values, size_t count, uint32_t least, uint32_t* indices, size_t room);
+// Writes the indices and the bits of the elements whose magnitude is at least `least`, in order, until `room` are
+// found; returns how many (more than `room` only by those of the last vector, at most kCollectSlack). float32, float16
+// or bfloat16.
+size_t collect(DataType type, const std::byte* values, size_t count, uint32_t least, uint32_t* indices, uint32_t* bits,
+               size_t room);
 
-// The magnitude of one element.
-uint32_t magnitude_at(DataType type, const std::byte* values, size_t index);
+// The bits of one element.
+uint32_t bits_at(DataType type, const std::byte* values, size_t index);
+
+// The bits without the sign.
+inline uint32_t magnitude_of(DataType type, uint32_t bits) {
+  return bits & (type == DataType::kFloat32 ? 0x7fffffffu : 0x7fffu);
+}
 
 }  // namespace hocket

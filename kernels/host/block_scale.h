@@ -35,6 +35,19 @@ struct BlockScale {
   float low = 0;
 };
 
+// 1 / the number of steps between the extremes that make a block's scale.
+inline float step_share(const Quantiser& quantiser) {
+  const auto codes = static_cast<float>(1 << quantiser.bits);
+  switch (quantiser.scaling) {
+    case Scaling::kSignedExtreme:
+      return 2 / codes;
+    case Scaling::kRange:
+      return 1 / (codes - 1);
+    default:
+      return 1 / static_cast<float>(quantiser.levels);
+  }
+}
+
 inline bool is_float8(Scaling scaling) { return scaling >= Scaling::kFloat8e4m3; }
 
 inline size_t head_bytes(Scaling scaling) {
@@ -76,27 +89,16 @@ inline int float8_exponent(uint32_t magnitude, int top) {
 
 inline float power_of_two(int exponent) { return element::float_of(static_cast<uint32_t>(exponent + 127) << 23); }
 
-// The scale with its sign: a float8's comes from its exponent alone.
-inline float exact_scale(const Quantiser& quantiser, const BlockExtremes& block) {
-  const float magnitude = element::float_of(block.magnitude);
-  const auto levels = static_cast<float>(quantiser.levels);
-  const auto codes = static_cast<float>(1 << quantiser.bits);
-  switch (quantiser.scaling) {
-    case Scaling::kSignedExtreme:
-      return magnitude / (codes / 2);
-    case Scaling::kNorm:
-      return block.norm / levels;
-    case Scaling::kRange:
-      // Divided one by one: the difference of the extremes may be too large for a float.
-      return std::max(block.highest / (codes - 1) - bfloat16_below(block.lowest) / (codes - 1),
-                      std::fabs(block.lowest) * 0x1p-14f);
-    default:
-      return magnitude / levels;
-  }
+inline float exact_scale(Scaling scaling, const BlockExtremes& block, float share) {
+  if (scaling == Scaling::kNorm) return block.norm * share;
+  if (scaling != Scaling::kRange) return element::float_of(block.magnitude) * share;
+  // Divided one by one: the difference of the extremes may be too large for a float.
+  const float step = block.highest * share - bfloat16_below(block.lowest) * share;
+  return std::max(step, std::fabs(block.lowest) * 0x1p-14f);
 }
 
 // Writes the head of a block whose elements are all finite.
-inline BlockScale write_head(const Quantiser& quantiser, const BlockExtremes& block, uint8_t* head) {
+inline BlockScale write_head(const Quantiser& quantiser, const BlockExtremes& block, float share, uint8_t* head) {
   BlockScale result;
   if (is_float8(quantiser.scaling)) {
     const int exponent = float8_exponent(block.magnitude, quantiser.scaling == Scaling::kFloat8e4m3 ? 8 : 15);
@@ -105,7 +107,7 @@ inline BlockScale write_head(const Quantiser& quantiser, const BlockExtremes& bl
     return result;
   }
   const bool upward = quantiser.stochastic || quantiser.scaling == Scaling::kRange;
-  result.scale = rounded_scale(exact_scale(quantiser, block), upward);
+  result.scale = rounded_scale(exact_scale(quantiser.scaling, block, share), upward);
   if (quantiser.scaling == Scaling::kSignedExtreme && block.highest >= -block.lowest) result.scale = -result.scale;
   result.inverse = 1.0f / result.scale;
   if (quantiser.scaling == Scaling::kRange) {

@@ -20,8 +20,8 @@ struct CodecTable {
   void (*dequantise)(const Quantiser&, const std::byte*, float*, size_t, bool) = nullptr;
   void (*split_exponents)(const std::byte*, size_t, uint8_t, std::byte*, std::byte*) = nullptr;
   void (*join_exponents)(const std::byte*, const std::byte*, size_t, uint8_t, std::byte*) = nullptr;
-  size_t (*collect_words)(const std::byte*, size_t, uint32_t, uint32_t*, size_t) = nullptr;
-  size_t (*collect_halves)(const std::byte*, size_t, uint32_t, uint32_t*, size_t) = nullptr;
+  size_t (*collect_words)(const std::byte*, size_t, uint32_t, uint32_t*, uint32_t*, size_t) = nullptr;
+  size_t (*collect_halves)(const std::byte*, size_t, uint32_t, uint32_t*, uint32_t*, size_t) = nullptr;
 };
 
 // Each fills its part with the kernels of the instruction set that Highway has chosen at the time.
@@ -29,5 +29,14 @@ void add_conversions(CodecTable& table);
 void add_quantisers(CodecTable& table);
 void add_exponents(CodecTable& table);
 void add_selectors(CodecTable& table);
+
+inline CodecTable codec_kernels() {
+  CodecTable table;
+  add_conversions(table);
+  add_quantisers(table);
+  add_exponents(table);
+  add_selectors(table);
+  return table;
+}
 
 }  // namespace hocket::host

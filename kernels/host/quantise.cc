@@ -22,24 +22,35 @@ using Integers = hn::RebindToSigned<Words>;
 using Bytes = hn::Rebind<uint8_t, Words>;
 constexpr size_t kLanes = hn::MaxLanes(Floats());
 
+// Blocks are whole multiples of this many elements, which is also what loops do at a time.
+constexpr size_t kStride = 32;
+
+template <typename Function>
+HWY_INLINE void for_vectors(size_t count, Function function) {
+  for (size_t i = 0; i < count; i += kStride) {
+    HWY_UNROLL(kStride / kLanes)
+    for (size_t v = 0; v < kStride; v += kLanes) function(i + v);
+  }
+}
+
 HWY_INLINE uint32_t largest_magnitude(const float* block, size_t count) {
   const Words words;
   auto largest = hn::Zero(words);
-  for (size_t i = 0; i < count; i += kLanes) {
+  for_vectors(count, [&](size_t i) HWY_ATTR {
     const auto bits = hn::BitCast(words, hn::LoadU(Floats(), block + i));
     largest = hn::Max(largest, hn::And(bits, hn::Set(words, 0x7fffffffu)));
-  }
+  });
   return hn::GetLane(hn::MaxOfLanes(words, largest));
 }
 
 HWY_INLINE void find_range(const float* block, size_t count, BlockExtremes& extremes) {
   const Floats floats;
   auto lowest = hn::LoadU(floats, block), highest = lowest;
-  for (size_t i = kLanes; i < count; i += kLanes) {
+  for_vectors(count, [&](size_t i) HWY_ATTR {
     const auto value = hn::LoadU(floats, block + i);
     lowest = hn::Min(lowest, value);
     highest = hn::Max(highest, value);
-  }
+  });
   extremes.lowest = hn::GetLane(hn::MinOfLanes(floats, lowest));
   extremes.highest = hn::GetLane(hn::MaxOfLanes(floats, highest));
 }
@@ -65,16 +76,18 @@ HWY_INLINE BlockExtremes extremes_of(const Quantiser& quantiser, const float* bl
 
 // The smallest and largest code, before `bias` makes it unsigned.
 struct CodeRange {
-  int32_t lowest;
-  int32_t highest;
+  float lowest;
+  float highest;
   int32_t bias;
 };
 
 CodeRange code_range(const Quantiser& quantiser) {
   const int32_t half = 1 << (quantiser.bits - 1);
-  if (quantiser.scaling == Scaling::kRange) return {0, 2 * half - 1, 0};
-  if (quantiser.scaling == Scaling::kSignedExtreme) return {-half, half - 1, half};
-  return {-quantiser.levels, quantiser.levels, half};
+  if (quantiser.scaling == Scaling::kRange) return {0, static_cast<float>(2 * half - 1), 0};
+  if (quantiser.scaling == Scaling::kSignedExtreme) {
+    return {static_cast<float>(-half), static_cast<float>(half - 1), half};
+  }
+  return {static_cast<float>(-quantiser.levels), static_cast<float>(quantiser.levels), half};
 }
 
 HWY_INLINE void store_codes(WordVector codes, uint8_t* to) { hn::StoreU(hn::TruncateTo(Bytes(), codes), Bytes(), to); }
@@ -83,32 +96,48 @@ template <bool kStochastic>
 HWY_INLINE void integer_codes(const float* block, size_t count, const BlockScale& scale, const CodeRange& range,
                               RandomWords& random, uint8_t* codes) {
   const Floats floats;
-  const Integers integers;
   const auto inverse = hn::Set(floats, scale.inverse), offset = hn::Set(floats, scale.offset);
-  const auto lowest = hn::Set(integers, range.lowest), highest = hn::Set(integers, range.highest);
-  const auto bias = hn::Set(integers, range.bias);
-  for (size_t i = 0; i < count; i += kLanes) {
+  const auto lowest = hn::Set(floats, range.lowest), highest = hn::Set(floats, range.highest);
+  // Added to a small number, this leaves its nearest integer, ties to even, in the lowest bits.
+  const auto magic = hn::Set(floats, 12582912.0f + static_cast<float>(range.bias));
+  for_vectors(count, [&](size_t i) HWY_ATTR {
     auto value = hn::Add(hn::Mul(hn::LoadU(floats, block + i), inverse), offset);
     if constexpr (kStochastic) value = hn::Floor(hn::Add(value, random.next_fraction()));
-    const auto code = hn::Min(hn::Max(hn::NearestInt(value), lowest), highest);
-    store_codes(hn::BitCast(Words(), hn::Add(code, bias)), codes + i);
-  }
+    value = hn::Add(hn::Min(hn::Max(value, lowest), highest), magic);
+    store_codes(hn::BitCast(Words(), value), codes + i);
+  });
 }
 
-template <DataType type>
+// Values that rounding does not bring beyond the format's largest.
+template <typename Format>
+HWY_INLINE WordVector finite_float8(FloatVector value) {
+  const Words words;
+  const auto bits = hn::BitCast(words, value);
+  const auto magnitude = hn::And(bits, hn::Set(words, 0x7fffffffu));
+  const auto odd = hn::And(hn::ShiftRight<Format::kShift>(bits), hn::Set(words, 1));
+  const auto half = hn::Set(words, (1u << (Format::kShift - 1)) - 1 - Format::kRebias);
+  const auto normal = hn::ShiftRight<Format::kShift>(hn::Add(magnitude, hn::Add(half, odd)));
+  const auto magic = hn::Set(words, Format::kSubnormalMagic);
+  const auto sum = hn::Add(hn::BitCast(Floats(), magnitude), hn::BitCast(Floats(), magic));
+  const auto small = hn::Gt(hn::Set(words, Format::kSmallestNormal), magnitude);
+  const auto code = hn::IfThenElse(small, hn::Sub(hn::BitCast(words, sum), magic), normal);
+  return hn::Or(code, hn::And(hn::ShiftRight<24>(bits), hn::Set(words, 0x80)));
+}
+
+template <typename Format>
 HWY_INLINE void float8_codes(const float* block, size_t count, float inverse, uint8_t* codes) {
-  for (size_t i = 0; i < count; i += kLanes) {
+  for_vectors(count, [&](size_t i) HWY_ATTR {
     const auto value = hn::Mul(hn::LoadU(Floats(), block + i), hn::Set(Floats(), inverse));
-    store_codes(WordsOf<type>::encode(value), codes + i);
-  }
+    store_codes(finite_float8<Format>(value), codes + i);
+  });
 }
 
 HWY_INLINE void codes_of(const Quantiser& quantiser, const float* block, const BlockScale& scale, RandomWords& random,
                          uint8_t* codes) {
   if (quantiser.scaling == Scaling::kFloat8e4m3) {
-    float8_codes<DataType::kFloat8e4m3>(block, quantiser.block, scale.inverse, codes);
+    float8_codes<element::Float8e4m3Format>(block, quantiser.block, scale.inverse, codes);
   } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
-    float8_codes<DataType::kFloat8e5m2>(block, quantiser.block, scale.inverse, codes);
+    float8_codes<element::Float8e5m2Format>(block, quantiser.block, scale.inverse, codes);
   } else if (quantiser.stochastic) {
     integer_codes<true>(block, quantiser.block, scale, code_range(quantiser), random, codes);
   } else {
@@ -135,12 +164,13 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
                              uint8_t* out) {
   alignas(64) uint8_t codes[kQuantiseGroup];
   const size_t head = head_bytes(quantiser.scaling);
+  const float share = step_share(quantiser);
   for (size_t b = 0; b < form.blocks; ++b) {
     const float* block = group + b * quantiser.block;
     const BlockExtremes extremes = extremes_of(quantiser, block);
     uint8_t* block_codes = codes + b * quantiser.block;
     if (extremes.magnitude < kInfinityBits) {
-      codes_of(quantiser, block, write_head(quantiser, extremes, out + b * head), random, block_codes);
+      codes_of(quantiser, block, write_head(quantiser, extremes, share, out + b * head), random, block_codes);
     } else {
       write_poisoned_head(quantiser, out + b * head);
       memset(block_codes, 0, quantiser.block);
@@ -152,6 +182,7 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
 
 void quantise_all(const Quantiser& quantiser, uint64_t draw, const float* values, size_t count, std::byte* out) {
   const DrawKey key(draw);
+  const Rotation rotation(quantiser);
   for (size_t first = 0; first < count; first += kQuantiseGroup) {
     alignas(64) float copy[kQuantiseGroup];
     const size_t some = std::min(kQuantiseGroup, count - first);
@@ -161,10 +192,7 @@ void quantise_all(const Quantiser& quantiser, uint64_t draw, const float* values
       std::fill(copy + some, copy + kQuantiseGroup, copy[some - 1]);
       group = copy;
     }
-    if (quantiser.rotated) {
-      change_signs(copy, quantiser.signs);
-      turn(copy);
-    }
+    if (quantiser.rotated) rotation.apply(copy);
     const GroupForm form(quantiser, quantiser.rotated ? kQuantiseGroup : some);
     encode_group(quantiser, form, RandomWords(key, static_cast<uint32_t>(first)), group,
                  reinterpret_cast<uint8_t*>(out));
@@ -180,21 +208,21 @@ HWY_INLINE void put(FloatVector value, float* to) {
 
 template <bool kAdd, DataType type>
 HWY_INLINE void decode_float8(const uint8_t* codes, size_t count, float scale, float* to) {
-  for (size_t i = 0; i < count; i += kLanes) {
+  for_vectors(count, [&](size_t i) HWY_ATTR {
     const auto code = hn::PromoteTo(Words(), hn::LoadU(Bytes(), codes + i));
     put<kAdd>(hn::Mul(WordsOf<type>::decode(code), hn::Set(Floats(), scale)), to + i);
-  }
+  });
 }
 
 template <bool kAdd>
 HWY_INLINE void decode_integers(const uint8_t* codes, size_t count, const BlockScale& scale, int32_t bias, float* to) {
   const Integers integers;
   const auto low = hn::Set(Floats(), scale.low), factor = hn::Set(Floats(), scale.scale);
-  for (size_t i = 0; i < count; i += kLanes) {
+  for_vectors(count, [&](size_t i) HWY_ATTR {
     const auto code = hn::PromoteTo(integers, hn::LoadU(Bytes(), codes + i));
     const auto value = hn::ConvertTo(Floats(), hn::Sub(code, hn::Set(integers, bias)));
     put<kAdd>(hn::Add(low, hn::Mul(value, factor)), to + i);
-  }
+  });
 }
 
 // `group` has whole blocks.
@@ -219,24 +247,22 @@ HWY_INLINE void decode_group(const Quantiser& quantiser, const GroupForm& form, 
 }
 
 // A group that is rotated or not whole, by way of a copy.
-void decode_aside(const Quantiser& quantiser, const GroupForm& form, const uint8_t* in, float* group, size_t count,
-                  bool add) {
+void decode_aside(const Quantiser& quantiser, const Rotation& rotation, const GroupForm& form, const uint8_t* in,
+                  float* group, size_t count, bool add) {
   alignas(64) float copy[kQuantiseGroup];
   decode_group<false>(quantiser, form, in, copy);
-  if (quantiser.rotated) {
-    turn(copy);
-    change_signs(copy, quantiser.signs);
-  }
+  if (quantiser.rotated) rotation.revert(copy);
   for (size_t i = 0; i < count; ++i) group[i] = add ? group[i] + copy[i] : copy[i];
 }
 
 void dequantise_all(const Quantiser& quantiser, const std::byte* in, float* values, size_t count, bool add) {
+  const Rotation rotation(quantiser);
   for (size_t first = 0; first < count; first += kQuantiseGroup) {
     const size_t some = std::min(kQuantiseGroup, count - first);
     const GroupForm form(quantiser, quantiser.rotated ? kQuantiseGroup : some);
     const auto* bytes = reinterpret_cast<const uint8_t*>(in);
     if (some < kQuantiseGroup || quantiser.rotated) {
-      decode_aside(quantiser, form, bytes, values + first, some, add);
+      decode_aside(quantiser, rotation, form, bytes, values + first, some, add);
     } else if (add) {
       decode_group<true>(quantiser, form, bytes, values + first);
     } else {

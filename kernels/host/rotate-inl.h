@@ -12,52 +12,64 @@
 #define HOCKET_HOST_ROTATE_INL
 #endif
 
-#include <hwy/highway.h>
-
-#include <array>
-#include <cstddef>
-#include <utility>
-
+#include "kernels/host/words-inl.h"
 #include "kernels/quantise.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hocket::host::HWY_NAMESPACE {
 
-constexpr size_t kSide = 16;
-static_assert(kSide * kSide == kQuantiseGroup);
+class Rotation {
+ public:
+  explicit Rotation(const Quantiser& quantiser) {
+    if (!quantiser.rotated) return;
+    for (size_t i = 0; i < kQuantiseGroup; ++i) flips_[i] = quantiser.signs[i / 32] >> (i % 32) << 31;
+  }
 
-inline void change_signs(float* group, const std::array<uint32_t, kQuantiseGroup / 32>& signs) {
-  for (size_t i = 0; i < kQuantiseGroup; ++i) group[i] = signs[i / 32] >> (i % 32) & 1 ? -group[i] : group[i];
-}
+  void apply(float* group) const {
+    change_signs(group);
+    turn(group);
+  }
+  void revert(float* group) const {
+    turn(group);
+    change_signs(group);
+  }
 
-// H times the matrix; the compiler makes vectors of the rows.
-inline void hadamard_rows(float* matrix) {
-  for (size_t stride = 1; stride < kSide; stride *= 2) {
-    for (size_t row = 0; row < kSide; ++row) {
-      if (row & stride) continue;
-      float* upper = matrix + row * kSide;
-      float* lower = upper + stride * kSide;
-      for (size_t i = 0; i < kSide; ++i) {
-        const float a = upper[i], b = lower[i];
-        upper[i] = a + b;
-        lower[i] = a - b;
+ private:
+  static constexpr size_t kSide = 16;
+  static constexpr size_t kLanes = hn::MaxLanes(Floats());
+  static_assert(kSide * kSide == kQuantiseGroup && kSide % kLanes == 0);
+
+  void change_signs(float* group) const {
+    for (size_t i = 0; i < kQuantiseGroup; i += kLanes) {
+      const auto flips = hn::BitCast(Floats(), hn::LoadU(Words(), flips_ + i));
+      hn::StoreU(hn::Xor(hn::LoadU(Floats(), group + i), flips), Floats(), group + i);
+    }
+  }
+
+  // H times the matrix.
+  static void hadamard_rows(float* matrix) {
+    for (size_t stride = kSide; stride < kQuantiseGroup; stride *= 2) {
+      for (size_t i = 0; i < kQuantiseGroup; i += kLanes) {
+        if (i & stride) continue;
+        const auto a = hn::LoadU(Floats(), matrix + i), b = hn::LoadU(Floats(), matrix + i + stride);
+        hn::StoreU(hn::Add(a, b), Floats(), matrix + i);
+        hn::StoreU(hn::Sub(a, b), Floats(), matrix + i + stride);
       }
     }
   }
-}
 
-inline void transpose(float* matrix) {
-  for (size_t i = 0; i < kSide; ++i) {
-    for (size_t j = i + 1; j < kSide; ++j) std::swap(matrix[i * kSide + j], matrix[j * kSide + i]);
+  static void turn(float* group) {
+    alignas(64) float transposed[kQuantiseGroup];
+    hadamard_rows(group);
+    for (size_t i = 0; i < kSide; ++i) {
+      for (size_t j = 0; j < kSide; ++j) transposed[i * kSide + j] = group[j * kSide + i];
+    }
+    hadamard_rows(transposed);
+    for (size_t i = 0; i < kQuantiseGroup; ++i) group[i] = transposed[i] * (1.0f / kSide);
   }
-}
 
-inline void turn(float* group) {
-  hadamard_rows(group);
-  transpose(group);
-  hadamard_rows(group);
-  for (size_t i = 0; i < kQuantiseGroup; ++i) group[i] *= 1.0f / kSide;
-}
+  alignas(64) uint32_t flips_[kQuantiseGroup];
+};
 
 }  // namespace hocket::host::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

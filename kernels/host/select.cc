@@ -23,28 +23,30 @@ using Words = hn::ScalableTag<uint32_t>;
 
 // Magnitudes fit into signed integers, which compare faster.
 using Integers = hn::RebindToSigned<Words>;
-using IntegerVector = hn::Vec<Integers>;
+using WordVector = hn::Vec<Words>;
 
-HWY_INLINE IntegerVector magnitudes(const uint32_t* from) {
-  return hn::BitCast(Integers(), hn::And(hn::LoadU(Words(), from), hn::Set(Words(), 0x7fffffffu)));
-}
-HWY_INLINE IntegerVector magnitudes(const uint16_t* from) {
-  const auto codes = hn::PromoteTo(Integers(), hn::LoadU(hn::Rebind<uint16_t, Words>(), from));
-  return hn::And(codes, hn::Set(Integers(), 0x7fff));
+HWY_INLINE WordVector load(const uint32_t* from) { return hn::LoadU(Words(), from); }
+HWY_INLINE WordVector load(const uint16_t* from) {
+  return hn::PromoteTo(Words(), hn::LoadU(hn::Rebind<uint16_t, Words>(), from));
 }
 
 template <typename Storage>
-size_t collect_from(const std::byte* bytes, size_t count, uint32_t least, uint32_t* indices, size_t room) {
+size_t collect_from(const std::byte* bytes, size_t count, uint32_t least, uint32_t* indices, uint32_t* bits,
+                    size_t room) {
   const Words words;
   const size_t lanes = hn::Lanes(words);
   const auto* values = reinterpret_cast<const Storage*>(bytes);
+  constexpr uint32_t kMagnitude = ~uint32_t{0} >> (33 - 8 * sizeof(Storage));
   const auto below = hn::Set(Integers(), static_cast<int32_t>(least) - 1);
   size_t found = 0, i = 0;
   const auto take = [&](const Storage* from, size_t first) HWY_ATTR {
-    const auto mask = hn::RebindMask(words, hn::Gt(magnitudes(from), below));
+    const auto value = load(from);
+    const auto magnitude = hn::BitCast(Integers(), hn::And(value, hn::Set(words, kMagnitude)));
+    const auto mask = hn::RebindMask(words, hn::Gt(magnitude, below));
     if (hn::AllFalse(words, mask)) return;
     // Compressed in a register: storing with a compressing instruction is many times slower on some machines.
     hn::StoreU(hn::Compress(hn::Iota(words, static_cast<uint32_t>(first)), mask), words, indices + found);
+    hn::StoreU(hn::Compress(value, mask), words, bits + found);
     found += hn::CountTrue(words, mask);
   };
   for (; i + lanes <= count && found < room; i += lanes) take(values + i, i);

@@ -8,17 +8,18 @@
 #include <array>
 #include <string_view>
 
-#include "kernels/host/codec_table.h"
 #include "kernels/kernels.h"
 
 namespace hocket::host {
 
 using Kernel = void (*)(const Combine&);
 
+struct CodecTable;
+
 struct Table {
   std::string_view instruction_set;
   std::array<std::array<Kernel, kReduceOps>, kDataTypes> kernels{};  // null: the type has no such operation
-  CodecTable codec;
+  const CodecTable* codec = nullptr;
 };
 
 const Table& table_in_use();

@@ -5,9 +5,14 @@
 // other types pass through a tile that stays in the first level cache. Knows no format.
 #pragma once
 
+#include <bit>
+#include <string>
+
 #include "codec/codec.h"
 
 namespace hocket {
+
+static_assert(std::endian::native == std::endian::little, "messages are little-endian, as memory is");
 
 class DenseCodec : public Codec {
  public:

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <memory>
 #include <numeric>
+#include <utility>
 
 #include "kernels/convert.h"
 #include "kernels/element.h"
@@ -15,10 +18,20 @@
 namespace hocket::select {
 namespace {
 
-std::vector<uint32_t> collected(ConstValues values, uint32_t least, size_t room) {
-  std::vector<uint32_t> indices(std::min(room, values.count) + kCollectSlack);
-  indices.resize(collect(values.type, values.data, values.count, least, indices.data(), room));
-  return indices;
+Selection collected(ConstValues values, uint32_t least, size_t room) {
+  // Not touched before it is written: most of a generous room never is.
+  const size_t size = std::min(room, values.count) + kCollectSlack;
+  const auto indices = std::make_unique_for_overwrite<uint32_t[]>(size);
+  const auto bits = std::make_unique_for_overwrite<uint32_t[]>(size);
+  const size_t found = collect(values.type, values.data, values.count, least, indices.get(), bits.get(), room);
+  return {{indices.get(), indices.get() + found}, {bits.get(), bits.get() + found}};
+}
+
+Selection gathered(ConstValues values, std::vector<uint32_t> indices) {
+  Selection selection{std::move(indices), {}};
+  selection.bits.reserve(selection.indices.size());
+  for (uint32_t index : selection.indices) selection.bits.push_back(bits_at(values.type, values.data, index));
+  return selection;
 }
 
 // The magnitude that `rank` (from 0) elements of a sample of the values exceed. One element out of each of equal parts,
@@ -26,11 +39,11 @@ std::vector<uint32_t> collected(ConstValues values, uint32_t least, size_t room)
 class Sample {
  public:
   explicit Sample(ConstValues values) {
-    constexpr size_t kMost = 16384;
-    const size_t parts = std::min(kMost, values.count);
+    const size_t parts = std::clamp<size_t>(values.count / 64, std::min<size_t>(values.count, 1024), 16384);
     const size_t part = values.count / parts;
     for (size_t i = 0; i < parts; ++i) {
-      magnitudes_.push_back(magnitude_at(values.type, values.data, i * part + mix(i) % part));
+      const uint32_t bits = bits_at(values.type, values.data, i * part + mix(i) % part);
+      magnitudes_.push_back(magnitude_of(values.type, bits));
     }
   }
   size_t size() const { return magnitudes_.size(); }
@@ -48,7 +61,9 @@ class Sample {
 uint32_t radix_threshold(ConstValues values, size_t k) {
   const int shift = element_bytes(values.type) == 4 ? 16 : 4;
   std::vector<uint32_t> seen(size_t{1} << (8 * element_bytes(values.type) - 1 - static_cast<size_t>(shift)));
-  for (size_t i = 0; i < values.count; ++i) ++seen[magnitude_at(values.type, values.data, i) >> shift];
+  for (size_t i = 0; i < values.count; ++i) {
+    ++seen[magnitude_of(values.type, bits_at(values.type, values.data, i)) >> shift];
+  }
   size_t above = 0;
   for (size_t digit = seen.size(); digit-- > 0;) {
     above += seen[digit];
@@ -59,36 +74,37 @@ uint32_t radix_threshold(ConstValues values, size_t k) {
 
 // At least k candidates, not many more where the values allow: those above a threshold that a sample makes likely, and
 // otherwise those that share the first digits of the k-th largest.
-std::vector<uint32_t> candidates(ConstValues values, size_t k) {
+Selection candidates(ConstValues values, size_t k) {
   Sample sample(values);
   const double expected =
       static_cast<double>(k) * static_cast<double>(sample.size()) / static_cast<double>(values.count);
   const auto rank = static_cast<size_t>(expected + 4 * std::sqrt(expected) + 8);
   if (rank < sample.size() / 2) {
-    const size_t room = 4 * values.count / sample.size() * rank + k;
-    std::vector<uint32_t> found = collected(values, sample.at_rank(rank), room);
-    if (found.size() >= k && found.size() < room) return found;
+    const size_t room = 2 * (values.count / sample.size() + 1) * rank + k;
+    Selection found = collected(values, sample.at_rank(rank), room);
+    if (found.indices.size() >= k && found.indices.size() < room) return found;
   }
   return collected(values, radix_threshold(values, k), values.count);
 }
 
-// Of candidates in order of their indices, the k with the largest magnitudes.
-std::vector<uint32_t> best_of(ConstValues values, std::vector<uint32_t> indices, size_t k) {
-  std::vector<uint32_t> magnitudes(indices.size());
-  for (size_t i = 0; i < indices.size(); ++i) magnitudes[i] = magnitude_at(values.type, values.data, indices[i]);
+// Keeps the k with the largest magnitudes.
+void keep_best(DataType type, Selection& selection, size_t k) {
+  std::vector<uint32_t> magnitudes(selection.bits.size());
+  for (size_t i = 0; i < magnitudes.size(); ++i) magnitudes[i] = magnitude_of(type, selection.bits[i]);
   const auto last = magnitudes.begin() + static_cast<ptrdiff_t>(k - 1);
   std::nth_element(magnitudes.begin(), last, magnitudes.end(), std::greater<>());
   const uint32_t least = *last;
   auto ties = k - static_cast<size_t>(std::count_if(magnitudes.begin(), last, [&](uint32_t m) { return m > least; }));
-  std::erase_if(indices, [&](uint32_t index) {
-    const uint32_t magnitude = magnitude_at(values.type, values.data, index);
-    if (magnitude == least && ties > 0) {
-      --ties;
-      return false;
-    }
-    return magnitude <= least;
-  });
-  return indices;
+  size_t kept = 0;
+  for (size_t i = 0; i < selection.bits.size(); ++i) {
+    const uint32_t magnitude = magnitude_of(type, selection.bits[i]);
+    if (magnitude < least || (magnitude == least && ties == 0)) continue;
+    if (magnitude == least) --ties;
+    selection.indices[kept] = selection.indices[i];
+    selection.bits[kept++] = selection.bits[i];
+  }
+  selection.indices.resize(kept);
+  selection.bits.resize(kept);
 }
 
 std::vector<uint32_t> everything(size_t count) {
@@ -132,20 +148,20 @@ class Permutation {
 
 }  // namespace
 
-std::vector<uint32_t> largest(ConstValues values, size_t k) {
-  if (k >= values.count) return everything(values.count);
-  return best_of(values, candidates(values, k), k);
+Selection largest(ConstValues values, size_t k) {
+  if (k >= values.count) return gathered(values, everything(values.count));
+  Selection selection = candidates(values, k);
+  keep_best(values.type, selection, k);
+  return selection;
 }
 
-std::vector<uint32_t> about_largest(ConstValues values, size_t k) {
-  if (k >= values.count) return everything(values.count);
+Selection about_largest(ConstValues values, size_t k) {
+  if (k >= values.count) return gathered(values, everything(values.count));
   Sample sample(values);
-  std::vector<uint32_t> found = collected(values, sample.at_rank(k * sample.size() / values.count), 2 * k);
-  if (found.size() > 2 * k) found.resize(2 * k);
-  return found;
+  return collected(values, sample.at_rank(k * sample.size() / values.count), 2 * k);
 }
 
-std::vector<uint32_t> at_least(ConstValues values, float least) {
+Selection at_least(ConstValues values, float least) {
   uint32_t bits = element::bits_of(least);
   if (values.type != DataType::kFloat32) {
     // Rounded up into the type.
@@ -158,13 +174,31 @@ std::vector<uint32_t> at_least(ConstValues values, float least) {
   return collected(values, bits, values.count);
 }
 
-std::vector<uint32_t> random(size_t count, size_t k, uint64_t draw) {
-  if (k >= count) return everything(count);
-  const Permutation permutation(count, draw);
+Selection special(ConstValues values) { return at_least(values, std::numeric_limits<float>::infinity()); }
+
+Selection random(ConstValues values, size_t k, uint64_t draw) {
+  if (k >= values.count) return gathered(values, everything(values.count));
+  const Permutation permutation(values.count, draw);
   std::vector<uint32_t> indices(k);
   for (size_t i = 0; i < k; ++i) indices[i] = permutation(i);
   std::sort(indices.begin(), indices.end());
-  return indices;
+  return gathered(values, std::move(indices));
+}
+
+Selection united(const Selection& a, const Selection& b) {
+  Selection all;
+  size_t i = 0, j = 0;
+  while (i < a.indices.size() || j < b.indices.size()) {
+    const bool take_a = j == b.indices.size() || (i < a.indices.size() && a.indices[i] <= b.indices[j]);
+    const Selection& from = take_a ? a : b;
+    size_t& next = take_a ? i : j;
+    if (all.indices.empty() || all.indices.back() != from.indices[next]) {
+      all.indices.push_back(from.indices[next]);
+      all.bits.push_back(from.bits[next]);
+    }
+    ++next;
+  }
+  return all;
 }
 
 }  // namespace hocket::select

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Which elements a sparse message carries. All give rising indices. NaN counts as larger than infinity.
+// Which elements a sparse message carries. NaN counts as larger than infinity.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,28 @@
 
 namespace hocket::select {
 
-// Exactly min(k, count) of the largest magnitudes; of equal ones those with the lowest indices.
-std::vector<uint32_t> largest(ConstValues values, size_t k);
+// Elements in order of their indices, and their bits.
+struct Selection {
+  std::vector<uint32_t> indices;
+  std::vector<uint32_t> bits;
+};
 
-// About k of the largest, never more than 2 k: by a threshold that a sample suggests.
-std::vector<uint32_t> about_largest(ConstValues values, size_t k);
+// Exactly min(k, count) of the largest magnitudes; of equal ones those with the lowest indices.
+Selection largest(ConstValues values, size_t k);
+
+// About k of the largest, hardly more than 2 k: by a threshold that a sample suggests.
+Selection about_largest(ConstValues values, size_t k);
 
 // All whose magnitude is at least `least`, which is not negative.
-std::vector<uint32_t> at_least(ConstValues values, float least);
+Selection at_least(ConstValues values, float least);
+
+// All that are infinite or NaN.
+Selection special(ConstValues values);
 
 // k different elements, each as likely as any other; the same for the same draw.
-std::vector<uint32_t> random(size_t count, size_t k, uint64_t draw);
+Selection random(ConstValues values, size_t k, uint64_t draw);
+
+// All of both.
+Selection united(const Selection& a, const Selection& b);
 
 }  // namespace hocket::select

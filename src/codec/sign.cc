@@ -15,6 +15,7 @@
 
 #include "codec/codecs.h"
 #include "codec/dense.h"
+#include "kernels/element.h"
 
 namespace hocket::codecs {
 namespace {
@@ -37,10 +38,10 @@ std::byte* encode_block(const float* block, size_t count, std::byte* out) {
   const float scale = mean_magnitude(block, count);
   std::memcpy(out, &scale, sizeof scale);
   const size_t bytes = (count + 7) / 8;
-  auto* signs = reinterpret_cast<uint8_t*>(out + sizeof scale);
+  auto* __restrict signs = reinterpret_cast<uint8_t*>(out + sizeof scale);
   std::memset(signs, 0, bytes);
   for (size_t p = 0; p * bytes < count; ++p) {
-    const float* part = block + p * bytes;
+    const float* __restrict part = block + p * bytes;
     const size_t some = std::min(bytes, count - p * bytes);
     for (size_t j = 0; j < some; ++j) signs[j] = static_cast<uint8_t>(signs[j] | (part[j] < 0 ? 1 : 0) << p);
   }
@@ -49,19 +50,19 @@ std::byte* encode_block(const float* block, size_t count, std::byte* out) {
 
 template <bool kAdd>
 const std::byte* decode_block(const std::byte* in, float* block, size_t count) {
-  float scale;
-  std::memcpy(&scale, in, sizeof scale);
+  uint32_t bits;
+  std::memcpy(&bits, in, sizeof bits);
   const size_t bytes = (count + 7) / 8;
-  const auto* signs = reinterpret_cast<const uint8_t*>(in + sizeof scale);
+  const auto* __restrict signs = reinterpret_cast<const uint8_t*>(in + sizeof bits);
   for (size_t p = 0; p * bytes < count; ++p) {
-    float* part = block + p * bytes;
+    float* __restrict part = block + p * bytes;
     const size_t some = std::min(bytes, count - p * bytes);
     for (size_t j = 0; j < some; ++j) {
-      const float value = signs[j] >> p & 1 ? -scale : scale;
+      const float value = element::float_of(bits ^ static_cast<uint32_t>(signs[j] >> p) << 31);
       part[j] = kAdd ? part[j] + value : value;
     }
   }
-  return in + sizeof scale + bytes;
+  return in + sizeof bits + bytes;
 }
 
 class Sign final : public DenseCodec {

@@ -26,17 +26,12 @@ uint32_t infinity_of(DataType type) {
   return type == DataType::kFloat16 ? 0x7c00u : 0x7f80u;
 }
 
-size_t share(double ratio, size_t count) {
-  return std::clamp<size_t>(static_cast<size_t>(std::ceil(ratio * static_cast<double>(count))), 1, count);
+bool all_zero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-// Adds what is infinite or NaN.
-void keep_special(ConstValues values, std::vector<uint32_t>& indices) {
-  const std::vector<uint32_t> special = select::at_least(values, HUGE_VALF);
-  if (special.empty()) return;
-  std::vector<uint32_t> all;
-  std::set_union(indices.begin(), indices.end(), special.begin(), special.end(), std::back_inserter(all));
-  indices = std::move(all);
+size_t share(double ratio, size_t count) {
+  return std::clamp<size_t>(static_cast<size_t>(std::ceil(ratio * static_cast<double>(count))), 1, count);
 }
 
 // The worst message: all elements and the head.
@@ -82,13 +77,13 @@ class TopK final : public SparseCodec {
   }
   size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
     const size_t k = values.count == 0 ? 0 : share(ratio_, values.count);
-    std::vector<uint32_t> indices = sampled_ ? select::about_largest(values, k) : select::largest(values, k);
+    select::Selection chosen = sampled_ ? select::about_largest(values, k) : select::largest(values, k);
     // Only where nothing finite was among the largest can something special be left behind.
-    const bool crowded = std::all_of(indices.begin(), indices.end(), [&](uint32_t index) {
-      return magnitude_at(values.type, values.data, index) >= infinity_of(values.type);
+    const bool crowded = std::all_of(chosen.bits.begin(), chosen.bits.end(), [&](uint32_t bits) {
+      return magnitude_of(values.type, bits) >= infinity_of(values.type);
     });
-    if (crowded || sampled_) keep_special(values, indices);
-    return sparse::encode(values, indices, out.data());
+    if (crowded || sampled_) chosen = select::united(chosen, select::special(values));
+    return sparse::encode(values.type, values.count, chosen, out.data());
   }
 
  private:
@@ -107,7 +102,7 @@ class Threshold final : public SparseCodec {
     return description;
   }
   size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
-    return sparse::encode(values, select::at_least(values, least_), out.data());
+    return sparse::encode(values.type, values.count, select::at_least(values, least_), out.data());
   }
 
  private:
@@ -132,9 +127,9 @@ class RandomK final : public SparseCodec {
   size_t encode(ConstValues values, uint64_t draw, std::span<std::byte> out) const override {
     const size_t k = values.count == 0 ? 0 : share(ratio_, values.count);
     const float scale = unbiased_ ? static_cast<float>(values.count) / static_cast<float>(k) : 1;
-    std::vector<uint32_t> indices = select::random(values.count, k, draw ^ seed_);
-    keep_special(values, indices);
-    return sparse::encode(values, indices, out.data(), scale);
+    const select::Selection chosen = select::random(values, k, draw ^ seed_);
+    return sparse::encode(values.type, values.count, select::united(chosen, select::special(values)), out.data(),
+                          scale);
   }
 
  private:
@@ -154,16 +149,17 @@ class BlockSparse final : public SparseCodec {
     return description;
   }
   size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
-    std::vector<uint32_t> indices;
+    select::Selection chosen;
     const size_t element = element_bytes(values.type);
     for (size_t first = 0; first < values.count; first += block_) {
       const size_t end = std::min(values.count, first + block_);
-      const std::byte* begin = values.data + first * element;
-      if (std::all_of(begin, values.data + end * element, [](std::byte byte) { return byte == std::byte{0}; }))
-        continue;
-      for (size_t i = first; i < end; ++i) indices.push_back(static_cast<uint32_t>(i));
+      if (all_zero({values.data + first * element, (end - first) * element})) continue;
+      for (size_t i = first; i < end; ++i) {
+        chosen.indices.push_back(static_cast<uint32_t>(i));
+        chosen.bits.push_back(bits_at(values.type, values.data, i));
+      }
     }
-    return sparse::encode(values, indices, out.data());
+    return sparse::encode(values.type, values.count, chosen, out.data());
   }
 
  private:

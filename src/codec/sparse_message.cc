@@ -46,13 +46,10 @@ struct Typed {
     if (add) storage = Element::encode(Element::decode(load(to)) + Element::decode(storage));
     std::memcpy(to, &storage, sizeof storage);
   }
-  static void gather(ConstValues values, std::span<const uint32_t> indices, float scale, std::byte* out) {
-    for (uint32_t index : indices) {
-      Storage storage = load(values.data + index * sizeof(Storage));
-      if (scale != 1) storage = Element::encode(Element::decode(storage) * scale);
-      std::memcpy(out, &storage, sizeof storage);
-      out += sizeof storage;
-    }
+  static void write(uint32_t bits, float scale, std::byte* out) {
+    auto storage = load(reinterpret_cast<const std::byte*>(&bits));
+    if (scale != 1) storage = Element::encode(Element::decode(storage) * scale);
+    std::memcpy(out, &storage, sizeof storage);
   }
 };
 
@@ -182,20 +179,24 @@ Status decode_places(Type, Places places, const std::byte* from, size_t selected
 
 }  // namespace
 
-size_t encode(ConstValues values, std::span<const uint32_t> indices, std::byte* out, float scale) {
-  const size_t element = element_bytes(values.type);
-  const std::array<size_t, 4> sizes = {values.count * element, (values.count + 7) / 8 + indices.size() * element,
-                                       indices.size() * (4 + element),
-                                       2 * count_gaps(indices) + indices.size() * element};
+size_t encode(DataType type, size_t count, const select::Selection& selection, std::byte* out, float scale) {
+  const size_t element = element_bytes(type);
+  const std::span<const uint32_t> indices = selection.indices;
+  const size_t value_bytes = indices.size() * element;
+  const std::array<size_t, 4> sizes = {count * element, (count + 7) / 8 + value_bytes, indices.size() * 4 + value_bytes,
+                                       2 * count_gaps(indices) + value_bytes};
   const auto form = static_cast<Form>(std::min_element(sizes.begin(), sizes.end()) - sizes.begin());
   const auto selected = static_cast<uint32_t>(indices.size());
   out[0] = static_cast<std::byte>(form);
   std::memcpy(out + 1, &selected, sizeof selected);
   out += kHead;
-  with_type(values.type, [&](auto type) {
-    if (form != Form::kAll) return type.gather(values, indices, scale, write_places(form, values.count, indices, out));
-    std::memset(out, 0, values.count * element);
-    for (const uint32_t& index : indices) type.gather(values, {&index, 1}, scale, out + index * element);
+  const bool all = form == Form::kAll;
+  if (all) std::memset(out, 0, count * element);
+  if (!all) out = write_places(form, count, indices, out);
+  with_type(type, [&](auto typed) {
+    for (size_t i = 0; i < selected; ++i) {
+      typed.write(selection.bits[i], scale, out + (all ? indices[i] : i) * element);
+    }
   });
   return kHead + sizes[static_cast<size_t>(form)];
 }

@@ -18,16 +18,17 @@
 #include <span>
 
 #include "codec/codec.h"
+#include "codec/select.h"
 
 namespace hocket::sparse {
 
-inline constexpr size_t kHead = 5;               // bytes
-inline constexpr size_t kMaxCount = UINT32_MAX;  // elements that a message may be about
+inline constexpr size_t kHead = 5;  // bytes
 
 inline size_t max_bytes(size_t count, DataType type) { return kHead + count * element_bytes(type); }
 
-// `indices` rise. `out` has room for max_bytes(). Values are multiplied by `scale`, unless it is 1.
-size_t encode(ConstValues values, std::span<const uint32_t> indices, std::byte* out, float scale = 1);
+// The selected of `count` elements of a type. `out` has room for max_bytes(). Values are multiplied by `scale`, unless
+// it is 1.
+size_t encode(DataType type, size_t count, const select::Selection& selection, std::byte* out, float scale = 1);
 
 // Elements that were not selected count as zero. The failure says what is wrong; the values are undefined then.
 Status decode(std::span<const std::byte> message, bool add, Values values);

@@ -141,7 +141,9 @@ Steps steps_of(const Quantiser& quantiser, const float* x, float magnitude) {
     case Scaling::kRange: {
       const float most = static_cast<float>(2 * half - 1);
       const float low = low_of(lowest);
-      const float step = std::max(highest / most - low / most, std::fabs(lowest) * 0x1p-14f);
+      const float share = 1 / most;
+      const float top = highest * share, bottom = low * share;
+      const float step = std::max(top - bottom, std::fabs(lowest) * 0x1p-14f);
       return {low, scale_of(step, true), 0, 2 * half - 1, 0};
     }
     case Scaling::kSignedExtreme: {
@@ -149,10 +151,10 @@ Steps steps_of(const Quantiser& quantiser, const float* x, float magnitude) {
       return {0, highest >= -lowest ? -scale : scale, -half, half - 1, half};
     }
     case Scaling::kNorm:
-      return {0, scale_of(norm(x, quantiser.block, magnitude) / levels, quantiser.stochastic), -quantiser.levels,
+      return {0, scale_of(norm(x, quantiser.block, magnitude) * (1 / levels), quantiser.stochastic), -quantiser.levels,
               quantiser.levels, half};
     default:
-      return {0, scale_of(magnitude / levels, quantiser.stochastic), -quantiser.levels, quantiser.levels, half};
+      return {0, scale_of(magnitude * (1 / levels), quantiser.stochastic), -quantiser.levels, quantiser.levels, half};
   }
 }
 

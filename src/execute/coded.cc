@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "execute/coded.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace hocket {
+namespace {
+
+bool is_message(const Place& place) { return place.kind == Place::Kind::kMessage; }
+
+// Calls function(memory, offset into the slice, bytes) for the pieces of a place.
+template <typename Function>
+void for_pieces(PieceWalk walk, std::byte* base, size_t count, size_t element, Function function) {
+  for (size_t done = 0; done < count;) {
+    const size_t run = std::min(count - done, walk.piece().length);
+    function(base + walk.piece().offset * element, done * element, run * element);
+    walk.advance(run);
+    done += run;
+  }
+}
+
+bool scales(const CodedSlice& slice, const Place& place) { return place.first && slice.scale != nullptr; }
+bool divides(const CodedSlice& slice) { return slice.step->last && slice.divide != 0; }
+
+// One message comes, and nothing is done to it.
+bool is_forward(const CodedSlice& slice) {
+  const Places& sources = slice.step->sources;
+  return sources.size() == 1 && is_message(sources[0]) && !scales(slice, sources[0]) && !divides(slice);
+}
+
+// result := prologue(sources[0]) [op prologue(sources[1])], then the epilogue.
+void combine_whole(const CodedSlice& slice, std::span<const std::byte* const> sources, uint64_t first, bool last,
+                   std::byte* result) {
+  combine({.type = slice.type,
+           .op = slice.op,
+           .sources = sources,
+           .destinations = {&result, 1},
+           .count = slice.count,
+           .scale_first = first == 0 ? nullptr : slice.scale,
+           .first_mask = first,
+           .divide_last = last ? slice.divide : 0});
+}
+
+}  // namespace
+
+size_t coded_slice(const Codec& codec, DataType type, size_t bytes) {
+  const auto fits = [&](size_t count) { return codec.max_encoded_bytes(count, type) <= bytes; };
+  const size_t block = std::max<size_t>(codec.block(), 1);
+  const size_t unit = fits(block) ? block : 1;
+  size_t least = 0, most = bytes * 32 / unit + 1;  // units: no codec has less than a quarter of a bit for an element
+  while (most - least > 1) {
+    const size_t middle = least + (most - least) / 2;
+    (fits(middle * unit) ? least : most) = middle;
+  }
+  return least * unit;
+}
+
+Status Coder::combine_sources(const CodedSlice& slice) {
+  const size_t element = element_bytes(slice.type);
+  const Places& sources = slice.step->sources;
+  auto walk = slice.walks.begin();
+  auto base = slice.bases.begin();
+  auto message = slice.messages.begin();
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const bool first = i == 0;
+    if (is_message(sources[i])) {
+      const auto op = first ? std::nullopt : std::optional(slice.op);
+      HOCKET_TRY(slice.codec->decode_reduce(*message++, op, {slice.type, result_.data(), slice.count}));
+      continue;
+    }
+    std::byte* gathered = first ? result_.data() : operand_.data();
+    for_pieces(*walk++, *base++, slice.count, element, [&](std::byte* memory, size_t offset, size_t bytes) {
+      std::memcpy(gathered + offset, memory, bytes);
+    });
+    const std::array<const std::byte*, 2> both = {result_.data(), gathered};
+    const uint64_t scaled = scales(slice, sources[i]) ? 1 : 0;
+    if (!first) combine_whole(slice, both, scaled << 1, false, result_.data());
+    if (first && scaled != 0) combine_whole(slice, std::span(both).first(1), 1, false, result_.data());
+  }
+  const std::byte* whole = result_.data();
+  if (divides(slice)) combine_whole(slice, {&whole, 1}, 0, true, result_.data());
+  return {};
+}
+
+Result<size_t> Coder::write_messages(const CodedSlice& slice) {
+  if (slice.reserved.empty()) return size_t{0};
+  const std::span<std::byte> first = slice.reserved[0];
+  size_t bytes;
+  if (is_forward(slice)) {
+    bytes = slice.messages[0].size();
+    if (bytes > first.size()) return Status(Code::kInternal, "a message that is passed on is too long");
+    std::memcpy(first.data(), slice.messages[0].data(), bytes);
+  } else {
+    bytes = slice.codec->encode({slice.type, result_.data(), slice.count}, slice.draw, first);
+    HOCKET_TRY(slice.codec->decode_reduce(first.first(bytes), std::nullopt, {slice.type, result_.data(), slice.count}));
+  }
+  for (const std::span<std::byte>& other : slice.reserved.subspan(1)) std::memcpy(other.data(), first.data(), bytes);
+  return bytes;
+}
+
+Result<size_t> Coder::run(const CodedSlice& slice) {
+  const size_t element = element_bytes(slice.type);
+  result_.resize(std::max(result_.size(), slice.count * element));
+  operand_.resize(result_.size());
+  HOCKET_TRY(combine_sources(slice));
+  Result<size_t> bytes = write_messages(slice);
+  HOCKET_TRY(bytes.status());
+  size_t place_number = slice.walks.size();
+  for (auto place = slice.step->destinations.rbegin(); place != slice.step->destinations.rend(); ++place) {
+    if (is_message(*place)) continue;
+    --place_number;
+    for_pieces(slice.walks[place_number], slice.bases[place_number], slice.count, element,
+               [&](std::byte* memory, size_t offset, size_t size) {
+                 std::memcpy(memory, result_.data() + offset, size);
+               });
+  }
+  return bytes;
+}
+
+}  // namespace hocket

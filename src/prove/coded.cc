@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "prove/coded.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <vector>
+
+#include "plan/regions.h"
+#include "prove/network.h"
+
+namespace hocket {
+namespace {
+
+using proving::Network;
+using proving::Run;
+
+// What a chunk holds: equal versions are equal bits.
+struct Coded {
+  uint64_t version = 0;
+  double contributions = 0;
+  double relative = 0;
+  double absolute = 0;
+  double noise = 0;  // of all contributions together
+  int encodings = 0;
+};
+using Values = std::vector<Coded>;
+
+bool is_message(const Place& place) { return place.kind == Place::Kind::kMessage; }
+
+class Interpreter {
+ public:
+  Interpreter(const Network& network, const CodingErrors& errors)
+      : network_(network), errors_(errors), memories_(network.plans().size()), queues_(network.pipes().size()) {
+    for (const Plan& plan : network.plans()) {
+      auto& memory = memories_[static_cast<size_t>(plan.rank)];
+      for (Buffer buffer : {Buffer::kSend, Buffer::kRecv, Buffer::kScratch}) {
+        memory[static_cast<size_t>(buffer)].resize(static_cast<size_t>(chunks_of(plan, buffer)));
+      }
+      for (Coded& value : memory[0]) value = {.version = next_version_++, .contributions = 1};
+    }
+  }
+
+  void perform(size_t lane, size_t step) {
+    const Network::Lane& here = network_.lanes()[lane];
+    const Plan& plan = network_.plans()[static_cast<size_t>(here.rank)];
+    const Step& code = network_.step(here, step);
+    Values result = combined(plan, code, network_.received(here, step));
+    const bool forwards = code.sources.size() == 1 && is_message(code.sources[0]);
+    const auto sent = network_.sent(here, step);
+    if (!sent.empty() && !forwards) {
+      for (Coded& value : result) encode(value);
+    }
+    auto pipe = sent.begin();
+    for (const Place& place : code.destinations) {
+      if (is_message(place)) {
+        queues_[*pipe++].push_back(result);
+        continue;
+      }
+      size_t i = 0;
+      for_each_chunk(place.regions, chunks_of(plan, place.buffer),
+                     [&](int32_t chunk) { cell(plan, place.buffer, chunk) = result[i++]; });
+    }
+  }
+
+  Result<CodingEffect> effect() const {
+    CodingEffect worst;
+    const Plan& first = network_.plans()[0];
+    for (int32_t chunk = 0; chunk < first.recv_chunks; ++chunk) {
+      const Coded& wanted = memories_[0][1][static_cast<size_t>(chunk)];
+      for (const Plan& plan : network_.plans()) {
+        const Coded& value = memories_[static_cast<size_t>(plan.rank)][1][static_cast<size_t>(chunk)];
+        if (value.version != wanted.version) {
+          return Status(Code::kInternal, fmt::format("coded, rank {} ends with other bits in recv[{}] than rank 0",
+                                                     plan.rank, chunk));
+        }
+      }
+      worst.relative = std::max(worst.relative, wanted.relative);
+      worst.absolute = std::max(worst.absolute, wanted.absolute);
+      worst.noise = std::max(worst.noise, wanted.noise / std::max(1.0, wanted.contributions));
+      worst.encodings = std::max(worst.encodings, wanted.encodings);
+    }
+    return worst;
+  }
+
+ private:
+  Coded& cell(const Plan& plan, Buffer buffer, int32_t chunk) {
+    return memories_[static_cast<size_t>(plan.rank)][static_cast<size_t>(buffer)][static_cast<size_t>(chunk)];
+  }
+
+  Values combined(const Plan& plan, const Step& code, std::span<const uint32_t> received) {
+    Values result;
+    auto pipe = received.begin();
+    for (size_t s = 0; s < code.sources.size(); ++s) {
+      const Place& place = code.sources[s];
+      Values operand;
+      if (is_message(place)) {
+        operand = std::move(queues_[*pipe].front());
+        queues_[*pipe++].pop_front();
+      } else {
+        for_each_chunk(place.regions, chunks_of(plan, place.buffer),
+                       [&](int32_t chunk) { operand.push_back(cell(plan, place.buffer, chunk)); });
+      }
+      if (s == 0) {
+        result = std::move(operand);
+      } else {
+        for (size_t i = 0; i < result.size(); ++i) add(result[i], operand[i]);
+      }
+    }
+    return result;
+  }
+
+  void add(Coded& sum, const Coded& operand) {
+    sum.version = next_version_++;
+    sum.contributions += operand.contributions;
+    sum.relative += operand.relative;
+    sum.relative += errors_.rounding * (sum.contributions + sum.relative);
+    sum.absolute += operand.absolute;
+    sum.noise += operand.noise;
+    sum.encodings = std::max(sum.encodings, operand.encodings);
+  }
+
+  void encode(Coded& value) {
+    value.version = next_version_++;
+    value.relative += errors_.relative_error * (value.contributions + value.relative);
+    value.absolute += errors_.relative_error * value.absolute + errors_.absolute_error;
+    value.noise += value.contributions;
+    ++value.encodings;
+  }
+
+  const Network& network_;
+  const CodingErrors& errors_;
+  std::vector<std::array<Values, 3>> memories_;
+  std::vector<std::deque<Values>> queues_;
+  uint64_t next_version_ = 1;
+};
+
+}  // namespace
+
+Result<CodingEffect> prove_coded(std::span<const Plan> plans, const CodingErrors& errors) {
+  Result<Network> network = Network::make(plans);
+  HOCKET_TRY(network.status());
+  Interpreter interpreter(*network, errors);
+  Run run(*network, Run::kUnbounded);
+  const bool ended = run.go([&](size_t lane, size_t step, size_t) {
+    interpreter.perform(lane, step);
+    return true;
+  });
+  if (!ended) return Status(Code::kInternal, "coded, " + run.waits());
+  return interpreter.effect();
+}
+
+}  // namespace hocket
