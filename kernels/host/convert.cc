@@ -47,6 +47,29 @@ struct Conversion<DataType::kFloat16> {
 };
 #endif
 
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+// Two vectors at a time: one step takes the upper halves of both.
+template <>
+struct Conversion<DataType::kBfloat16> {
+  using Storage = uint16_t;
+  using Narrow = WordsOf<DataType::kBfloat16>;
+  using StorageTag = hn::Rebind<uint16_t, Words>;
+
+  static HWY_INLINE void narrow_two(const float* from, Storage* to) {
+    const hn::Repartition<uint16_t, Words> halves;
+    const auto low = Narrow::upper(hn::LoadU(Floats(), from));
+    const auto high = Narrow::upper(hn::LoadU(Floats(), from + kLanes));
+    hn::StoreU(hn::ConcatOdd(halves, hn::BitCast(halves, high), hn::BitCast(halves, low)), halves, to);
+  }
+  static HWY_INLINE void narrow(const float* from, Storage* to) {
+    hn::StoreU(hn::TruncateTo(StorageTag(), Narrow::encode(hn::LoadU(Floats(), from))), StorageTag(), to);
+  }
+  static HWY_INLINE FloatVector widened(const Storage* from) {
+    return Narrow::decode(hn::PromoteTo(Words(), hn::LoadU(StorageTag(), from)));
+  }
+};
+#endif
+
 template <>
 struct Conversion<DataType::kFloat32> {
   using Storage = float;
@@ -59,6 +82,9 @@ void narrow_all(const float* from, std::byte* bytes, size_t count) {
   using Storage = typename Conversion<type>::Storage;
   Storage* to = reinterpret_cast<Storage*>(bytes);
   size_t i = 0;
+  if constexpr (requires { Conversion<type>::narrow_two(from, to); }) {
+    for (; i + 2 * kLanes <= count; i += 2 * kLanes) Conversion<type>::narrow_two(from + i, to + i);
+  }
   for (; i + kLanes <= count; i += kLanes) Conversion<type>::narrow(from + i, to + i);
   if (i == count) return;
   float rest[kLanes] = {};

@@ -36,8 +36,8 @@ uint8_t* pack_plane(const uint8_t* HWY_RESTRICT codes, size_t count, int shift, 
   return plane + bytes;
 }
 
-// The codes have nothing yet in these bits.
-template <int kWidth>
+// The plane of bit 0 sets the codes, others add to them.
+template <int kWidth, bool kFirst>
 const uint8_t* unpack_plane(const uint8_t* HWY_RESTRICT plane, size_t count, int shift, uint8_t* HWY_RESTRICT codes) {
   constexpr size_t kPerByte = 8 / kWidth;
   constexpr unsigned kMask = (1u << kWidth) - 1;
@@ -45,39 +45,46 @@ const uint8_t* unpack_plane(const uint8_t* HWY_RESTRICT plane, size_t count, int
   for (size_t p = 0; p < kPerByte; ++p) {
     for (size_t j = 0; j < bytes; ++j) {
       const unsigned code = (static_cast<unsigned>(plane[j]) >> (p * kWidth) & kMask) << shift;
-      codes[j + p * bytes] = static_cast<uint8_t>(codes[j + p * bytes] | code);
+      codes[j + p * bytes] = static_cast<uint8_t>((kFirst ? 0u : codes[j + p * bytes]) | code);
     }
   }
   return plane + bytes;
 }
 
+// In pieces that compilers copy without a call or a string instruction.
+inline void copy_codes(const uint8_t* HWY_RESTRICT from, size_t count, uint8_t* HWY_RESTRICT to) {
+  for (size_t i = 0; i < count; i += 32) memcpy(to + i, from + i, 32);
+}
+
+// `count` is a multiple of 32.
 inline void pack(int bits, const uint8_t* codes, size_t count, uint8_t* out) {
-  int shift = 0;
-  if (bits == 8) memcpy(out, codes, count);
-  if (bits == 4 || bits == 6) {
-    out = pack_plane<4>(codes, count, 0, out);
-    shift = 4;
+  switch (bits) {
+    case 8:
+      return copy_codes(codes, count, out);
+    case 6:
+      return void(pack_plane<2>(codes, count, 4, pack_plane<4>(codes, count, 0, out)));
+    case 4:
+      return void(pack_plane<4>(codes, count, 0, out));
+    case 3:
+      return void(pack_plane<1>(codes, count, 2, pack_plane<2>(codes, count, 0, out)));
+    default:
+      return void(pack_plane<2>(codes, count, 0, out));
   }
-  if (bits == 2 || bits == 3 || bits == 6) {
-    out = pack_plane<2>(codes, count, shift, out);
-    shift += 2;
-  }
-  if (bits == 3) pack_plane<1>(codes, count, shift, out);
 }
 
 inline void unpack(int bits, const uint8_t* in, size_t count, uint8_t* codes) {
-  int shift = 0;
-  if (bits == 8) return void(memcpy(codes, in, count));
-  memset(codes, 0, count);
-  if (bits == 4 || bits == 6) {
-    in = unpack_plane<4>(in, count, 0, codes);
-    shift = 4;
+  switch (bits) {
+    case 8:
+      return copy_codes(in, count, codes);
+    case 6:
+      return void(unpack_plane<2, false>(unpack_plane<4, true>(in, count, 0, codes), count, 4, codes));
+    case 4:
+      return void(unpack_plane<4, true>(in, count, 0, codes));
+    case 3:
+      return void(unpack_plane<1, false>(unpack_plane<2, true>(in, count, 0, codes), count, 2, codes));
+    default:
+      return void(unpack_plane<2, true>(in, count, 0, codes));
   }
-  if (bits == 2 || bits == 3 || bits == 6) {
-    in = unpack_plane<2>(in, count, shift, codes);
-    shift += 2;
-  }
-  if (bits == 3) unpack_plane<1>(in, count, shift, codes);
 }
 
 }  // namespace hocket::host::HWY_NAMESPACE

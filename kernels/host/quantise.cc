@@ -7,6 +7,8 @@
 #define HWY_TARGET_INCLUDE "kernels/host/quantise.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h comes first: it includes this file again for each instruction set.
+#include <type_traits>
+
 #include "kernels/host/block_scale.h"
 #include "kernels/host/codec_table.h"
 #include "kernels/host/planes-inl.h"
@@ -92,9 +94,15 @@ CodeRange code_range(const Quantiser& quantiser) {
 
 HWY_INLINE void store_codes(WordVector codes, uint8_t* to) { hn::StoreU(hn::TruncateTo(Bytes(), codes), Bytes(), to); }
 
-template <bool kStochastic>
+// Where nothing is random.
+struct NoRandom {
+  NoRandom(DrawKey, uint32_t) {}
+  void next() {}
+};
+
+template <typename Random>
 HWY_INLINE void integer_codes(const float* block, size_t count, const BlockScale& scale, const CodeRange& range,
-                              RandomWords& random, uint8_t* codes) {
+                              Random& random, uint8_t* codes) {
   const Floats floats;
   const auto inverse = hn::Set(floats, scale.inverse), offset = hn::Set(floats, scale.offset);
   const auto lowest = hn::Set(floats, range.lowest), highest = hn::Set(floats, range.highest);
@@ -102,7 +110,7 @@ HWY_INLINE void integer_codes(const float* block, size_t count, const BlockScale
   const auto magic = hn::Set(floats, 12582912.0f + static_cast<float>(range.bias));
   for_vectors(count, [&](size_t i) HWY_ATTR {
     auto value = hn::Add(hn::Mul(hn::LoadU(floats, block + i), inverse), offset);
-    if constexpr (kStochastic) value = hn::Floor(hn::Add(value, random.next_fraction()));
+    if constexpr (std::is_same_v<Random, RandomWords>) value = hn::Floor(hn::Add(value, random.next_fraction()));
     value = hn::Add(hn::Min(hn::Max(value, lowest), highest), magic);
     store_codes(hn::BitCast(Words(), value), codes + i);
   });
@@ -132,16 +140,15 @@ HWY_INLINE void float8_codes(const float* block, size_t count, float inverse, ui
   });
 }
 
-HWY_INLINE void codes_of(const Quantiser& quantiser, const float* block, const BlockScale& scale, RandomWords& random,
+template <typename Random>
+HWY_INLINE void codes_of(const Quantiser& quantiser, const float* block, const BlockScale& scale, Random& random,
                          uint8_t* codes) {
   if (quantiser.scaling == Scaling::kFloat8e4m3) {
     float8_codes<element::Float8e4m3Format>(block, quantiser.block, scale.inverse, codes);
   } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
     float8_codes<element::Float8e5m2Format>(block, quantiser.block, scale.inverse, codes);
-  } else if (quantiser.stochastic) {
-    integer_codes<true>(block, quantiser.block, scale, code_range(quantiser), random, codes);
   } else {
-    integer_codes<false>(block, quantiser.block, scale, code_range(quantiser), random, codes);
+    integer_codes(block, quantiser.block, scale, code_range(quantiser), random, codes);
   }
 }
 
@@ -160,7 +167,8 @@ struct GroupForm {
 };
 
 // `group` has whole blocks.
-HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, RandomWords random, const float* group,
+template <typename Random>
+HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, Random random, const float* group,
                              uint8_t* out) {
   alignas(64) uint8_t codes[kQuantiseGroup];
   const size_t head = head_bytes(quantiser.scaling);
@@ -180,7 +188,8 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
   pack(quantiser.bits, codes, form.padded, out + form.heads);
 }
 
-void quantise_all(const Quantiser& quantiser, uint64_t draw, const float* values, size_t count, std::byte* out) {
+template <typename Random>
+void quantise_groups(const Quantiser& quantiser, uint64_t draw, const float* values, size_t count, std::byte* out) {
   const DrawKey key(draw);
   const Rotation rotation(quantiser);
   for (size_t first = 0; first < count; first += kQuantiseGroup) {
@@ -194,10 +203,14 @@ void quantise_all(const Quantiser& quantiser, uint64_t draw, const float* values
     }
     if (quantiser.rotated) rotation.apply(copy);
     const GroupForm form(quantiser, quantiser.rotated ? kQuantiseGroup : some);
-    encode_group(quantiser, form, RandomWords(key, static_cast<uint32_t>(first)), group,
-                 reinterpret_cast<uint8_t*>(out));
+    encode_group(quantiser, form, Random(key, static_cast<uint32_t>(first)), group, reinterpret_cast<uint8_t*>(out));
     out += form.bytes;
   }
+}
+
+void quantise_all(const Quantiser& quantiser, uint64_t draw, const float* values, size_t count, std::byte* out) {
+  const auto kernel = quantiser.stochastic ? quantise_groups<RandomWords> : quantise_groups<NoRandom>;
+  kernel(quantiser, draw, values, count, out);
 }
 
 template <bool kAdd>
@@ -230,7 +243,7 @@ template <bool kAdd>
 HWY_INLINE void decode_group(const Quantiser& quantiser, const GroupForm& form, const uint8_t* in, float* group) {
   alignas(64) uint8_t codes[kQuantiseGroup];
   unpack(quantiser.bits, in + form.heads, form.padded, codes);
-  memset(codes + form.padded, 0, kQuantiseGroup - form.padded);
+  if (form.padded < kQuantiseGroup) memset(codes + form.padded, 0, kQuantiseGroup - form.padded);
   const size_t head = head_bytes(quantiser.scaling);
   for (size_t b = 0; b < form.blocks; ++b) {
     const BlockScale scale = read_head(quantiser, in + b * head);

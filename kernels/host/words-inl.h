@@ -60,14 +60,15 @@ struct WordsOf<DataType::kFloat8e5m2> : NarrowWords<element::Float8e5m2Format> {
 template <>
 struct WordsOf<DataType::kBfloat16> {
   static HWY_INLINE FloatVector decode(WordVector code) { return hn::BitCast(Floats(), hn::ShiftLeft<16>(code)); }
-  static HWY_INLINE WordVector encode(FloatVector value) {
+  static HWY_INLINE WordVector encode(FloatVector value) { return hn::ShiftRight<16>(upper(value)); }
+  // The code in the upper half of each word.
+  static HWY_INLINE WordVector upper(FloatVector value) {
     const Words words;
     const auto bits = hn::BitCast(words, value);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1));
-    const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7fff)));
-    const auto magnitude = hn::And(bits, hn::Set(words, 0x7fffffffu));
-    const auto nan = hn::Gt(magnitude, hn::Set(words, 0x7f800000u));
-    return hn::ShiftRight<16>(hn::IfThenElse(nan, hn::Or(bits, hn::Set(words, 0x400000u)), nearest));
+    const auto odd = hn::TestBit(bits, hn::Set(words, 0x10000u));
+    const auto nearest = hn::Add(bits, hn::IfThenElse(odd, hn::Set(words, 0x8000), hn::Set(words, 0x7fff)));
+    const auto nan = hn::RebindMask(words, hn::IsNaN(value));
+    return hn::IfThenElse(nan, hn::Or(bits, hn::Set(words, 0x400000u)), nearest);
   }
 };
 

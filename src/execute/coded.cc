@@ -9,8 +9,6 @@
 namespace hocket {
 namespace {
 
-bool is_message(const Place& place) { return place.kind == Place::Kind::kMessage; }
-
 // Calls function(memory, offset into the slice, bytes) for the pieces of a place.
 template <typename Function>
 void for_pieces(PieceWalk walk, std::byte* base, size_t count, size_t element, Function function) {
@@ -27,7 +25,7 @@ bool divides(const CodedSlice& slice) { return slice.step->last && slice.divide 
 
 // One message comes, and nothing is done to it.
 bool is_forward(const CodedSlice& slice) {
-  const Places& sources = slice.step->sources;
+  const std::vector<Place>& sources = slice.step->sources;
   return sources.size() == 1 && is_message(sources[0]) && !scales(slice, sources[0]) && !divides(slice);
 }
 
@@ -60,7 +58,7 @@ size_t coded_slice(const Codec& codec, DataType type, size_t bytes) {
 
 Status Coder::combine_sources(const CodedSlice& slice) {
   const size_t element = element_bytes(slice.type);
-  const Places& sources = slice.step->sources;
+  const std::vector<Place>& sources = slice.step->sources;
   auto walk = slice.walks.begin();
   auto base = slice.bases.begin();
   auto message = slice.messages.begin();
@@ -72,9 +70,8 @@ Status Coder::combine_sources(const CodedSlice& slice) {
       continue;
     }
     std::byte* gathered = first ? result_.data() : operand_.data();
-    for_pieces(*walk++, *base++, slice.count, element, [&](std::byte* memory, size_t offset, size_t bytes) {
-      std::memcpy(gathered + offset, memory, bytes);
-    });
+    for_pieces(*walk++, *base++, slice.count, element,
+               [&](std::byte* memory, size_t offset, size_t bytes) { std::memcpy(gathered + offset, memory, bytes); });
     const std::array<const std::byte*, 2> both = {result_.data(), gathered};
     const uint64_t scaled = scales(slice, sources[i]) ? 1 : 0;
     if (!first) combine_whole(slice, both, scaled << 1, false, result_.data());
@@ -112,10 +109,9 @@ Result<size_t> Coder::run(const CodedSlice& slice) {
   for (auto place = slice.step->destinations.rbegin(); place != slice.step->destinations.rend(); ++place) {
     if (is_message(*place)) continue;
     --place_number;
-    for_pieces(slice.walks[place_number], slice.bases[place_number], slice.count, element,
-               [&](std::byte* memory, size_t offset, size_t size) {
-                 std::memcpy(memory, result_.data() + offset, size);
-               });
+    for_pieces(
+        slice.walks[place_number], slice.bases[place_number], slice.count, element,
+        [&](std::byte* memory, size_t offset, size_t size) { std::memcpy(memory, result_.data() + offset, size); });
   }
   return bytes;
 }

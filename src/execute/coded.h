@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// One slice of a step whose messages carry a codec's encoding. Knows no pipe: it is given the messages that came and the
-// memory of those that go.
+// One slice of a step whose messages carry a codec's encoding. Knows no pipe: it is given the messages that came and
+// the memory of those that go.
 //
 // A step that only passes a message on sends the bytes as they came. Any other step that sends encodes its result once,
 // for all its messages, and its local destinations get what the message decodes to: whoever holds the result, holds the
@@ -34,11 +34,12 @@ struct CodedSlice {
   // The pieces of every chunk place, sources first, beginning with the slice; and where each place's buffer lies.
   std::span<const PieceWalk> walks;
   std::span<std::byte* const> bases;
-  std::span<const std::span<const std::byte>> messages;   // of the message places among the sources
-  std::span<const std::span<std::byte>> reserved;         // of those among the destinations
+  std::span<const std::span<const std::byte>> messages;  // of the message places among the sources
+  std::span<const std::span<std::byte>> reserved;        // of those among the destinations
 };
 
-// Elements that one message of `bytes` surely carries: whole blocks of the codec, if one block fits. 0: not one element.
+// Elements that one message of `bytes` surely carries: whole blocks of the codec, if one block fits. 0: not one
+// element.
 size_t coded_slice(const Codec& codec, DataType type, size_t bytes);
 
 // Runs slices; keeps the memory that they pass through.

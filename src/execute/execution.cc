@@ -7,8 +7,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/random.h"
+
 namespace hocket {
 namespace {
+
+bool has_message(const Step& step) {
+  return std::any_of(step.sources.begin(), step.sources.end(), is_message) ||
+         std::any_of(step.destinations.begin(), step.destinations.end(), is_message);
+}
 
 // The user buffer whose chunks the scratch chunks are like.
 const Layout& scratch_model(const Call& call) { return call.recv.chunks > call.send.chunks ? call.recv : call.send; }
@@ -22,11 +29,17 @@ size_t Execution::scratch_bytes(const Call& call) {
   return static_cast<size_t>(call.plan->scratch_chunks) * scratch_room(call) * element_bytes(call.type);
 }
 
+size_t Execution::slice_elements(const Call& call) {
+  const size_t plain = call.slice_bytes / element_bytes(call.type);
+  return call.codec == nullptr ? plain : std::min(plain, coded_slice(*call.codec, call.type, call.slice_bytes));
+}
+
 void Execution::start(const Call& call, size_t steps) {
   call_ = &call;
   const Plan& plan = *call.plan;
   element_bytes_ = element_bytes(call.type);
   scratch_ = Layout::scratch(call.scratch, plan.scratch_chunks, scratch_room(call), scratch_model(call));
+  slice_elements_ = slice_elements(call);
   const size_t longest = std::max(call.send.longest_chunk(), call.recv.longest_chunk());
   passes_ = longest == 0 ? 1 : (longest + call.window - 1) / call.window;
   lanes_.assign(plan.lanes.size(), LaneState{});
@@ -157,8 +170,9 @@ Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
   slice.lane_index = index;
   slice.window = {lane.pass * call_->window, call_->window};
   slice.begin = lane.done;
-  slice.count = std::min(lane.extent - lane.done, call_->slice_bytes / element_bytes_);
-  slice.bytes = slice.count * element_bytes_;
+  slice.count = std::min(lane.extent - lane.done, slice_elements_);
+  slice.coded = call_->codec != nullptr && slice.count > 0 && has_message(*slice.step);
+  slice.bytes = slice.coded ? call_->codec->max_encoded_bytes(slice.count, call_->type) : slice.count * element_bytes_;
 
   Outcome outcome = Outcome::kMoved;
   if (sends_stable(slice)) {
@@ -174,10 +188,9 @@ Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
     outcome = take_sources(lane, slice);
     if (outcome == Outcome::kMoved) outcome = take_destinations(lane, slice);
     if (outcome == Outcome::kMoved && !memory_is_free(slice)) outcome = Outcome::kBlocked;
-    if (outcome == Outcome::kMoved) {
-      combine_pieces(slice);
-      give_back(slice);
-    }
+    if (outcome == Outcome::kMoved && slice.coded) outcome = code(lane, slice);
+    if (outcome == Outcome::kMoved && !slice.coded) combine_pieces(slice);
+    if (outcome == Outcome::kMoved) give_back(slice);
   }
   if (outcome == Outcome::kMoved) {
     lane.done += slice.count;
@@ -198,7 +211,8 @@ Execution::Outcome Execution::take_sources(LaneState& lane, Slice& slice) {
         slice.landing != nullptr ? end.pipe->receive_into({slice.landing, slice.bytes}) : end.pipe->peek();
     if (message == nullptr) return Outcome::kBlocked;
     const Envelope expected{call_->operation, end.messages, call_->fingerprint};
-    if (message->digest != expected.digest() || message->size != slice.bytes) {
+    const bool fits = slice.coded ? message->size <= slice.bytes : message->size == slice.bytes;
+    if (message->digest != expected.digest() || !fits) {
       mismatch_peer_ = sources[i].peer;
       return fail(
           Status(Code::kInvalidUsage,
@@ -242,16 +256,58 @@ void Execution::give_back(const Slice& slice) {
   }
 }
 
-void Execution::combine_pieces(Slice& slice) {
+void Execution::start_walks(const Slice& slice) {
   walks_.clear();
-  if (slice.count == 0) return;
-  if (is_contiguous(*slice.step)) return combine_run(slice, 0, slice.count);
   for (const auto* places : {&slice.step->sources, &slice.step->destinations}) {
     for (const Place& place : *places) {
       if (is_message(place)) continue;
       walks_.emplace_back(layout(place.buffer), place.regions, slice.window).advance(slice.begin);
     }
   }
+}
+
+// The messages then have the length that the codec gave them.
+Execution::Outcome Execution::code(const LaneState& lane, Slice& slice) {
+  start_walks(slice);
+  std::array<std::byte*, kMaxSources + kMaxDestinations> bases;
+  std::array<std::span<const std::byte>, kMaxSources> messages;
+  std::array<std::span<std::byte>, kMaxDestinations> reserved;
+  size_t chunk_places = 0, received = 0, sent = 0;
+  for (size_t i = 0; i < slice.step->sources.size(); ++i) {
+    const Place& place = slice.step->sources[i];
+    if (is_message(place)) messages[received++] = {slice.messages[i]->data, slice.messages[i]->size};
+    if (!is_message(place)) bases[chunk_places++] = layout(place.buffer).base;
+  }
+  for (size_t i = 0; i < slice.step->destinations.size(); ++i) {
+    const Place& place = slice.step->destinations[i];
+    if (is_message(place)) reserved[sent++] = {slice.reserved[i], slice.bytes};
+    if (!is_message(place)) bases[chunk_places++] = layout(place.buffer).base;
+  }
+  const uint64_t place_in_call = mix(lane.pass) + mix(lane.step) * 3 + slice.begin;
+  const auto who = static_cast<uint64_t>(call_->plan->rank) * kMaxLanes + static_cast<uint64_t>(slice.lane_index);
+  const CodedSlice work{.step = slice.step,
+                        .codec = call_->codec,
+                        .draw = mix(mix(mix(call_->draw) + who) + place_in_call),
+                        .type = call_->type,
+                        .op = call_->op,
+                        .scale = call_->scale,
+                        .divide = call_->divide,
+                        .count = slice.count,
+                        .walks = walks_,
+                        .bases = {bases.data(), chunk_places},
+                        .messages = {messages.data(), received},
+                        .reserved = {reserved.data(), sent}};
+  const Result<size_t> bytes = coder_.run(work);
+  if (!bytes.ok()) return fail(bytes.status());
+  slice.bytes = *bytes;
+  return Outcome::kMoved;
+}
+
+void Execution::combine_pieces(Slice& slice) {
+  walks_.clear();
+  if (slice.count == 0) return;
+  if (is_contiguous(*slice.step)) return combine_run(slice, 0, slice.count);
+  start_walks(slice);
   size_t offset = 0;
   while (offset < slice.count) {
     size_t run = slice.count - offset;
@@ -324,7 +380,7 @@ std::byte* Execution::only_piece(const Place& place, const Slice& slice) const {
 
 bool Execution::sends_stable(const Slice& slice) const {
   const Step& step = *slice.step;
-  if (slice.bytes == 0 || step.sources.size() != 1 || step.destinations.empty()) return false;
+  if (slice.coded || slice.bytes == 0 || step.sources.size() != 1 || step.destinations.empty()) return false;
   const Place& source = step.sources[0];
   if (is_message(source) || !is_one_chunk(source)) return false;
   if ((source.first && call_->scale != nullptr) || (step.last && call_->divide != 0)) return false;
@@ -360,7 +416,9 @@ Execution::Outcome Execution::send_stable(LaneState& lane, const Slice& slice) {
 // Null: the message is combined out of the pipe's memory.
 std::byte* Execution::landing_place(const Slice& slice) const {
   const Step& step = *slice.step;
-  if (slice.bytes == 0 || step.sources.size() != 1 || !is_message(step.sources[0]) || step.last) return nullptr;
+  if (slice.coded || slice.bytes == 0 || step.sources.size() != 1 || !is_message(step.sources[0]) || step.last) {
+    return nullptr;
+  }
   const Receiver* pipe = pipes_.from(step.sources[0].peer, slice.lane_index).pipe;
   if (pipe == nullptr || slice.bytes < pipe->into_from) return nullptr;
   for (const Place& place : step.destinations) {

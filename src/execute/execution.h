@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "codec/codec.h"
+#include "execute/coded.h"
 #include "execute/layout.h"
 #include "kernels/kernels.h"
 #include "plan/plan.h"
@@ -50,6 +52,8 @@ struct Call {
   int64_t divide = 0;           // epilogue
   UserFunction user = nullptr;
   void* user_context = nullptr;
+  const Codec* codec = nullptr;  // encodes every message; null: they carry the values
+  uint64_t draw = 0;             // for the codec's random choices
   Layout send;
   Layout recv;
   std::byte* scratch = nullptr;  // scratch_bytes() of it, aligned to 64
@@ -76,6 +80,9 @@ class Execution {
 
   // Scratch memory that a call needs.
   static size_t scratch_bytes(const Call& call);
+
+  // Elements of the longest message of a call; 0: its codec needs longer messages. Windows are multiples of it.
+  static size_t slice_elements(const Call& call);
 
   // Begins a call, which stays as it is until it has ended. The one before has ended. `steps`: of its only lane and
   // only pass are done already (see shot.h).
@@ -118,7 +125,8 @@ class Execution {
     Window window;
     size_t begin = 0;  // elements into the step's extent
     size_t count = 0;
-    size_t bytes = 0;
+    size_t bytes = 0;    // of its messages; coded: at most
+    bool coded = false;  // its messages carry a codec's encoding
     std::byte* landing = nullptr;
     std::array<const Message*, kMaxSources> messages;
     std::array<std::byte*, kMaxDestinations> reserved;
@@ -144,6 +152,8 @@ class Execution {
   bool memory_is_free(const Slice& slice);
   void combine_pieces(Slice& slice);
   void combine_run(const Slice& slice, size_t offset, size_t count);
+  void start_walks(const Slice& slice);
+  Outcome code(const LaneState& lane, Slice& slice);
   void give_back(const Slice& slice);
   void keep_flushing(Sender* pipe);
 
@@ -155,11 +165,13 @@ class Execution {
   const Call* call_ = nullptr;
   Layout scratch_;
   size_t element_bytes_ = 1;
+  size_t slice_elements_ = 1;
   size_t passes_ = 1;
   std::vector<LaneState> lanes_;
   std::vector<OpenTicket> tickets_;
   std::vector<Sender*> unflushed_;
   std::vector<PieceWalk> walks_;  // of the slice at hand: one per chunk place, sources first
+  Coder coder_;
   Status status_;
   Rank mismatch_peer_ = -1;
 };

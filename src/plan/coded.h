@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Plans whose messages will be encoded by a lossy codec. Encoding changes what the others get, so a rank that sends out a
-// result must keep what its message decodes to, and not what it had calculated.
+// Plans whose messages will be encoded by a lossy codec. Encoding changes what the others get, so a rank that sends out
+// a result must keep what its message decodes to, and not what it had calculated.
 #pragma once
 
 #include "plan/plan.h"

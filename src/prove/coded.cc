@@ -27,6 +27,7 @@ struct Coded {
   double absolute = 0;
   double noise = 0;  // of all contributions together
   int encodings = 0;
+  bool decoded = false;  // and nothing was added since
 };
 using Values = std::vector<Coded>;
 
@@ -75,8 +76,8 @@ class Interpreter {
       for (const Plan& plan : network_.plans()) {
         const Coded& value = memories_[static_cast<size_t>(plan.rank)][1][static_cast<size_t>(chunk)];
         if (value.version != wanted.version) {
-          return Status(Code::kInternal, fmt::format("coded, rank {} ends with other bits in recv[{}] than rank 0",
-                                                     plan.rank, chunk));
+          return Status(Code::kInternal,
+                        fmt::format("coded, rank {} ends with other bits in recv[{}] than rank 0", plan.rank, chunk));
         }
       }
       worst.relative = std::max(worst.relative, wanted.relative);
@@ -116,6 +117,7 @@ class Interpreter {
 
   void add(Coded& sum, const Coded& operand) {
     sum.version = next_version_++;
+    sum.decoded = false;
     sum.contributions += operand.contributions;
     sum.relative += operand.relative;
     sum.relative += errors_.rounding * (sum.contributions + sum.relative);
@@ -125,6 +127,8 @@ class Interpreter {
   }
 
   void encode(Coded& value) {
+    if (value.decoded && errors_.idempotent) return;
+    value.decoded = true;
     value.version = next_version_++;
     value.relative += errors_.relative_error * (value.contributions + value.relative);
     value.absolute += errors_.relative_error * value.absolute + errors_.absolute_error;

@@ -15,7 +15,7 @@
 namespace hocket {
 namespace {
 
-constexpr size_t kCount = 1024;
+constexpr size_t kCount = 4096;
 constexpr int kDraws = 4000;
 
 struct Scatter {

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// All-reduces whose messages are encoded, on the real executor: all ranks end with the same bits, the error never
+// exceeds what was computed from the plan, and grows with the number of ranks as predicted.
+
+#include "execute/coded.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "comm/binding.h"
+#include "execute/local_ranks.h"
+#include "plan/builders.h"
+#include "plan/coded.h"
+#include "prove/coded.h"
+#include "prove/prove.h"
+#include "tests/codec/samples.h"
+#include "tests/codec/specifications.h"
+
+namespace hocket::test {
+namespace {
+
+constexpr size_t kMaxMessage = size_t{1} << 16;
+constexpr size_t kSliceElements = 8192;
+constexpr size_t kBlock = 256;  // elements; of every codec with blocks, or a multiple
+
+std::vector<Plan> build(std::string_view algorithm, Rank ranks) {
+  const Builder* builder = find_builder(Collective::kAllReduce, algorithm);
+  std::vector<Plan> plans;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    BuildOptions options;
+    options.rank = rank;
+    options.ranks = ranks;
+    plans.push_back(keep_what_is_sent(builder->build(options)));
+  }
+  return plans;
+}
+
+struct Outcome {
+  std::vector<std::vector<float>> results;  // by rank
+  std::string failure;
+};
+
+// One all-reduce of float32.
+Outcome all_reduce(const std::vector<Plan>& plans, const Codec* codec, const std::vector<std::vector<float>>& inputs,
+                   uint64_t draw = 1) {
+  const auto ranks = static_cast<Rank>(plans.size());
+  LocalRanks local(ranks, kMaxMessage);
+  Outcome outcome;
+  outcome.results.assign(plans.size(), std::vector<float>(inputs[0].size(), -1));
+  std::vector<Request> requests(plans.size());
+  std::vector<Call> calls(plans.size());
+  std::vector<std::vector<std::byte>> scratch(plans.size());
+  for (size_t i = 0; i < plans.size(); ++i) {
+    requests[i].facts.collective = Collective::kAllReduce;
+    requests[i].facts.type = DataType::kFloat32;
+    requests[i].facts.count = inputs[0].size();
+    requests[i].send = inputs[i].data();
+    requests[i].recv = outcome.results[i].data();
+    Call& call = calls[i];
+    call.plan = &plans[i];
+    bind_arithmetic(requests[i], ranks, call);
+    bind_layouts(requests[i], call);
+    call.codec = codec;
+    call.draw = draw;
+    call.slice_bytes = kSliceElements * sizeof(float);
+    const size_t share = kSliceElements / static_cast<size_t>(plans[i].message_chunks) / kBlock * kBlock;
+    call.window = std::max(kBlock, share);
+    scratch[i].resize(Execution::scratch_bytes(call) + 64);
+    call.scratch = scratch[i].data();
+  }
+  if (local.run(calls, 7, false)) return outcome;
+  outcome.failure = "somebody waits forever";
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    if (!local.execution(rank).status().ok()) outcome.failure = local.execution(rank).status().message();
+  }
+  return outcome;
+}
+
+std::vector<std::vector<float>> gaussian_inputs(Rank ranks, size_t count, float size = 1) {
+  std::vector<std::vector<float>> inputs;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    inputs.push_back(samples::gaussian(count, 1000 + static_cast<uint64_t>(rank), size));
+  }
+  return inputs;
+}
+
+// Whole blocks in every chunk.
+size_t count_for(const std::vector<Plan>& plans, size_t blocks) {
+  return static_cast<size_t>(plans[0].send_chunks) * blocks * kBlock;
+}
+
+std::vector<double> exact_sum(const std::vector<std::vector<float>>& inputs) {
+  std::vector<double> sum(inputs[0].size());
+  for (const std::vector<float>& input : inputs) {
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(input[i]);
+  }
+  return sum;
+}
+
+struct Errors {
+  double relative = 0;  // euclidean norms
+  double largest = 0;   // of any element
+};
+
+Errors errors_of(const std::vector<float>& result, const std::vector<double>& wanted) {
+  double lost = 0, whole = 0;
+  Errors errors;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const double error = static_cast<double>(result[i]) - wanted[i];
+    lost += error * error;
+    whole += wanted[i] * wanted[i];
+    errors.largest = std::max(errors.largest, std::fabs(error));
+  }
+  errors.relative = std::sqrt(lost / whole);
+  return errors;
+}
+
+double largest_magnitude(const std::vector<std::vector<float>>& inputs) {
+  float largest = 0;
+  for (const auto& input : inputs) {
+    for (float value : input) largest = std::max(largest, std::fabs(value));
+  }
+  return static_cast<double>(largest);
+}
+
+CodingErrors errors_of(const Codec& codec) {
+  const CodecDescription description = codec.describe(DataType::kFloat32);
+  return {.relative_error = description.relative_error,
+          .absolute_error = description.absolute_error,
+          .rounding = 0x1p-24,
+          .idempotent = description.idempotent};
+}
+
+std::unique_ptr<const Codec> codec_of(const std::string& specification) {
+  return std::move(*make_codec(specification));
+}
+
+// The root mean square error of encoding once, relative.
+double encoding_error(const Codec& codec, const std::vector<float>& x) {
+  std::vector<std::byte> message(codec.max_encoded_bytes(x.size(), DataType::kFloat32));
+  message.resize(
+      codec.encode({DataType::kFloat32, reinterpret_cast<const std::byte*>(x.data()), x.size()}, 1, message));
+  std::vector<float> decoded(x.size());
+  EXPECT_TRUE(codec
+                  .decode_reduce(message, std::nullopt,
+                                 {DataType::kFloat32, reinterpret_cast<std::byte*>(decoded.data()), decoded.size()})
+                  .ok());
+  return errors_of(decoded, {x.begin(), x.end()}).relative;
+}
+
+void expect_same_bits(const Outcome& outcome, const std::string& what) {
+  ASSERT_EQ("", outcome.failure) << what;
+  for (size_t rank = 1; rank < outcome.results.size(); ++rank) {
+    ASSERT_EQ(0, std::memcmp(outcome.results[0].data(), outcome.results[rank].data(),
+                             outcome.results[0].size() * sizeof(float)))
+        << what << ": rank " << rank << " has other bits than rank 0";
+  }
+}
+
+constexpr std::string_view kAlgorithms[] = {"two_shot", "ring", "circulant", "recursive_halving", "rabenseifner"};
+
+TEST(Coded, PlansStayRightWhenTheyKeepWhatTheySend) {
+  for (const Builder& builder : builders()) {
+    if (builder.equal_chunks_only) continue;  // all-to-all, whose sends are no results
+    for (Rank ranks = 2; ranks <= 9; ++ranks) {
+      std::vector<Plan> plans;
+      for (Rank rank = 0; rank < ranks; ++rank) {
+        BuildOptions options;
+        options.rank = rank;
+        options.ranks = ranks;
+        if (!builder.fits(options)) break;
+        plans.push_back(keep_what_is_sent(builder.build(options)));
+      }
+      if (plans.empty()) continue;
+      const auto proof = prove(plans);
+      EXPECT_TRUE(proof.ok()) << builder.name << " " << ranks << ": " << proof.status().message();
+    }
+  }
+}
+
+// Each rank adds what it decodes to its own raw values: no two end alike.
+TEST(Coded, OneShotIsFoundOut) {
+  const auto effect = prove_coded(build("one_shot", 3), {.relative_error = 0.01});
+  ASSERT_FALSE(effect.ok());
+  EXPECT_EQ("coded, rank 1 ends with other bits in recv[0] than rank 0", effect.status().message());
+  const Outcome outcome = all_reduce(build("one_shot", 3), codec_of("int4").get(), gaussian_inputs(3, kBlock));
+  ASSERT_EQ("", outcome.failure);
+  EXPECT_NE(outcome.results[0], outcome.results[1]);
+}
+
+class Growth : public testing::TestWithParam<Rank> {};
+
+TEST_P(Growth, IsAsPredictedFromThePlan) {
+  const auto codec = codec_of("int8");
+  const Rank ranks = GetParam();
+  for (std::string_view algorithm : kAlgorithms) {
+    const Builder* builder = find_builder(Collective::kAllReduce, algorithm);
+    BuildOptions options;
+    options.ranks = ranks;
+    if (builder == nullptr || !builder->fits(options)) continue;
+    const std::vector<Plan> plans = build(algorithm, ranks);
+    const auto effect = prove_coded(plans, errors_of(*codec));
+    ASSERT_TRUE(effect.ok()) << algorithm << ": " << effect.status().message();
+    const auto inputs = gaussian_inputs(ranks, count_for(plans, 8));
+    const std::string what = fmt::format("{}, {} ranks", algorithm, ranks);
+    const Outcome outcome = all_reduce(plans, codec.get(), inputs);
+    expect_same_bits(outcome, what);
+    const Errors errors = errors_of(outcome.results[0], exact_sum(inputs));
+    const double predicted = encoding_error(*codec, inputs[0]) * std::sqrt(effect->noise);
+    EXPECT_NEAR(predicted, errors.relative, 0.1 * predicted) << what;
+    EXPECT_LE(errors.largest, effect->relative * largest_magnitude(inputs) + effect->absolute) << what;
+    RecordProperty(fmt::format("{}_{}", algorithm, ranks), fmt::format("{:.4g}", errors.relative));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Growth, testing::Values(2, 3, 5, 8, 16, 64));
+
+// The laws that the plans' noise follows: each contribution is encoded once and the sum once more (two-shot), the
+// partial sums at every step (circulant) or at every hop (ring).
+TEST(Coded, LawsOfGrowth) {
+  const CodingErrors errors{.relative_error = 0.01, .idempotent = true};
+  for (Rank ranks : {8, 16, 64}) {
+    const double p = ranks;
+    const auto noise = [&](std::string_view algorithm) { return prove_coded(build(algorithm, ranks), errors)->noise; };
+    EXPECT_NEAR(2, noise("two_shot"), 0.2);
+    EXPECT_NEAR(1 + std::log2(p) / 2, noise("circulant"), 0.2 * (1 + std::log2(p) / 2));
+    EXPECT_NEAR((p + 1) / 2, noise("ring"), 0.2 * (p + 1) / 2);
+    if (ranks < 16) continue;
+    EXPECT_GT(noise("ring"), 1.1 * 1.1 * 2) << "the ring keeps the bound of two-shot";
+  }
+}
+
+TEST(Coded, EveryCodecGivesAllRanksTheSameBitsWithinTheBound) {
+  for (const std::string& specification : all_specifications()) {
+    const auto codec = codec_of(specification);
+    for (Rank ranks : {2, 3, 5}) {
+      for (std::string_view algorithm : {"two_shot", "ring"}) {
+        const std::vector<Plan> plans = build(algorithm, ranks);
+        const auto effect = prove_coded(plans, errors_of(*codec));
+        ASSERT_TRUE(effect.ok()) << effect.status().message();
+        const auto inputs = gaussian_inputs(ranks, count_for(plans, 2) + 77);
+        const std::string what = fmt::format("{}, {}, {} ranks", specification, algorithm, ranks);
+        const Outcome outcome = all_reduce(plans, codec.get(), inputs);
+        expect_same_bits(outcome, what);
+        const Errors errors = errors_of(outcome.results[0], exact_sum(inputs));
+        EXPECT_LE(errors.largest, effect->relative * largest_magnitude(inputs) + effect->absolute) << what;
+      }
+    }
+  }
+}
+
+TEST(Coded, LosslessChangesNoBit) {
+  const auto codec = codec_of("lossless");
+  for (std::string_view algorithm : {"two_shot", "ring", "circulant"}) {
+    const std::vector<Plan> plans = build(algorithm, 5);
+    const auto inputs = gaussian_inputs(5, count_for(plans, 3) + 5);
+    const Outcome plain = all_reduce(plans, nullptr, inputs), coded = all_reduce(plans, codec.get(), inputs);
+    expect_same_bits(coded, std::string(algorithm));
+    EXPECT_EQ(plain.results, coded.results) << algorithm;
+  }
+}
+
+TEST(Coded, DrawsRepeat) {
+  const auto codec = codec_of("int4:round=stochastic");
+  const std::vector<Plan> plans = build("two_shot", 3);
+  const auto inputs = gaussian_inputs(3, count_for(plans, 2));
+  const Outcome first = all_reduce(plans, codec.get(), inputs, 1);
+  EXPECT_EQ(first.results, all_reduce(plans, codec.get(), inputs, 1).results);
+  EXPECT_NE(first.results, all_reduce(plans, codec.get(), inputs, 2).results);
+}
+
+TEST(Coded, SlicesAreAsLongAsTheirMessagesAllow) {
+  EXPECT_EQ(1024u, coded_slice(*codec_of("fp16"), DataType::kFloat32, 2048));
+  // 255 blocks of 256 elements take 68 bytes for every 64; what does not fill a block is left out.
+  EXPECT_EQ(0u, coded_slice(*codec_of("int8"), DataType::kFloat32, 1000) % kBlock);
+  EXPECT_LE(
+      codec_of("int8")->max_encoded_bytes(coded_slice(*codec_of("int8"), DataType::kFloat32, 1000), DataType::kFloat32),
+      1000u);
+  EXPECT_EQ(0u, coded_slice(*codec_of("topk"), DataType::kFloat32, 5));
+  EXPECT_EQ(1u, coded_slice(*codec_of("topk"), DataType::kFloat32, 9));
+}
+
+}  // namespace
+}  // namespace hocket::test
