@@ -8,6 +8,7 @@ find_package(Threads REQUIRED)
 find_package(fmt 8 REQUIRED)
 find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
 find_package(hwy 1.0 CONFIG REQUIRED)
+find_package(EXPAT 2.4 REQUIRED)
 find_package(PkgConfig)
 
 set(HOCKET_BUILD_INFO "")

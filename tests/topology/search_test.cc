@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Rings are rings, fit on the links, and carry what is known to be possible.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "topology/bound.h"
+#include "topology/draw.h"
+#include "topology/levels.h"
+#include "topology/rings.h"
+#include "topology/text.h"
+#include "topology/ways.h"
+
+namespace hocket::topology {
+namespace {
+
+// GPUs with this many wires of 1 GB/s between each two, row by row.
+Topology machine_of(size_t gpus, const std::vector<int>& wires) {
+  std::vector<Vertex> vertices;
+  std::vector<Link> links;
+  for (size_t i = 0; i < gpus; ++i) vertices.push_back({Vertex::Kind::kGpu, "gpu" + std::to_string(i), "", 0});
+  for (size_t i = 0; i < gpus * gpus; ++i) {
+    if (wires[i] > 0) {
+      links.push_back({Link::Kind::kXgmi, static_cast<int32_t>(i / gpus), static_cast<int32_t>(i % gpus), wires[i],
+                       static_cast<double>(wires[i]), 1});
+    }
+  }
+  return *Topology::make(std::move(vertices), std::move(links));
+}
+
+void expect_sound(const Topology& topology, const Rings& rings) {
+  const Ways ways(topology, rings.reach);
+  std::map<int32_t, double> load;
+  for (const auto& order : rings.orders) {
+    std::vector<int32_t> sorted = order;
+    std::ranges::sort(sorted);
+    ASSERT_EQ(sorted.size(), ways.seats());
+    for (size_t i = 0; i < sorted.size(); ++i) ASSERT_EQ(sorted[i], static_cast<int32_t>(i));
+    for (size_t i = 0; i < order.size(); ++i) {
+      const Way& way = ways.way(static_cast<size_t>(order[i]), static_cast<size_t>(order[(i + 1) % order.size()]));
+      ASSERT_FALSE(way.empty());
+      for (const int32_t link : way) load[link] += rings.ring_gb_per_s;
+    }
+  }
+  for (const auto& [link, sum] : load) EXPECT_LE(sum, topology.link(link).gb_per_s * 1.0001);
+  EXPECT_LE(rings.gb_per_s(), rings.bound_gb_per_s * 1.0001);
+}
+
+TEST(Rings, AreAsGoodAsThoseThatPeopleChoseByHand) {
+  std::ifstream file(FIXTURES "/rccl_models.txt");
+  int models = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream words(line);
+    std::string name;
+    size_t gpus = 0;
+    double known = 0;
+    words >> name >> gpus >> known;
+    std::vector<int> wires(gpus * gpus);
+    for (int& count : wires) words >> count;
+    ASSERT_TRUE(words) << name;
+    const Topology topology = machine_of(gpus, wires);
+    const Rings rings = find_rings(topology);
+    expect_sound(topology, rings);
+    EXPECT_GE(rings.gb_per_s(), known) << name;
+    ++models;
+  }
+  EXPECT_EQ(models, 6);
+}
+
+TEST(Rings, AMachineInPiecesHasNone) {
+  EXPECT_TRUE(find_rings(machine_of(4, {0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0})).orders.empty());
+  EXPECT_TRUE(find_rings(machine_of(1, {0})).orders.empty());
+}
+
+// Two pairs of GPUs, 10 GB/s inside, 1 GB/s between: each side has to take in what two ranks have.
+TEST(Bound, ACutInTheMiddleCounts) {
+  const Topology topology = *parse_topology(
+      "hocket topology 1\ngpu a\ngpu b\ngpu c\ngpu d\nlink a - b nvlink x1 10 GB/s 1 us\n"
+      "link c - d nvlink x1 10 GB/s 1 us\nlink b - c nvlink x1 1 GB/s 1 us\nlink a - d nvlink x1 1 GB/s 1 us\n");
+  EXPECT_NEAR(bus_bound_gb_per_s(topology, Reach::kFast), 3, 0.001);  // 2 GB/s for 2 of 4 ranks, 3 others each
+  const Rings rings = find_rings(topology);
+  expect_sound(topology, rings);
+  EXPECT_DOUBLE_EQ(rings.gb_per_s(), 2);
+}
+
+TEST(Levels, HostsAndRails) {
+  const Topology topology = *parse_topology(
+      "hocket topology 1\ngpu g0\ngpu g1\ncpu c0\nnic mlx5_1\nnic mlx5_0\nhost 1\ngpu g2\ngpu g3\ncpu c1\nnic "
+      "mlx5_0@1\n"
+      "nic mlx5_1@1\nlink g0 - mlx5_1 pci x1 1 GB/s 1 us\nlink g1 - mlx5_0 pci x1 1 GB/s 1 us\n"
+      "link g2 - mlx5_0@1 pci x1 1 GB/s 1 us\nlink g3 - mlx5_1@1 pci x1 1 GB/s 1 us\nlink g0 - c0 pci x1 1 GB/s 1 us\n"
+      "link g1 - c0 pci x1 1 GB/s 1 us\nlink g2 - c1 pci x1 1 GB/s 1 us\nlink g3 - c1 pci x1 1 GB/s 1 us\n");
+  const std::vector<Level> found = levels(topology);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].name, "host");
+  EXPECT_EQ(found[0].groups, (std::vector<std::vector<int32_t>>{{0, 1}, {2, 3}}));
+  EXPECT_EQ(rails(topology), (std::vector<std::vector<int32_t>>{{1, 2}, {0, 3}}));
+}
+
+TEST(Draw, ShowsEveryVertexAndEscapesNames) {
+  const Topology topology = *parse_topology(
+      "hocket topology 1\ngpu a<&b\ngpu c\nfabric f\nlink a<&b - f nvlink x1 10 GB/s 1 us\nlink c - f nvlink x1 10 "
+      "GB/s 1 us\n");
+  const std::string svg = draw_svg(topology, find_rings(topology));
+  EXPECT_EQ(svg.find("<svg "), 0U);
+  EXPECT_NE(svg.find("a&lt;&amp;b"), std::string::npos);
+  EXPECT_EQ(svg.find("a<"), std::string::npos);
+  EXPECT_NE(svg.find("<polygon"), std::string::npos);
+  EXPECT_NE(svg.find("1 rings of 10 GB/s"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hocket::topology

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "topology/draw.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <numbers>
+#include <vector>
+
+namespace hocket::topology {
+namespace {
+
+constexpr double kMiddle = 500;
+constexpr double kSeatRadius = 360;
+constexpr double kOutside = 460;  // NICs
+constexpr std::array kColours = {"#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02",
+                                 "#a6761d", "#1f78b4", "#b2df8a", "#fb9a99", "#cab2d6", "#6a3d9a"};
+
+struct Point {
+  double x = kMiddle;
+  double y = kMiddle;
+};
+
+Point on_circle(double radius, size_t index, size_t count) {
+  const double angle =
+      2 * std::numbers::pi * static_cast<double>(index) / static_cast<double>(count) - std::numbers::pi / 2;
+  return {kMiddle + radius * std::cos(angle), kMiddle + radius * std::sin(angle)};
+}
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '<') {
+      result += "&lt;";
+    } else if (c == '&') {
+      result += "&amp;";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+class Picture {
+ public:
+  Picture(const Topology& topology, const Rings& rings) : topology_(topology), rings_(rings) { place(); }
+
+  std::string run() {
+    print("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1000 1040\" font-family=\"sans-serif\">\n");
+    print("<rect width=\"1000\" height=\"1040\" fill=\"white\"/>\n");
+    for (const Link& link : topology_.links()) draw_link(link);
+    for (size_t i = 0; i < std::min(rings_.orders.size(), kColours.size()); ++i) draw_ring(i);
+    for (size_t i = 0; i < points_.size(); ++i) draw_vertex(i);
+    print(
+        "<text x=\"20\" y=\"1025\" font-size=\"18\">{} rings of {:.4g} GB/s; no schedule has more than {:.4g}</text>\n",
+        rings_.orders.size(), rings_.ring_gb_per_s, rings_.bound_gb_per_s);
+    print("</svg>\n");
+    return std::move(svg_);
+  }
+
+ private:
+  template <typename... Arguments>
+  void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    fmt::format_to(std::back_inserter(svg_), format, std::forward<Arguments>(arguments)...);
+  }
+
+  void place() {
+    points_.resize(topology_.vertices().size());
+    seats_ = topology_.seats();
+    spread(seats_, kSeatRadius);
+    const bool seats_are_cpus = !seats_.empty() && topology_.vertex(seats_[0]).kind == Vertex::Kind::kCpu;
+    spread(topology_.all(Vertex::Kind::kNic), kOutside);
+    spread(topology_.all(Vertex::Kind::kPci), 250);
+    if (!seats_are_cpus) spread(topology_.all(Vertex::Kind::kCpu), 130);
+    if (topology_.all(Vertex::Kind::kFabric).size() > 1) spread(topology_.all(Vertex::Kind::kFabric), 60);
+  }
+
+  void spread(const std::vector<int32_t>& vertices, double radius) {
+    for (size_t i = 0; i < vertices.size(); ++i)
+      points_[static_cast<size_t>(vertices[i])] = on_circle(radius, i, vertices.size());
+  }
+
+  const Point& at(int32_t vertex) const { return points_[static_cast<size_t>(vertex)]; }
+
+  void draw_link(const Link& link) {
+    if (link.from > link.to && topology_.links_from(link.to).size() > 0 && has_reverse(link)) return;
+    print(
+        "<line x1=\"{:.0f}\" y1=\"{:.0f}\" x2=\"{:.0f}\" y2=\"{:.0f}\" stroke=\"#bbb\" stroke-width=\"{:.1f}\"{}>"
+        "<title>{} - {}: {} x{}, {:.4g} GB/s</title></line>\n",
+        at(link.from).x, at(link.from).y, at(link.to).x, at(link.to).y,
+        std::min(8.0, 0.5 + std::sqrt(link.gb_per_s) / 4), is_fast(link.kind) ? "" : " stroke-dasharray=\"6 4\"",
+        escaped(topology_.vertex(link.from).name), escaped(topology_.vertex(link.to).name), name(link.kind), link.count,
+        link.gb_per_s);
+  }
+
+  bool has_reverse(const Link& link) const {
+    return std::ranges::any_of(topology_.links_from(link.to), [&](int32_t number) {
+      return topology_.link(number).to == link.from && topology_.link(number).kind == link.kind;
+    });
+  }
+
+  // A little further in for each ring, so that they do not cover each other.
+  void draw_ring(size_t index) {
+    const double inward = 1 - 0.02 * static_cast<double>(index + 1);
+    print("<polygon fill=\"none\" stroke=\"{}\" stroke-width=\"2\" points=\"", kColours[index]);
+    for (const int32_t seat : rings_.orders[index]) {
+      const Point& point = at(seats_[static_cast<size_t>(seat)]);
+      print("{:.0f},{:.0f} ", kMiddle + (point.x - kMiddle) * inward, kMiddle + (point.y - kMiddle) * inward);
+    }
+    print("\"/>\n");
+  }
+
+  void draw_vertex(size_t number) {
+    const Vertex& vertex = topology_.vertex(static_cast<int32_t>(number));
+    const bool is_seat = std::ranges::find(seats_, static_cast<int32_t>(number)) != seats_.end();
+    print("<circle cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"{}\" fill=\"{}\" stroke=\"black\"><title>{} {}</title></circle>\n",
+          points_[number].x, points_[number].y, is_seat ? 22 : 8, is_seat ? "#ffe9b3" : "#dde6f0", escaped(vertex.name),
+          escaped(vertex.model));
+    print("<text x=\"{:.0f}\" y=\"{:.0f}\" font-size=\"{}\" text-anchor=\"middle\">{}</text>\n", points_[number].x,
+          points_[number].y + (is_seat ? 4 : -10), is_seat ? 12 : 8, escaped(vertex.name));
+  }
+
+  const Topology& topology_;
+  const Rings& rings_;
+  std::vector<int32_t> seats_;
+  std::vector<Point> points_;
+  std::string svg_;
+};
+
+}  // namespace
+
+std::string draw_svg(const Topology& topology, const Rings& rings) { return Picture(topology, rings).run(); }
+
+}  // namespace hocket::topology
