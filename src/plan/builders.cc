@@ -42,6 +42,7 @@ constexpr std::array kBuilders = {
   entry(kAllReduce, "one_shot", fits_any, shot::all_reduce_one, kOrdered),
   entry(kAllReduce, "two_shot", fits_any, shot::all_reduce_two, kOrdered),
   entry(kAllReduce, "in_order", fits_any, in_order::all_reduce, kLogarithmic | kOrdered),
+  entry(kAllReduce, "hierarchical", hierarchical::fits_all_reduce, hierarchical::all_reduce),
 
   entry(kBroadcast, "binomial", fits_any, knomial::broadcast_binomial, kLogarithmic),
   entry(kBroadcast, "knomial", knomial::fits, knomial::broadcast, kLogarithmic),
@@ -77,6 +78,7 @@ constexpr std::array kBuilders = {
   entry(kAllToAll, "pairwise", fits_one_lane, pairwise::all_to_all),
   entry(kAllToAll, "bruck", fits_one_lane, bruck::all_to_all_binary, kLogarithmic | kEqualChunks),
   entry(kAllToAll, "kbruck", bruck::fits_radix, bruck::all_to_all, kLogarithmic | kEqualChunks),
+  entry(kAllToAll, "hierarchical", hierarchical::fits_all_to_all, hierarchical::all_to_all, kEqualChunks),
 
   entry(kGather, "binomial", fits_one_lane, binomial::gather, kLogarithmic | kEqualChunks),
   entry(kGather, "direct", fits_one_lane, direct::gather),

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "plan/hierarchy.h"
 #include "plan/plan.h"
 
 namespace hocket {
@@ -17,9 +18,10 @@ struct BuildOptions {
   Rank rank = 0;
   Rank ranks = 1;
   Rank root = 0;
-  int32_t lanes = 1;      // concurrent parts; a plan may have more lanes than this where its phases overlap
-  int32_t radix = 4;      // of k-nomial trees and k-Bruck; most chunks that PAT joins in a message
-  bool in_place = false;  // the caller's two buffers overlap as the collective allows
+  int32_t lanes = 1;  // concurrent parts; a plan may have more lanes than this where its phases overlap
+  int32_t radix = 4;  // of k-nomial trees and k-Bruck; most chunks that PAT joins in a message
+  const Hierarchy* hierarchy = nullptr;  // hierarchical plans need it; it outlives the build
+  bool in_place = false;                 // the caller's two buffers overlap as the collective allows
 };
 
 // How the call binds chunks to bytes (n = ranks):

@@ -46,17 +46,21 @@ Step& finish(Lane& lane, Places destinations, Places sources) {
   return step;
 }
 
-void finish_split(Lane& lane, const Places& destinations, const Places& sources, int32_t spare) {
+Step& add_split(Lane& lane, const Places& destinations, const Places& sources, const Place& spare) {
   auto next = sources.begin();
   Places group;
   while (sources.end() - next > kMaxSources - static_cast<ptrdiff_t>(group.size())) {
     const auto end = next + (kMaxSources - static_cast<ptrdiff_t>(group.size()));
     group.insert(group.end(), next, end);
     next = end;
-    add(lane, {scratch(spare)}, std::exchange(group, {scratch(spare)}));
+    add(lane, {spare}, std::exchange(group, {spare}));
   }
   group.insert(group.end(), next, sources.end());
-  finish(lane, destinations, std::move(group));
+  return add(lane, destinations, std::move(group));
+}
+
+void finish_split(Lane& lane, const Places& destinations, const Places& sources, int32_t spare) {
+  add_split(lane, destinations, sources, scratch(spare)).last = true;
 }
 
 void spread(Lane& lane, const Places& destinations, const Place& source) {

@@ -28,7 +28,9 @@ Place first(Place place);
 Step& add(Lane& lane, Places destinations, Places sources);
 // The same, and the result is complete.
 Step& finish(Lane& lane, Places destinations, Places sources);
-// Like finish with any number of sources: those beyond the limit are combined in scratch chunk `spare` before.
+// Like add with any number of sources: those beyond the limit are combined in `spare` before.
+Step& add_split(Lane& lane, const Places& destinations, const Places& sources, const Place& spare);
+// The same with finish and a scratch chunk.
 void finish_split(Lane& lane, const Places& destinations, const Places& sources, int32_t spare);
 // One source to any number of destinations.
 void spread(Lane& lane, const Places& destinations, const Place& source);

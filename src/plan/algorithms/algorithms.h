@@ -82,6 +82,13 @@ Plan exscan(const BuildOptions& options);
 bool fits_all_reduce(const BuildOptions& options);
 }  // namespace chain
 
+namespace hierarchical {
+Plan all_reduce(const BuildOptions& options);
+Plan all_to_all(const BuildOptions& options);
+bool fits_all_reduce(const BuildOptions& options);
+bool fits_all_to_all(const BuildOptions& options);
+}  // namespace hierarchical
+
 namespace shot {
 Plan all_reduce_one(const BuildOptions& options);
 Plan all_reduce_two(const BuildOptions& options);

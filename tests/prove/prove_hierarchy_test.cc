@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Plans over levels are right however the ranks are grouped: equal groups and unequal ones, ranks in order or dealt
+// out, one to three levels, every algorithm inside and every one across.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "prove/prove.h"
+
+namespace hocket {
+namespace {
+
+using Groups = std::vector<std::vector<Rank>>;
+
+std::string text_of(const std::vector<Groups>& levels) {
+  std::string text;
+  for (const Groups& groups : levels) {
+    for (const auto& group : groups) text += testing::PrintToString(group) + " ";
+    text += "; ";
+  }
+  return text;
+}
+
+Hierarchy hierarchy_of(const std::vector<Groups>& levels, Rank ranks) {
+  Result<Hierarchy> made = make_hierarchy(levels, ranks);
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  return *made;
+}
+
+void expect_right(Collective collective, const Hierarchy& hierarchy, Rank ranks, const std::string& title,
+                  int32_t lanes = 1) {
+  const Builder& builder = *find_builder(collective, "hierarchical");
+  for (const bool in_place : {false, true}) {
+    BuildOptions options{.ranks = ranks, .lanes = lanes};
+    options.hierarchy = &hierarchy;
+    options.in_place = in_place;
+    if (in_place && collective == Collective::kAllToAll) continue;
+    ASSERT_TRUE(builder.fits(options)) << title;
+    const Result<Proof> proof = prove(builder, options);
+    ASSERT_TRUE(proof.ok()) << title << ": " << proof.status().message();
+  }
+}
+
+// Consecutive groups of these sizes.
+Groups blocks(const std::vector<Rank>& sizes) {
+  Groups groups;
+  Rank next = 0;
+  for (const Rank size : sizes) {
+    auto& group = groups.emplace_back();
+    for (Rank i = 0; i < size; ++i) group.push_back(next++);
+  }
+  return groups;
+}
+
+std::vector<Rank> random_sizes(Rank sum, Rank most, std::mt19937& random) {
+  std::vector<Rank> sizes;
+  while (sum > 0) {
+    sizes.push_back(std::min(sum, static_cast<Rank>(1 + random() % static_cast<uint32_t>(most))));
+    sum -= sizes.back();
+  }
+  return sizes;
+}
+
+// Groups of groups: each union of as many as `sizes` tells.
+Groups joined(const Groups& groups, const std::vector<Rank>& sizes) {
+  Groups result;
+  size_t next = 0;
+  for (const Rank size : sizes) {
+    auto& group = result.emplace_back();
+    for (Rank i = 0; i < size; ++i, ++next) group.insert(group.end(), groups[next].begin(), groups[next].end());
+  }
+  return result;
+}
+
+TEST(ProveHierarchy, AnyGroupsOfUpToThreeLevels) {
+  std::mt19937 random(7);
+  for (Rank ranks = 1; ranks <= 64; ++ranks) {
+    for (int round = 0; round < 3; ++round) {
+      Groups inner = blocks(random_sizes(ranks, 9, random));
+      if (round == 2) {
+        std::vector<Rank> order(static_cast<size_t>(ranks));
+        for (Rank rank = 0; rank < ranks; ++rank) order[static_cast<size_t>(rank)] = rank;
+        std::ranges::shuffle(order, random);
+        for (auto& group : inner) {
+          for (Rank& rank : group) rank = order[static_cast<size_t>(rank)];
+        }
+      }
+      const Groups middle = joined(inner, random_sizes(static_cast<Rank>(inner.size()), 4, random));
+      const Groups outer = joined(middle, random_sizes(static_cast<Rank>(middle.size()), 3, random));
+      for (const auto& levels : {std::vector<Groups>{inner}, std::vector<Groups>{inner, middle},
+                                 std::vector<Groups>{inner, middle, outer}}) {
+        const Hierarchy hierarchy = hierarchy_of(levels, ranks);
+        expect_right(Collective::kAllReduce, hierarchy, ranks, text_of(levels), 1 + round);
+        if (round < 2) expect_right(Collective::kAllToAll, hierarchy, ranks, text_of(levels));
+      }
+    }
+  }
+}
+
+TEST(ProveHierarchy, EveryAlgorithmInsideWithEveryOneAcross) {
+  int pairs = 0;
+  for (const auto& [size, count] : {std::pair<Rank, Rank>{4, 3}, {2, 5}, {8, 4}, {3, 7}}) {
+    const Rank ranks = size * count;
+    Hierarchy hierarchy = hierarchy_of({blocks(std::vector<Rank>(static_cast<size_t>(count), size))}, ranks);
+    for (const char* within : {"direct", "ring", "circulant", "recursive_halving"}) {
+      if (within == std::string_view("recursive_halving") && size == 3) continue;
+      hierarchy.within = within;
+      for (const Builder& across : builders()) {
+        if (across.collective != Collective::kAllReduce || across.name == "hierarchical") continue;
+        hierarchy.across = across.name;
+        expect_right(Collective::kAllReduce, hierarchy, ranks, std::string(within) + " and " + std::string(across.name),
+                     2);
+        ++pairs;
+      }
+    }
+  }
+  EXPECT_GT(pairs, 200);
+}
+
+// Each byte crosses to another group once for a group, in each direction.
+TEST(ProveHierarchy, SlowLinksCarryTheLeast) {
+  Hierarchy hierarchy = hierarchy_of({blocks({4, 4, 4})}, 12);
+  BuildOptions options{.ranks = 12};
+  options.hierarchy = &hierarchy;
+  const Builder& builder = *find_builder(Collective::kAllReduce, "hierarchical");
+  for (options.rank = 0; options.rank < 12; ++options.rank) {
+    const Plan plan = builder.build(options);
+    int64_t crossing = 0;
+    for (const Step& step : plan.lanes[0].steps) {
+      int32_t length = 0;
+      for (const auto* side : {&step.sources, &step.destinations}) {
+        for (const Place& place : *side) {
+          if (!place.regions.empty()) length = place.regions[0].count * place.regions[0].block;
+        }
+      }
+      for (const Place& place : step.destinations) {
+        if (place.kind == Place::Kind::kMessage && place.peer / 4 != plan.rank / 4) crossing += length;
+      }
+    }
+    // A quarter of the data, all-reduced among three.
+    EXPECT_EQ(crossing * 4 * 3, plan.send_chunks * 4) << options.rank;
+  }
+}
+
+TEST(Hierarchies, WrongGroupsAreRefused) {
+  const auto failure = [](const std::vector<Groups>& levels, Rank ranks) {
+    const Result<Hierarchy> made = make_hierarchy(levels, ranks);
+    return made.ok() ? "accepted" : made.status().message();
+  };
+  EXPECT_EQ(failure({}, 2), "a hierarchy has 1 to 8 levels, not 0");
+  EXPECT_EQ(failure({{{0}, {0, 1}}}, 2), "level 0 of the hierarchy: rank 0 is in two groups");
+  EXPECT_EQ(failure({{{0}}}, 2), "level 0 of the hierarchy: rank 1 is in no group");
+  EXPECT_EQ(failure({{{0, 2}}}, 2), "level 0 of the hierarchy: rank 2 does not exist");
+  EXPECT_EQ(failure({{{0, 1}, {}}}, 2), "level 0 of the hierarchy: group 1 is empty");
+  EXPECT_EQ(failure({{{0, 1}}, {{0}, {1}}}, 2),
+            "level 1 of the hierarchy parts ranks 0 and 1, which are together inside");
+}
+
+}  // namespace
+}  // namespace hocket
