@@ -22,7 +22,7 @@ std::optional<Kind> kind_of(const std::array<std::string_view, n>& words, std::s
   return static_cast<Kind>(found - words.begin());
 }
 
-Status refused(std::string reason) { return {Code::kInvalidArgument, "topology: " + std::move(reason)}; }
+Status refused(std::string_view reason) { return {Code::kInvalidArgument, fmt::format("topology: {}", reason)}; }
 
 // Text files tell words apart by blanks, and what follows a # is a comment.
 bool is_word(std::string_view text) {
