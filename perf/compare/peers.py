@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""The libraries that compare.py sets beside Hocket: how each is found, started, and told to use a transport.
+
+Each is set up as its manual recommends: shared memory or TCP alone, yielding when there are more ranks than cores.
+Distribution packages are looked for on the path; those of PyPI in folders of their own (build/peers/NAME, a venv each).
+"""
+import csv
+import dataclasses
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+MIB = 1 << 20
+TORCH_VERSION = "2.13.0"
+MPI_COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "alltoall")
+
+
+class Failure(Exception):
+    """A benchmark that did not run or gave wrong results."""
+
+
+def iterations_for(size):
+    for limit, iterations in ((4 << 10, 1000), (64 << 10, 200), (MIB, 30), (16 * MIB, 8)):
+        if size <= limit:
+            return iterations
+    return 3
+
+
+def run_command(command, environment=None, limit_s=600):
+    """Standard output of a command that must succeed."""
+    try:
+        done = subprocess.run([str(word) for word in command], env={**os.environ, **(environment or {})},
+                              capture_output=True, text=True, timeout=limit_s, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"no end after {limit_s} s: {' '.join(map(str, command))}") from error
+    if done.returncode != 0:
+        raise Failure(f"status {done.returncode}: {' '.join(map(str, command))}\n{(done.stdout + done.stderr)[-2000:]}")
+    return done.stdout
+
+
+def parse_lines(text):
+    """{size: microseconds} from lines "bytes,microseconds,wrong"."""
+    times = {}
+    for line in text.splitlines():
+        words = line.split(",")
+        if len(words) != 3 or not words[0].isdigit():
+            continue
+        if int(words[2]) != 0:
+            raise Failure(f"{words[2]} wrong elements at {words[0]} bytes")
+        times[int(words[0])] = float(words[1])
+    return times
+
+
+@dataclasses.dataclass
+class Peer:
+    """One library: how its benchmark is started, and what it can be made to do."""
+    name: str
+    version: str
+    transports: tuple
+    collectives: tuple = MPI_COLLECTIVES
+    environment = {}
+
+    def command(self, transport, ranks, collective):
+        raise NotImplementedError
+
+    def measure(self, transport, ranks, collective, sizes):
+        jobs = [f"{size}:{iterations_for(size)}" for size in sizes]
+        times = parse_lines(run_command(self.command(transport, ranks, collective) + jobs, self.environment))
+        if set(times) != set(sizes):
+            raise Failure(f"{self.name}: sizes missing in its output: {sorted(set(sizes) - set(times))}")
+        return times
+
+
+def crowded(ranks):
+    return ranks > os.cpu_count()
+
+
+@dataclasses.dataclass
+class OpenMpi(Peer):
+    """Open MPI 4 and 5: ob1 over one BTL."""
+    bench: pathlib.Path = None
+    launcher: str = "mpirun.openmpi"
+    shared_memory: str = "vader"
+
+    def command(self, transport, ranks, collective):
+        btl = {"shm": f"self,{self.shared_memory}", "tcp": "self,tcp"}[transport]
+        yielding = ["--mca", "mpi_yield_when_idle", "1"] if crowded(ranks) else []
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        return [self.launcher, *root, "--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", btl, *yielding,
+                "-np", ranks, self.bench, collective]
+
+
+@dataclasses.dataclass
+class Mpich(Peer):
+    """MPICH 4 (over UCX, as Debian has it) and 5 (over libfabric)."""
+    bench: pathlib.Path = None
+    launcher: str = "mpiexec.mpich"
+    over_tcp: tuple = ("-genv", "UCX_TLS", "tcp,self")
+
+    def command(self, transport, ranks, collective):
+        tcp = ["-genv", "MPIR_CVAR_NOLOCAL", "1", *self.over_tcp] if transport == "tcp" else []
+        yielding = ["-genv", "MPIR_CVAR_POLLS_BEFORE_YIELD", "1"] if crowded(ranks) else []
+        return [self.launcher, *tcp, *yielding, "-n", ranks, self.bench, collective]
+
+
+@dataclasses.dataclass
+class IntelMpi(Peer):
+    """Intel MPI; I_MPI_FABRICS says what ranks of one host talk over."""
+    bench: pathlib.Path = None
+    launcher: str = "mpiexec.hydra"
+
+    def command(self, transport, ranks, collective):
+        fabric = ["-genv", "I_MPI_FABRICS", "shm"]
+        if transport == "tcp":
+            fabric = ["-genv", "I_MPI_FABRICS", "ofi", "-genv", "FI_PROVIDER", "tcp", "-genv", "FI_TCP_IFACE", "lo"]
+        yielding = ["-genv", "I_MPI_THREAD_YIELD", "3", "-genv", "I_MPI_PIN", "off"] if crowded(ranks) else []
+        return [self.launcher, *fabric, *yielding, "-n", ranks, self.bench, collective]
+
+
+@dataclasses.dataclass
+class Gloo(Peer):
+    """Through torch.distributed."""
+    python: str = sys.executable
+
+    def command(self, transport, ranks, collective):
+        return [self.python, HERE / "torch_gloo.py", ranks]
+
+
+@dataclasses.dataclass
+class Hocket(Peer):
+    """Its own perf programs, launched for each size: they differ in their iterations."""
+    programs: pathlib.Path = None
+
+    def measure(self, transport, ranks, collective, sizes):
+        return {size: self.measure_one(transport, ranks, collective, size) for size in sizes}
+
+    def measure_one(self, transport, ranks, collective, size):
+        iterations = iterations_for(size)
+        with tempfile.TemporaryDirectory() as folder:
+            table = pathlib.Path(folder) / "hocket.csv"
+            run_command([self.programs / f"{collective}_perf", "--ranks", ranks, "-b", size, "-e", size, "-n",
+                         iterations, "-w", iterations // 10 + 1, "-a", 3, "--csv", table],
+                        {"HOCKET_TRANSPORTS": transport})
+            in_place = "1" if collective == "all_reduce" else "0"
+            with open(table, newline="", encoding="utf-8") as file:
+                row = next(row for row in csv.DictReader(file) if row["in_place"] == in_place)
+        if row["wrong"] != "0":
+            raise Failure(f"Hocket: {row['wrong']} wrong elements at {size} bytes")
+        return float(row["time_us"])
+
+
+def compile_bench(compiler, folder, name, environment=None):
+    bench = folder / f"mpi_bench-{name.replace(' ', '-').lower()}"
+    run_command([compiler, "-O2", "-std=c11", HERE / "mpi_bench.c", "-o", bench], environment)
+    return bench
+
+
+def last_word_of_line_with(word, text):
+    return next((line.split()[-1] for line in text.splitlines() if word in line), "of unknown version")
+
+
+def program(place, name):
+    """A program of a venv, or (place is None) of the path."""
+    found = shutil.which(name) if place is None else shutil.which(place / "bin" / name)
+    if found is None:
+        raise Failure(f"{name} is missing" + ("" if place is None else f" in {place}"))
+    return found
+
+
+def find_openmpi(folder, place=None):
+    suffix = ".openmpi" if place is None else ""
+    launcher = program(place, f"mpirun{suffix}")
+    version = last_word_of_line_with("mpirun", run_command([launcher, "--version"]))
+    name = f"Open MPI {version.split('.')[0]}"
+    bench = compile_bench(program(place, f"mpicc{suffix}"), folder, name)
+    return OpenMpi(name, f"Open MPI {version}", ("shm", "tcp"), MPI_COLLECTIVES, bench, launcher,
+                   "vader" if version.startswith("4") else "sm")
+
+
+def find_mpich(folder, place=None):
+    suffix = ".mpich" if place is None else ""
+    launcher = program(place, f"mpiexec{suffix}")
+    version = last_word_of_line_with("Version:", run_command([launcher, "--version"]))
+    name = f"MPICH {version.split('.')[0]}"
+    bench = compile_bench(program(place, f"mpicc{suffix}"), folder, name)
+    over_tcp = ("-genv", "UCX_TLS", "tcp,self") if place is None else ("-genv", "FI_PROVIDER", "tcp")
+    return Mpich(name, f"MPICH {version}", ("shm", "tcp"), MPI_COLLECTIVES, bench, launcher, over_tcp)
+
+
+def find_intel_mpi(folder, place):
+    environment = {"I_MPI_ROOT": str(place), "LD_LIBRARY_PATH": str(place / "lib")}
+    launcher = program(place, "mpiexec.hydra")
+    version = next(word for word in run_command([launcher, "--version"]).split() if word[0].isdigit())
+    bench = compile_bench(program(place, "mpigcc"), folder, "Intel MPI", environment)
+    peer = IntelMpi("Intel MPI", f"Intel MPI {version}", ("shm", "tcp"), MPI_COLLECTIVES, bench, launcher)
+    peer.environment = environment
+    return peer
+
+
+def find_gloo(python):
+    try:
+        version = run_command([python, "-c", "import torch; print(torch.__version__)"]).strip()
+    except (Failure, OSError) as error:
+        raise Failure(f"torch is missing in {python}: make a venv, `pip install torch=={TORCH_VERSION} numpy`, and name "
+                      "its python with --torch-python; or leave Gloo out with --no-torch") from error
+    return Gloo("Gloo", f"torch {version}", ("tcp",), ("all_reduce",), python)
+
+
+def find_peers(options, folder):
+    """Those that are here; who is missing is named."""
+    finders = [lambda: find_openmpi(folder), lambda: find_mpich(folder)]
+    if options.peers.is_dir():
+        finders += [lambda: find_openmpi(folder, options.peers / "openmpi"),
+                    lambda: find_mpich(folder, options.peers / "mpich"),
+                    lambda: find_intel_mpi(folder, options.peers / "impi")]
+    if not options.no_torch:
+        finders.append(lambda: find_gloo(options.torch_python))
+    found = []
+    for find in finders:
+        try:
+            found.append(find())
+        except Failure as missing:
+            print(f"compare: LEFT OUT: {missing}", file=sys.stderr)
+    if options.no_torch:
+        print("compare: LEFT OUT: Gloo, by --no-torch", file=sys.stderr)
+    return found
