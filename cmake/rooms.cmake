@@ -12,6 +12,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # Clang blames us for the deprecated get_temporary_buffer inside libstdc++'s own stable_sort.
   target_compile_options(hocket_flags INTERFACE -Wno-deprecated-declarations)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12 finds overlaps in libstdc++'s own std::string (GCC bug 105651).
+  target_compile_options(hocket_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+endif()
 if(HOCKET_WERROR)
   target_compile_options(hocket_flags INTERFACE -Werror)
 endif()

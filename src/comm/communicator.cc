@@ -156,13 +156,13 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   return &recent;
 }
 
-Shot& Communicator::shot(const Request& request, RecentCall& recent) {
-  if (!recent.shot) {
+FastPath& Communicator::fast_path(const Request& request, RecentCall& recent) {
+  if (!recent.fast_path) {
     Call call;
     bind(request, recent, call);
-    recent.shot.emplace(call, collective_pipes_);
+    recent.fast_path.emplace(call, collective_pipes_);
   }
-  return *recent.shot;
+  return *recent.fast_path;
 }
 
 void Communicator::bind(const Request& request, const RecentCall& recent, Call& call) const {

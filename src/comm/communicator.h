@@ -21,7 +21,7 @@
 #include "comm/operation.h"
 #include "comm/request.h"
 #include "execute/execution.h"
-#include "execute/shot.h"
+#include "execute/fast_path.h"
 #include "execute/wait.h"
 
 namespace hocket {
@@ -56,7 +56,7 @@ struct RecentCall {
   size_t window = 0;
   size_t slice_bytes = 0;
   uint32_t fingerprint = 0;
-  std::optional<Shot> shot;
+  std::optional<FastPath> fast_path;
 };
 
 class Communicator {
@@ -92,7 +92,7 @@ class Communicator {
   Result<RecentCall*> recall(const Request& request);
   void bind(const Request& request, const RecentCall& recent, Call& call) const;
   // Of a collective whose turn has come: the pipes are its own.
-  Shot& shot(const Request& request, RecentCall& recent);
+  FastPath& fast_path(const Request& request, RecentCall& recent);
   // Gives a call whose turn has come its scratch memory.
   Status lend_memory(Call& call);
 

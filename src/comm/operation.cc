@@ -20,7 +20,7 @@ constexpr Duration kPatience = milliseconds(200);
 constexpr Duration kAnswerLimit = milliseconds(800);
 // A driving thread looks far more often than this.
 constexpr Duration kStopped = std::chrono::seconds(1);
-// A shot looks neither at the clock nor at failures: after about half a millisecond an execution takes over.
+// The fast path looks neither at the clock nor at failures: after about half a millisecond an execution takes over.
 constexpr uint32_t kMostLooks = 1 << 14;
 // How many calls back we look for the one that a strange message may come from.
 constexpr uint64_t kFarthestBack = 32;
@@ -77,11 +77,11 @@ void Operation::begin() {
   communicator_.call_log().record(our_key(0), call_.fingerprint, request_->facts);
   size_t steps = 0;
   if (recent_ != nullptr) {
-    Shot& shot = communicator_.shot(*request_, *recent_);
-    if (shot.run(request_->send, request_->recv, call_.operation, std::min(communicator_.spins(), kMostLooks)))
+    FastPath& fast_path = communicator_.fast_path(*request_, *recent_);
+    if (fast_path.run(request_->send, request_->recv, call_.operation, std::min(communicator_.spins(), kMostLooks)))
       return end({});
     communicator_.bind(*request_, *recent_, call_);
-    steps = shot.reached();
+    steps = fast_path.reached();
   }
   if (Status status = communicator_.lend_memory(call_); !status.ok()) return fail(status.code(), status.message());
   execution_.start(call_, steps);

@@ -8,31 +8,6 @@
 
 namespace hocket {
 
-bool is_reducing(Collective collective) {
-  switch (collective) {
-    case Collective::kAllReduce:
-    case Collective::kReduce:
-    case Collective::kReduceScatter:
-    case Collective::kScan:
-    case Collective::kExScan:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_rooted(Collective collective) {
-  switch (collective) {
-    case Collective::kBroadcast:
-    case Collective::kReduce:
-    case Collective::kGather:
-    case Collective::kScatter:
-      return true;
-    default:
-      return false;
-  }
-}
-
 void note_parts(const std::vector<size_t>& counts, CallFacts& facts) {
   uint64_t hash = 1;
   facts.total = 0;

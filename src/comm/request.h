@@ -50,8 +50,6 @@ std::string describe(const CallFacts& facts);
 void note_parts(const std::vector<size_t>& counts, CallFacts& facts);
 // "sum", "op 65" for created ones.
 std::string op_name(int32_t handle);
-bool is_reducing(Collective collective);
-bool is_rooted(Collective collective);
 
 struct Request {
   CallFacts facts;

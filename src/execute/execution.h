@@ -85,7 +85,7 @@ class Execution {
   static size_t slice_elements(const Call& call);
 
   // Begins a call, which stays as it is until it has ended. The one before has ended. `steps`: of its only lane and
-  // only pass are done already (see shot.h).
+  // only pass are done already (see fast_path.h).
   void start(const Call& call, size_t steps = 0);
   Progress advance();
 

@@ -137,4 +137,29 @@ std::string_view name(Collective collective) {
   return "unknown";
 }
 
+bool is_reducing(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+    case Collective::kReduceScatter:
+    case Collective::kScan:
+    case Collective::kExScan:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_rooted(Collective collective) {
+  switch (collective) {
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace hocket

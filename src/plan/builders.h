@@ -50,5 +50,7 @@ const Builder* find_builder(Collective collective, std::string_view name);
 
 // "all_reduce" and the like, as plan texts and settings spell it.
 std::string_view name(Collective collective);
+bool is_reducing(Collective collective);
+bool is_rooted(Collective collective);
 
 }  // namespace hocket

@@ -42,18 +42,7 @@ Status Contract::check_chunks(const Plan& plan) {
                                        plan.send_chunks, plan.recv_chunks, send, recv)};
 }
 
-bool Contract::reduces() const {
-  switch (collective_) {
-    case Collective::kAllReduce:
-    case Collective::kReduce:
-    case Collective::kReduceScatter:
-    case Collective::kScan:
-    case Collective::kExScan:
-      return true;
-    default:
-      return false;
-  }
-}
+bool Contract::reduces() const { return is_reducing(collective_); }
 
 bool Contract::has(Rank rank, Buffer buffer) const {
   switch (collective_) {

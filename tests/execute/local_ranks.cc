@@ -40,18 +40,18 @@ LocalRanks::Pair& LocalRanks::pair(Rank from, Rank to, int lane) {
   return found;
 }
 
-bool LocalRanks::run(const std::vector<Call>& calls, uint32_t seed, bool with_shots) {
+bool LocalRanks::run(const std::vector<Call>& calls, uint32_t seed, bool with_fast_path) {
   std::mt19937 random(seed);
   std::vector<size_t> running(calls.size());
   std::iota(running.begin(), running.end(), size_t{0});
   std::shuffle(running.begin(), running.end(), random);
   for (size_t& rank : running) {
     const Call& call = calls[rank];
-    Shot shot = with_shots ? Shot(call, *views_[rank]) : Shot();
-    if (shot.run(call.send.base, call.recv.base, call.operation, 0)) {
+    FastPath fast_path = with_fast_path ? FastPath(call, *views_[rank]) : FastPath();
+    if (fast_path.run(call.send.base, call.recv.base, call.operation, 0)) {
       rank = SIZE_MAX;
     } else {
-      executions_[rank]->start(call, shot.reached());
+      executions_[rank]->start(call, fast_path.reached());
     }
   }
   std::erase(running, SIZE_MAX);

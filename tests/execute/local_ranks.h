@@ -12,7 +12,7 @@
 
 #include "base/system.h"
 #include "execute/execution.h"
-#include "execute/shot.h"
+#include "execute/fast_path.h"
 #include "transports/pipe.h"
 
 namespace hocket::test {
@@ -20,9 +20,9 @@ namespace hocket::test {
 class LocalRanks {
  public:
   LocalRanks(Rank ranks, size_t max_message);
-  // Runs one call on every rank until all have ended: begun by a shot each, if so wished, and ended by the executions.
-  // False: some rank failed, or nothing moves any more.
-  bool run(const std::vector<Call>& calls, uint32_t seed, bool with_shots);
+  // Runs one call on every rank until all have ended: begun on the fast path, if so wished, and ended by the
+  // executions. False: some rank failed, or nothing moves any more.
+  bool run(const std::vector<Call>& calls, uint32_t seed, bool with_fast_path);
   const Execution& execution(Rank rank) const { return *executions_[static_cast<size_t>(rank)]; }
 
  private:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// A shot: the happy path of a short call that is made again and again. What an execution works out anew each time
+// The fast path of a short call that is made again and again. What an execution works out anew each time
 // (layouts, pipe ends, kernel arguments) is bound once; then each step is a look at its messages, one kernel and one
 // commit. Whatever is not there in time, or not as it should be, is left to an execution, which goes on from the step
-// that the shot has reached.
+// that the fast path has reached.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@
 
 namespace hocket {
 
-class Shot {
+class FastPath {
  public:
-  Shot() = default;
-  // Binds a call for all later ones of its kind, whose buffers may be others. Empty when it is not for a shot: long, in
-  // several lanes, with scratch memory, a prologue, or a user's operation. The pipe ends outlive the shot.
-  Shot(const Call& call, Pipes& pipes);
+  FastPath() = default;
+  // Binds a call for all later ones of its kind, whose buffers may be others. Empty when it is none for it: long,
+  // coded, in several lanes, with scratch memory, a prologue, or a user's operation. The pipe ends outlive this.
+  FastPath(const Call& call, Pipes& pipes);
 
   // Runs the steps in order, looking up to `looks` times for a message. True when the call is done; otherwise the
   // execution has to start from reached().

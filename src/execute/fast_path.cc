@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
-#include "execute/shot.h"
+#include "execute/fast_path.h"
 
 #include <algorithm>
 #include <array>
@@ -30,7 +30,8 @@ size_t bytes_of(const Call& call, const Step& step) {
 
 bool suits(const Call& call) {
   const Plan& plan = *call.plan;
-  if (plan.lanes.size() != 1 || plan.scratch_chunks > 0 || call.scale != nullptr || call.user != nullptr) return false;
+  if (plan.lanes.size() != 1 || plan.scratch_chunks > 0) return false;
+  if (call.codec != nullptr || call.scale != nullptr || call.user != nullptr) return false;
   if (std::max(call.send.longest_chunk(), call.recv.longest_chunk()) > call.window) return false;
   const size_t limit = std::min(kShort, call.slice_bytes + 1);
   return std::all_of(plan.lanes[0].steps.begin(), plan.lanes[0].steps.end(),
@@ -39,12 +40,12 @@ bool suits(const Call& call) {
 
 }  // namespace
 
-Shot::Shot(const Call& call, Pipes& pipes) : fingerprint_(call.fingerprint) {
+FastPath::FastPath(const Call& call, Pipes& pipes) : fingerprint_(call.fingerprint) {
   if (!suits(call)) return;
   for (const Step& step : call.plan->lanes[0].steps) moves_.push_back(bind(call, step, pipes));
 }
 
-Shot::Move Shot::bind(const Call& call, const Step& step, Pipes& pipes) const {
+FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) const {
   const size_t element = element_bytes(call.type);
   const auto offset = [&](const Place& place) {
     return only_range(layout(call, place), place, kWhole).offset * element;
@@ -72,7 +73,7 @@ Shot::Move Shot::bind(const Call& call, const Step& step, Pipes& pipes) const {
   return move;
 }
 
-bool Shot::run(const void* send, void* recv, uint32_t operation, uint32_t looks) {
+bool FastPath::run(const void* send, void* recv, uint32_t operation, uint32_t looks) {
   const Buffers buffers{const_cast<std::byte*>(static_cast<const std::byte*>(send)), static_cast<std::byte*>(recv)};
   for (reached_ = 0; reached_ < moves_.size(); ++reached_) {
     if (!run_move(moves_[reached_], buffers, operation, looks)) return false;
@@ -86,7 +87,7 @@ bool Shot::run(const void* send, void* recv, uint32_t operation, uint32_t looks)
   return true;
 }
 
-bool Shot::run_move(const Move& move, const Buffers& buffers, uint32_t operation, uint32_t looks) const {
+bool FastPath::run_move(const Move& move, const Buffers& buffers, uint32_t operation, uint32_t looks) const {
   std::array<const std::byte*, kMaxSources> sources;
   std::array<std::byte*, kMaxDestinations> destinations;
   for (size_t i = 0; i < move.sources.size(); ++i) {
@@ -118,7 +119,7 @@ bool Shot::run_move(const Move& move, const Buffers& buffers, uint32_t operation
 }
 
 // Null: not there, or not ours; the execution finds out which.
-const Message* Shot::await(const ReceiveEnd& end, size_t bytes, uint32_t operation, uint32_t looks) const {
+const Message* FastPath::await(const ReceiveEnd& end, size_t bytes, uint32_t operation, uint32_t looks) const {
   if (end.pipe == nullptr) return nullptr;
   const Message* message = end.pipe->peek();
   for (; message == nullptr && looks > 0; --looks) {
@@ -130,7 +131,7 @@ const Message* Shot::await(const ReceiveEnd& end, size_t bytes, uint32_t operati
   return is_ours ? message : nullptr;
 }
 
-void Shot::combine_at(const Move& move, const std::byte* const* sources, std::byte* const* destinations) {
+void FastPath::combine_at(const Move& move, const std::byte* const* sources, std::byte* const* destinations) {
   const size_t count = move.destinations.size();
   if (move.sources.size() == 1 && move.work.divide_last == 0) {
     for (size_t i = 0; i < count; ++i) copy(destinations[i], sources[0], move.bytes, false);
