@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""Collective communication between the ranks of a training program.
+
+    import hocket, numpy
+    with hocket.Communicator.from_environment() as comm:
+        x = numpy.full(4, comm.rank, numpy.float32)
+        comm.all_reduce(x)
+"""
+import ctypes
+
+from hocket import _library
+from hocket._buffers import TYPES
+from hocket._communicator import NO_COLOR, OPERATIONS, Communicator, Operation, unique_id
+from hocket._errors import Error, InternalError, InvalidArgument, InvalidUsage, RemoteError, SystemError, Timeout
+from hocket._queue import Queue, group
+
+__all__ = ["Communicator", "Error", "InternalError", "InvalidArgument", "InvalidUsage", "NO_COLOR", "OPERATIONS",
+           "Operation", "Queue", "RemoteError", "SystemError", "TYPES", "Timeout", "algorithms", "build_info", "group",
+           "unique_id"]
+
+
+def _version():
+    code = ctypes.c_int()
+    _library.call("GetVersion", ctypes.byref(code))
+    return f"{code.value // 10000}.{code.value // 100 % 100}.{code.value % 100}"
+
+
+def algorithms(collective):
+    """The names of a collective's algorithms, as HOCKET_ALGORITHM takes them; empty for an unknown collective."""
+    names = _library.LIBRARY.hocketGetAlgorithms(collective.encode())
+    return names.decode().split(",") if names else []
+
+
+def build_info():
+    """{name: (found, version, note)} of the optional dependencies that the library was built with."""
+    entries = ctypes.POINTER(_library.BuildInfo)()
+    count = ctypes.c_int()
+    _library.call("GetBuildInfo", ctypes.byref(entries), ctypes.byref(count))
+    return {entry.name.decode(): (bool(entry.found), entry.version.decode(), entry.note.decode())
+            for entry in entries[:count.value]}
+
+
+__version__ = _version()

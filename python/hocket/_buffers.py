@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""Where the elements of a Python object lie, without a copy: torch tensors, __array_interface__ (NumPy), the buffer
+protocol, and DLPack (JAX and others). Imports none of these packages."""
+import ctypes
+import dataclasses
+
+from hocket._errors import InvalidArgument
+
+# hocketDataType_t
+TYPES = {"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6, "float32": 7,
+         "float64": 8, "bfloat16": 9, "float8_e4m3fn": 10, "float8_e5m2": 11}
+_BY_TYPESTR = {"i1": "int8", "u1": "uint8", "b1": "uint8", "i4": "int32", "u4": "uint32", "i8": "int64", "u8": "uint64",
+               "f2": "float16", "f4": "float32", "f8": "float64"}
+_BY_FORMAT = {"b": "int8", "B": "uint8", "c": "uint8", "?": "uint8", "e": "float16", "f": "float32", "d": "float64"}
+_DLPACK_CPU = 1
+_DLPACK_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "uint"}  # 6: bool
+
+
+@dataclasses.dataclass
+class Buffer:
+    """`count` elements at `address`; `keep` holds the memory."""
+    address: int
+    count: int
+    datatype: str
+    keep: object
+
+    @property
+    def code(self):
+        """As hocketDataType_t."""
+        return TYPES[self.datatype]
+
+
+def buffer_of(name, value, writable=False):
+    """The memory of `value`, the argument called `name`. InvalidArgument says why it cannot be used."""
+    if hasattr(value, "data_ptr") and hasattr(value, "is_contiguous"):
+        return _of_tensor(name, value)
+    if hasattr(value, "__array_interface__"):
+        return _of_array(name, value, writable)
+    try:
+        return _of_exporter(name, value, writable)
+    except TypeError:
+        pass
+    if hasattr(value, "__dlpack__"):
+        return _of_dlpack(name, value)
+    raise InvalidArgument(f"{name}: {type(value).__name__} is no tensor, array or buffer")
+
+
+def _known(name, datatype):
+    if datatype not in TYPES:
+        raise InvalidArgument(f"{name}: elements of type {datatype}; possible are {', '.join(TYPES)}")
+    return datatype
+
+
+def _of_tensor(name, tensor):
+    if tensor.device.type != "cpu":
+        raise InvalidArgument(f"{name}: the tensor is on {tensor.device}, not on the CPU")
+    if str(tensor.layout) != "torch.strided":
+        raise InvalidArgument(f"{name}: a tensor of layout {tensor.layout}, not dense")
+    if not tensor.is_contiguous():
+        raise InvalidArgument(f"{name}: the tensor of shape {tuple(tensor.shape)} is not contiguous")
+    datatype = str(tensor.dtype).removeprefix("torch.")
+    datatype = _known(name, {"bool": "uint8"}.get(datatype, datatype))
+    return Buffer(tensor.data_ptr(), tensor.numel(), datatype, tensor)
+
+
+def _of_array(name, array, writable):
+    interface = array.__array_interface__
+    address, read_only = interface["data"]
+    if writable and read_only:
+        raise InvalidArgument(f"{name}: the array is read-only")
+    # Types that NumPy does not know (ml_dtypes) have only a name.
+    dtype_name = getattr(getattr(array, "dtype", None), "name", "")
+    kind = interface["typestr"]
+    datatype = dtype_name if dtype_name in TYPES else _BY_TYPESTR.get(kind[1:], dtype_name or kind)
+    if kind[0] == ">":
+        raise InvalidArgument(f"{name}: elements in big-endian order")
+    count = 1
+    for length in interface["shape"]:
+        count *= length
+    if interface.get("strides") is not None and count > 0:
+        raise InvalidArgument(f"{name}: the array of shape {tuple(interface['shape'])} is not contiguous")
+    return Buffer(address, count, _known(name, datatype), array)
+
+
+class _PyBuffer(ctypes.Structure):
+    """Py_buffer"""
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t),
+                ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int), ("ndim", ctypes.c_int),
+                ("format", ctypes.c_char_p), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                ("suboffsets", ctypes.c_void_p), ("internal", ctypes.c_void_p)]
+
+
+_PyObject_GetBuffer = ctypes.pythonapi.PyObject_GetBuffer
+_PyObject_GetBuffer.argtypes = (ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)
+_PyBuffer_Release = ctypes.pythonapi.PyBuffer_Release
+_PyBuffer_Release.argtypes = (ctypes.POINTER(_PyBuffer),)
+
+
+def _integer_type(code, size):
+    kinds = {"h": "int", "i": "int", "l": "int", "q": "int", "H": "uint", "I": "uint", "L": "uint", "Q": "uint"}
+    return f"{kinds[code]}{8 * size}" if code in kinds else code
+
+
+def _of_exporter(name, value, writable):
+    view = memoryview(value)
+    if writable and view.readonly:
+        raise InvalidArgument(f"{name}: the buffer is read-only")
+    if not view.c_contiguous:
+        raise InvalidArgument(f"{name}: the buffer of shape {view.shape} is not contiguous")
+    code = view.format.lstrip("@=<")
+    datatype = _known(name, _BY_FORMAT.get(code) or _integer_type(code, view.itemsize))
+    raw = _PyBuffer()
+    _PyObject_GetBuffer(view, ctypes.byref(raw), 0)
+    address = raw.buf or 0
+    _PyBuffer_Release(ctypes.byref(raw))
+    return Buffer(address, view.nbytes // view.itemsize, datatype, view)  # the view keeps the memory where it is
+
+
+class _DlTensor(ctypes.Structure):
+    """DLTensor"""
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device_id", ctypes.c_int),
+                ("ndim", ctypes.c_int), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("byte_offset", ctypes.c_uint64)]
+
+
+_PyCapsule_GetPointer = ctypes.pythonapi.PyCapsule_GetPointer
+_PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_PyCapsule_GetPointer.restype = ctypes.c_void_p
+
+
+def _of_dlpack(name, value):
+    capsule = value.__dlpack__()  # not consumed: its own destructor gives the tensor back
+    tensor = _DlTensor.from_address(_PyCapsule_GetPointer(capsule, b"dltensor"))
+    if tensor.device_type != _DLPACK_CPU:
+        raise InvalidArgument(f"{name}: the array is on DLPack device {tensor.device_type}, not on the CPU")
+    count = 1
+    contiguous = True
+    for i in reversed(range(tensor.ndim)):
+        if tensor.strides and tensor.shape[i] > 1 and tensor.strides[i] != count:
+            contiguous = False
+        count *= tensor.shape[i]
+    if not contiguous and count > 0:
+        raise InvalidArgument(f"{name}: the array is not contiguous")
+    datatype = _known(name, f"{_DLPACK_CODES.get(tensor.code, f'DLPack code {tensor.code} ')}{tensor.bits}")
+    return Buffer((tensor.data or 0) + tensor.byte_offset, count, datatype, (value, capsule))

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""Communicators: the collectives on anything that holds elements in host memory."""
+import ctypes
+
+from hocket import _library
+from hocket._buffers import TYPES, buffer_of
+from hocket._errors import InvalidArgument
+from hocket._interrupt import Interruptible
+from hocket._library import call, sizes
+from hocket._queue import hold
+
+# hocketRedOp_t
+OPERATIONS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "bit_and": 5, "bit_or": 6, "bit_xor": 7,
+              "logical_and": 8, "logical_or": 9, "logical_xor": 10}
+_PYTHON_TYPES = {0: ctypes.c_int8, 1: ctypes.c_uint8, 2: ctypes.c_int32, 3: ctypes.c_uint32, 4: ctypes.c_int64,
+                 5: ctypes.c_uint64, 7: ctypes.c_float, 8: ctypes.c_double}
+_HOST_SCALAR = 1
+NO_COLOR = -1
+
+
+def unique_id():
+    """128 bytes that all ranks of a new communicator need: an address and a secret key. One rank calls this."""
+    value = _library.UniqueIdBytes()
+    call("GetUniqueId", ctypes.byref(value))
+    return bytes(value)
+
+
+def _config(name, timeout):
+    milliseconds = 0 if timeout is None else max(1, round(1000 * timeout))
+    return _library.Config(ctypes.sizeof(_library.Config), None if name is None else name.encode(), milliseconds)
+
+
+class Operation:
+    """A reduction operation made by Communicator.create_operation or pre_mul_sum; close() frees it."""
+
+    def __init__(self, communicator, code, keep):
+        self._communicator = communicator
+        self._keep = keep
+        self.code = code
+
+    def close(self):
+        """Frees it. Operations under way are not disturbed."""
+        if self._communicator is not None:
+            communicator, self._communicator = self._communicator, None
+            call("RedOpDestroy", self.code, communicator.handle)
+
+
+class Communicator:
+    """One rank of a group of ranks. Make it with join(), from_environment(), or all().
+
+    Buffers are torch tensors, NumPy arrays, and whatever has the buffer protocol, __array_interface__ or DLPack: in host
+    memory, contiguous, used without a copy. `queue` runs a call in the background; without it a call returns when it is
+    done on this rank. All ranks issue the same collectives in the same order. One thread at a time uses a communicator;
+    abort() may come from any.
+    """
+
+    def __init__(self, handle):
+        self.handle = handle
+        self.rank = self._number("CommUserRank")
+        self.size = self._number("CommCount")
+
+    # ---- Making and ending
+
+    @classmethod
+    def join(cls, identity, rank, size, *, name=None, timeout=None):
+        """Joins `size` ranks that hold the same unique_id(). `timeout`: seconds to wait for a rank that lives."""
+        if len(identity) != ctypes.sizeof(_library.UniqueIdBytes):
+            raise InvalidArgument(f"identity: {len(identity)} bytes, not {ctypes.sizeof(_library.UniqueIdBytes)}")
+        handle = _library.Handle()
+        call("CommInitRankConfig", ctypes.byref(handle), size, _library.UniqueIdBytes.from_buffer_copy(identity), rank,
+             ctypes.byref(_config(name, timeout)))
+        return cls(handle)
+
+    @classmethod
+    def from_environment(cls, *, name=None, timeout=None):
+        """Joins the ranks that a launcher started: torchrun, mpirun, srun, horovodrun, or HOCKET_RANK and its like."""
+        handle = _library.Handle()
+        call("CommInitFromEnvironment", ctypes.byref(handle), ctypes.byref(_config(name, timeout)))
+        return cls(handle)
+
+    @classmethod
+    def all(cls, size):
+        """`size` ranks in this process, for a thread each or for groups."""
+        handles = (_library.Handle * size)()
+        call("CommInitAll", handles, size, None)
+        return [cls(_library.Handle(handle)) for handle in handles]
+
+    def split(self, color, key=0, *, name=None, timeout=None):
+        """Collective: ranks of equal color form a communicator, ordered by key, then rank. None with NO_COLOR."""
+        handle = _library.Handle()
+        call("CommSplit", self.handle, color, key, ctypes.byref(handle), ctypes.byref(_config(name, timeout)))
+        return Communicator(handle) if handle else None
+
+    def close(self):
+        """Completes what is under way, takes leave of the others, and frees."""
+        if self.handle:
+            handle, self.handle = self.handle, None
+            call("CommDestroy", handle)
+
+    def abort(self):
+        """Ends everything under way on all ranks with an error, in bounded time, and frees. Any thread."""
+        if self.handle:
+            handle, self.handle = self.handle, None
+            call("CommAbort", handle)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def __repr__(self):
+        return f"<hocket.Communicator rank {self.rank} of {self.size}{'' if self.handle else ', closed'}>"
+
+    def _number(self, what):
+        value = ctypes.c_int()
+        call(what, self.handle, ctypes.byref(value))
+        return value.value
+
+    # ---- Operations
+
+    def pre_mul_sum(self, scalar, datatype):
+        """The sum of scalar * x, for collectives of that datatype ("float32", ...); the scalar is this rank's own."""
+        code = TYPES.get(datatype)
+        if code not in _PYTHON_TYPES:
+            raise InvalidArgument(f"datatype: no scalar of {datatype} can be given here")
+        value = _PYTHON_TYPES[code](scalar)
+        op = ctypes.c_int()
+        call("RedOpCreatePreMulSum", ctypes.byref(op), ctypes.byref(value), code, _HOST_SCALAR, self.handle)
+        return Operation(self, op.value, None)
+
+    def create_operation(self, function, commutative=True):
+        """An operation of your own: function(lower, inout), two memoryviews of bytes, sets inout = lower op inout.
+
+        It must be associative, and must not raise: an exception is printed and the result is undefined.
+        """
+        element = {code: 1 << index for index, codes in enumerate(((0, 1, 10, 11), (6, 9), (2, 3, 7), (4, 5, 8)))
+                   for code in codes}
+
+        def callback(lower, inout, count, datatype, _):
+            length = count * element[datatype]
+            views = [memoryview((ctypes.c_char * length).from_address(at)).cast("B") for at in (lower, inout)]
+            function(*views)
+
+        kept = _library.ReduceFunction(callback)
+        op = ctypes.c_int()
+        call("RedOpCreate", ctypes.byref(op), kept, None, int(commutative), self.handle)
+        return Operation(self, op.value, kept)
+
+    # ---- Collectives
+
+    def all_reduce(self, send, recv=None, op="sum", *, queue=None):
+        """recv = send combined over all ranks; in place without recv."""
+        return self._reducing("AllReduce", send, recv, op, queue)
+
+    def scan(self, send, recv=None, op="sum", *, queue=None):
+        """recv = send combined over ranks 0 to this one."""
+        return self._reducing("Scan", send, recv, op, queue)
+
+    def exscan(self, send, recv=None, op="sum", *, queue=None):
+        """recv = send combined over the ranks before this one; rank 0's is untouched."""
+        return self._reducing("ExScan", send, recv, op, queue)
+
+    def reduce(self, send, recv=None, root=0, op="sum", *, queue=None):
+        """As all_reduce, but only root receives (and returns what it received); elsewhere recv is not used."""
+        source, target = self._pair(send, recv) if self.rank == root else (buffer_of("send", send), None)
+        self._run("Reduce", queue, (source, target), source.address, target and target.address, source.count,
+                  source.code, _operation(op), root)
+        return target and target.keep
+
+    def broadcast(self, buffer, root=0, *, queue=None):
+        """Root's elements to all."""
+        target = buffer_of("buffer", buffer, writable=self.rank != root)
+        self._run("Broadcast", queue, (target,), target.address, target.address, target.count, target.code, root)
+        return buffer
+
+    def all_gather(self, send, recv, *, queue=None):
+        """recv = the sends of all ranks, one after the other."""
+        source, target = self._parts("send", send, "recv", recv)
+        self._run("AllGather", queue, (source, target), source.address, target.address, source.count, source.code)
+        return recv
+
+    def reduce_scatter(self, send, recv, op="sum", *, queue=None):
+        """send has a part for each rank; recv = this rank's part combined over all ranks."""
+        target, source = self._parts("recv", recv, "send", send, whole_is_read=True)
+        self._run("ReduceScatter", queue, (source, target), source.address, target.address, target.count, target.code,
+                  _operation(op))
+        return recv
+
+    def all_to_all(self, send, recv, *, queue=None):
+        """send and recv have a part for each rank: part i goes to, and comes from, rank i."""
+        source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
+        _same(source, target)
+        self._divisible("send", source)
+        self._run("AllToAll", queue, (source, target), source.address, target.address, source.count // self.size,
+                  source.code)
+        return recv
+
+    def gather(self, send, recv=None, root=0, *, queue=None):
+        """On root, recv = the sends of all ranks, one after the other."""
+        source = buffer_of("send", send)
+        target = self._parts("send", send, "recv", recv)[1] if self.rank == root else None
+        self._run("Gather", queue, (source, target), source.address, target and target.address, source.count,
+                  source.code, root)
+        return recv
+
+    def scatter(self, send, recv, root=0, *, queue=None):
+        """Root's send has a part for each rank."""
+        target = buffer_of("recv", recv, writable=True)
+        source = self._parts("recv", recv, "send", send, whole_is_read=True)[1] if self.rank == root else None
+        self._run("Scatter", queue, (source, target), source and source.address, target.address, target.count,
+                  target.code, root)
+        return recv
+
+    def send(self, buffer, peer, *, queue=None):
+        """To a peer, which receives as many elements of the same type. An exchange needs a group()."""
+        source = buffer_of("buffer", buffer)
+        self._run("Send", queue, (source,), source.address, source.count, source.code, peer)
+
+    def recv(self, buffer, peer, *, queue=None):
+        """From a peer."""
+        target = buffer_of("buffer", buffer, writable=True)
+        self._run("Recv", queue, (target,), target.address, target.count, target.code, peer)
+        return buffer
+
+    def barrier(self, *, queue=None):
+        """Returns after every rank has called it."""
+        self._run("Barrier", queue, ())
+
+    # ---- V-forms: one count per rank, and where each part begins (default: packed), in elements
+
+    def all_gather_v(self, send, recv, counts, offsets=None, *, queue=None):
+        """As all_gather, with counts[i] elements from rank i."""
+        source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
+        _same_type(source, target)
+        self._reach("recv", target, counts, offsets)
+        self._run("AllGatherV", queue, (source, target), source.address, source.count, target.address, sizes(counts),
+                  sizes(offsets), source.code)
+        return recv
+
+    def reduce_scatter_v(self, send, recv, counts, op="sum", *, queue=None):
+        """As reduce_scatter, with counts[i] elements for rank i; send is packed."""
+        source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
+        _same_type(source, target)
+        self._reach("send", source, counts, None)
+        self._room("recv", target, counts[self.rank])
+        self._run("ReduceScatterV", queue, (source, target), source.address, target.address, sizes(counts), source.code,
+                  _operation(op))
+        return recv
+
+    def all_to_all_v(self, send, send_counts, recv, recv_counts, send_offsets=None, recv_offsets=None, *, queue=None):
+        """As all_to_all, with counts for each rank; rank i's recv_counts[j] is rank j's send_counts[i]."""
+        source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
+        _same_type(source, target)
+        self._reach("send", source, send_counts, send_offsets)
+        self._reach("recv", target, recv_counts, recv_offsets)
+        self._run("AllToAllV", queue, (source, target), source.address, sizes(send_counts), sizes(send_offsets),
+                  target.address, sizes(recv_counts), sizes(recv_offsets), source.code)
+        return recv
+
+    def gather_v(self, send, recv=None, counts=None, offsets=None, root=0, *, queue=None):
+        """As gather; recv, counts and offsets are used on root only."""
+        source, target = buffer_of("send", send), None
+        if self.rank == root:
+            target = buffer_of("recv", recv, writable=True)
+            _same_type(source, target)
+            self._reach("recv", target, counts, offsets)
+        self._run("GatherV", queue, (source, target), source.address, source.count, target and target.address,
+                  sizes(counts), sizes(offsets), source.code, root)
+        return recv
+
+    def scatter_v(self, send, recv, counts=None, offsets=None, root=0, *, queue=None):
+        """As scatter; send, counts and offsets are used on root only."""
+        source, target = None, buffer_of("recv", recv, writable=True)
+        if self.rank == root:
+            source = buffer_of("send", send)
+            _same_type(source, target)
+            self._reach("send", source, counts, offsets)
+        self._run("ScatterV", queue, (source, target), source and source.address, sizes(counts), sizes(offsets),
+                  target.address, target.count, target.code, root)
+        return recv
+
+    # ---- What they share
+
+    def _run(self, name, queue, buffers, *arguments):
+        with Interruptible(self.handle):
+            call(name, *arguments, self.handle, None if queue is None else queue.stream)
+        hold(queue, buffers)
+
+    def _reducing(self, name, send, recv, op, queue):
+        source, target = self._pair(send, recv)
+        self._run(name, queue, (source, target), source.address, target.address, source.count, source.code,
+                  _operation(op))
+        return target.keep
+
+    @staticmethod
+    def _pair(send, recv):
+        if recv is None:
+            both = buffer_of("send", send, writable=True)
+            return both, both
+        source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
+        _same(source, target)
+        return source, target
+
+    def _parts(self, part_name, part, whole_name, whole, whole_is_read=False):
+        """A buffer, and one that has as many elements for each rank."""
+        one = buffer_of(part_name, part, writable=whole_is_read)
+        many = buffer_of(whole_name, whole, writable=not whole_is_read)
+        _same_type(one, many)
+        if many.count != one.count * self.size:
+            raise InvalidArgument(f"{whole_name}: {many.count} elements, not {self.size} times the {one.count} of "
+                                  f"{part_name}")
+        return one, many
+
+    def _divisible(self, name, buffer):
+        if buffer.count % self.size != 0:
+            raise InvalidArgument(f"{name}: {buffer.count} elements cannot be divided among {self.size} ranks")
+
+    def _reach(self, name, buffer, counts, offsets):
+        if len(counts) != self.size or (offsets is not None and len(offsets) != self.size):
+            raise InvalidArgument(f"counts and offsets of {name}: there must be {self.size}, one for each rank")
+        if any(number < 0 for number in (*counts, *(offsets or ()))):
+            raise InvalidArgument(f"counts and offsets of {name}: none may be negative")
+        ends = [sum(counts)] if offsets is None else [at + count for at, count in zip(offsets, counts)]
+        self._room(name, buffer, max(ends))
+
+    @staticmethod
+    def _room(name, buffer, needed):
+        if needed > buffer.count:
+            raise InvalidArgument(f"{name}: {buffer.count} elements, {needed} are needed")
+
+
+def _operation(op):
+    if isinstance(op, Operation):
+        return op.code
+    if op not in OPERATIONS:
+        raise InvalidArgument(f"op: there is no '{op}', only {', '.join(OPERATIONS)}")
+    return OPERATIONS[op]
+
+
+def _same_type(source, target):
+    if source.datatype != target.datatype:
+        raise InvalidArgument(f"send has elements of {source.datatype}, recv of {target.datatype}")
+
+
+def _same(source, target):
+    _same_type(source, target)
+    if source.count != target.count:
+        raise InvalidArgument(f"send has {source.count} elements, recv {target.count}")

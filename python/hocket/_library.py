@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""The C library, found and described for ctypes. ctypes lets other Python threads run while a call waits."""
+import ctypes
+import ctypes.util
+import pathlib
+
+from hocket import _errors
+
+Handle = ctypes.c_void_p
+Size = ctypes.c_size_t
+Int = ctypes.c_int
+_Sizes = ctypes.POINTER(ctypes.c_size_t)
+ReduceFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, Size, Int, ctypes.c_void_p)
+
+
+class UniqueIdBytes(ctypes.Structure):
+    """hocketUniqueId"""
+    _fields_ = [("internal", ctypes.c_char * 128)]
+
+
+class Config(ctypes.Structure):
+    """hocketConfig_t"""
+    _fields_ = [("size", Size), ("comm_name", ctypes.c_char_p), ("operation_timeout_ms", ctypes.c_int64)]
+
+
+class BuildInfo(ctypes.Structure):
+    """hocketBuildInfo_t"""
+    _fields_ = [("name", ctypes.c_char_p), ("found", Int), ("version", ctypes.c_char_p), ("note", ctypes.c_char_p)]
+
+
+_CONFIG = ctypes.POINTER(Config)
+_COUNT = ctypes.POINTER(ctypes.c_uint64)
+_BUFFERS = (Handle, Handle)
+_END = (Handle, Handle)  # communicator and stream
+
+# Arguments of every function that returns a hocketResult_t.
+_PROTOTYPES = {
+    "GetVersion": (ctypes.POINTER(Int),),
+    "GetBuildInfo": (ctypes.POINTER(ctypes.POINTER(BuildInfo)), ctypes.POINTER(Int)),
+    "GetUniqueId": (ctypes.POINTER(UniqueIdBytes),),
+    "CommInitRankConfig": (ctypes.POINTER(Handle), Int, UniqueIdBytes, Int, _CONFIG),
+    "CommInitAll": (ctypes.POINTER(Handle), Int, ctypes.POINTER(Int)),
+    "CommInitFromEnvironment": (ctypes.POINTER(Handle), _CONFIG),
+    "CommSplit": (Handle, Int, Int, ctypes.POINTER(Handle), _CONFIG),
+    "CommFinalize": (Handle,),
+    "CommDestroy": (Handle,),
+    "CommAbort": (Handle,),
+    "CommGetAsyncError": (Handle, ctypes.POINTER(Int)),
+    "CommCount": (Handle, ctypes.POINTER(Int)),
+    "CommUserRank": (Handle, ctypes.POINTER(Int)),
+    "RedOpCreatePreMulSum": (ctypes.POINTER(Int), Handle, Int, Int, Handle),
+    "RedOpCreate": (ctypes.POINTER(Int), ReduceFunction, Handle, Int, Handle),
+    "RedOpDestroy": (Int, Handle),
+    "AllReduce": (*_BUFFERS, Size, Int, Int, *_END),
+    "Broadcast": (*_BUFFERS, Size, Int, Int, *_END),
+    "Reduce": (*_BUFFERS, Size, Int, Int, Int, *_END),
+    "AllGather": (*_BUFFERS, Size, Int, *_END),
+    "ReduceScatter": (*_BUFFERS, Size, Int, Int, *_END),
+    "AllToAll": (*_BUFFERS, Size, Int, *_END),
+    "Gather": (*_BUFFERS, Size, Int, Int, *_END),
+    "Scatter": (*_BUFFERS, Size, Int, Int, *_END),
+    "Send": (Handle, Size, Int, Int, *_END),
+    "Recv": (Handle, Size, Int, Int, *_END),
+    "Barrier": _END,
+    "Scan": (*_BUFFERS, Size, Int, Int, *_END),
+    "ExScan": (*_BUFFERS, Size, Int, Int, *_END),
+    "AllGatherV": (Handle, Size, Handle, _Sizes, _Sizes, Int, *_END),
+    "ReduceScatterV": (*_BUFFERS, _Sizes, Int, Int, *_END),
+    "AllToAllV": (Handle, _Sizes, _Sizes, Handle, _Sizes, _Sizes, Int, *_END),
+    "GatherV": (Handle, Size, Handle, _Sizes, _Sizes, Int, Int, *_END),
+    "ScatterV": (Handle, _Sizes, _Sizes, Handle, Size, Int, Int, *_END),
+    "GroupStart": (),
+    "GroupEnd": (),
+    "QueueCreate": (ctypes.POINTER(Handle),),
+    "QueueDestroy": (Handle,),
+    "QueueMark": (Handle, _COUNT),
+    "QueueTest": (Handle, ctypes.c_uint64, ctypes.POINTER(Int)),
+    "QueueWait": (Handle, ctypes.c_uint64),
+    "QueueSynchronize": (Handle,),
+}
+
+
+def _find():
+    """Beside this package (a wheel), or where the loader looks."""
+    beside = pathlib.Path(__file__).parent / "libhocket.so.0"
+    for name in (str(beside) if beside.exists() else None, "libhocket.so.0", ctypes.util.find_library("hocket")):
+        if name is None:
+            continue
+        try:
+            return ctypes.CDLL(name)
+        except OSError as error:
+            reason = error
+    raise ImportError(f"libhocket.so.0 cannot be loaded: {reason}. Install Hocket (./dev install), or name its folder in "
+                      "LD_LIBRARY_PATH")
+
+
+def _declare(library):
+    for name, arguments in _PROTOTYPES.items():
+        function = getattr(library, f"hocket{name}")
+        function.argtypes = arguments
+        function.restype = Int
+    library.hocketGetLastError.argtypes = (Handle,)
+    library.hocketGetLastError.restype = ctypes.c_char_p
+    library.hocketQueueStream.argtypes = (Handle,)
+    library.hocketQueueStream.restype = Handle
+    library.hocketGetAlgorithms.argtypes = (ctypes.c_char_p,)
+    library.hocketGetAlgorithms.restype = ctypes.c_char_p
+    return library
+
+
+LIBRARY = _declare(_find())
+
+
+def call(name, *arguments):
+    """Calls hocket<name>; a failure becomes an exception with the library's own sentence."""
+    result = getattr(LIBRARY, f"hocket{name}")(*arguments)
+    if result != 0:
+        raise _errors.error_of(result, LIBRARY.hocketGetLastError(None).decode())
+
+
+def sizes(values):
+    """A list of counts or offsets as C wants it; None stays None."""
+    return None if values is None else (ctypes.c_size_t * len(values))(*values)

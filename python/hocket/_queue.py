@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""Queues: collectives in the background; and groups."""
+import collections
+import contextlib
+import ctypes
+import threading
+
+from hocket import _library
+from hocket._library import call
+
+_group = threading.local()
+
+
+class Queue:
+    """Runs the operations issued to it in order, in the background. The queue holds what they use until they have ended.
+
+    Any thread may test and wait. Use as a context manager, or close(), which waits for all that was issued.
+    """
+
+    def __init__(self):
+        handle = _library.Handle()
+        call("QueueCreate", ctypes.byref(handle))
+        self._handle = handle
+        self._kept = collections.deque()  # (mark, buffers), oldest first
+        self._lock = threading.Lock()
+
+    @property
+    def stream(self):
+        """What the C API takes as `stream`."""
+        return _library.LIBRARY.hocketQueueStream(self._handle)
+
+    def mark(self):
+        """A number that names all that was issued so far."""
+        mark = ctypes.c_uint64()
+        call("QueueMark", self._handle, ctypes.byref(mark))
+        return mark.value
+
+    def keep(self, buffers):
+        """Holds the buffers of the operation issued last until it has ended."""
+        with self._lock:
+            self._kept.append((self.mark(), buffers))
+        self._release()
+
+    def _release(self):
+        with self._lock:
+            while self._kept and self._done(self._kept[0][0]):
+                self._kept.popleft()
+
+    def _done(self, mark):
+        done = ctypes.c_int()
+        _library.LIBRARY.hocketQueueTest(self._handle, mark, ctypes.byref(done))
+        return bool(done.value)
+
+    def test(self, mark=None):
+        """Whether all up to the mark (default: all that was issued) has ended. Raises the first error among it."""
+        done = ctypes.c_int()
+        call("QueueTest", self._handle, self.mark() if mark is None else mark, ctypes.byref(done))
+        self._release()
+        return bool(done.value)
+
+    def wait(self, mark=None):
+        """Returns when all up to the mark (default: all that was issued) has ended. Raises the first error among it."""
+        call("QueueWait", self._handle, self.mark() if mark is None else mark)
+        self._release()
+
+    def close(self):
+        """Waits for all that was issued, and frees."""
+        if self._handle:
+            handle, self._handle = self._handle, None
+            try:
+                call("QueueDestroy", handle)
+            finally:
+                self._kept.clear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+@contextlib.contextmanager
+def group():
+    """Calls inside run together at the end: one thread may drive many communicators and exchange with many peers.
+
+    After an error inside, nothing of the group runs.
+    """
+    outer = getattr(_group, "kept", None)
+    kept = _group.kept = [] if outer is None else outer
+    call("GroupStart")
+    try:
+        yield
+    except BaseException:
+        _spoil()
+        raise
+    finally:
+        _group.kept = outer
+    call("GroupEnd")
+    if outer is None:
+        for queue, buffers in kept:
+            if queue is not None:
+                queue.keep(buffers)
+
+
+def _spoil():
+    """Ends a group so that nothing of it runs: a call on no communicator drops the rest."""
+    _library.LIBRARY.hocketBarrier(None, None)
+    _library.LIBRARY.hocketGroupEnd()
+
+
+def hold(queue, buffers):
+    """Keeps what a call uses for as long as it may be used after the call has returned."""
+    kept = getattr(_group, "kept", None)
+    if kept is not None:
+        kept.append((queue, buffers))
+    elif queue is not None:
+        queue.keep(buffers)

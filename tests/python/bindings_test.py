@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""The package `hocket` as its users meet it: ranks as threads and as processes, every kind of buffer, wrong input."""
+import array
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import numpy
+
+import hocket
+
+RANKS = 3
+
+
+def on_ranks(body, ranks=RANKS):
+    """Runs body(communicator) on a thread per rank; an exception of any is raised here."""
+    failures = []
+
+    def run(communicator):
+        try:
+            with communicator:
+                body(communicator)
+        except BaseException as failure:  # pylint: disable=broad-except
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(each,)) for each in hocket.Communicator.all(ranks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+class Collectives(unittest.TestCase):
+    def test_reductions(self):
+        def body(comm):
+            ones = numpy.full((2, 5), comm.rank + 1, numpy.int32)
+            result = numpy.zeros_like(ones)
+            self.assertIs(comm.all_reduce(ones, result), result)
+            self.assertTrue((result == 6).all())
+            self.assertTrue((ones == comm.rank + 1).all())
+            for op, expected in (("prod", 6), ("max", 3), ("min", 1), ("avg", 2), ("bit_or", 3)):
+                self.assertTrue((comm.all_reduce(ones.copy(), op=op) == expected).all(), op)
+            largest = comm.reduce(ones, result if comm.rank == 1 else None, root=1, op="max")
+            self.assertTrue((largest == 3).all() if comm.rank == 1 else largest is None)
+            self.assertTrue((comm.scan(ones.copy()) == [1, 3, 6][comm.rank]).all())
+            before = comm.exscan(ones, numpy.full_like(ones, 9))
+            self.assertTrue((before == [9, 1, 3][comm.rank]).all())
+
+        on_ranks(body)
+
+    def test_parts(self):
+        def body(comm):
+            mine = numpy.arange(2.0) + 10 * comm.rank
+            everything = numpy.concatenate([numpy.arange(2.0) + 10 * rank for rank in range(RANKS)])
+            numpy.testing.assert_array_equal(comm.all_gather(mine, numpy.empty(6)), everything)
+            numpy.testing.assert_array_equal(comm.reduce_scatter(everything, numpy.empty(2)), RANKS * mine)
+            table = 100 * comm.rank + numpy.arange(RANKS)
+            numpy.testing.assert_array_equal(comm.all_to_all(table, numpy.empty_like(table)),
+                                             100 * numpy.arange(RANKS) + comm.rank)
+            gathered = comm.gather(mine, numpy.empty(6) if comm.rank == 2 else None, root=2)
+            if comm.rank == 2:
+                numpy.testing.assert_array_equal(gathered, everything)
+            numpy.testing.assert_array_equal(comm.scatter(gathered, numpy.empty(2), root=2), mine)
+            numpy.testing.assert_array_equal(comm.broadcast(mine.copy(), root=1), [10, 11])
+            comm.barrier()
+
+        on_ranks(body)
+
+    def test_parts_of_different_length(self):
+        counts, offsets = [1, 0, 2], [4, 0, 1]
+
+        def body(comm):
+            mine = numpy.full(counts[comm.rank], comm.rank, numpy.int64)
+            packed = numpy.array([0, 2, 2])
+            spread = numpy.array([7, 2, 2, 7, 0])
+            numpy.testing.assert_array_equal(comm.all_gather_v(mine, numpy.full(3, 7), counts), packed)
+            numpy.testing.assert_array_equal(comm.all_gather_v(mine, numpy.full(5, 7), counts, offsets), spread)
+            numpy.testing.assert_array_equal(comm.reduce_scatter_v(packed, numpy.empty_like(mine), counts), 3 * mine)
+            gathered = comm.gather_v(mine, numpy.full(5, 7) if comm.rank == 0 else None, counts, offsets)
+            if comm.rank == 0:
+                numpy.testing.assert_array_equal(gathered, spread)
+            numpy.testing.assert_array_equal(comm.scatter_v(gathered, numpy.empty_like(mine), counts, offsets), mine)
+            sent = numpy.repeat(comm.rank, sum(counts))
+            got = comm.all_to_all_v(sent, counts, numpy.empty(RANKS * counts[comm.rank], int),
+                                    [counts[comm.rank]] * RANKS)
+            numpy.testing.assert_array_equal(got, numpy.repeat(range(RANKS), counts[comm.rank]))
+
+        on_ranks(body)
+
+    def test_transfers_and_groups(self):
+        def body(comm):
+            right, left = (comm.rank + 1) % RANKS, (comm.rank - 1) % RANKS
+            got = numpy.empty(1)
+            with hocket.group():
+                comm.send(numpy.array([float(comm.rank)]), right)  # held until the group ends
+                comm.recv(got, left)
+            self.assertEqual(got[0], left)
+
+        on_ranks(body)
+
+    def test_one_thread_drives_all(self):
+        comms = hocket.Communicator.all(RANKS)
+        values = [numpy.array([rank]) for rank in range(RANKS)]
+        with hocket.group():
+            for comm, value in zip(comms, values):
+                comm.all_reduce(value)
+        self.assertEqual([value[0] for value in values], [3, 3, 3])
+        with self.assertRaisesRegex(ValueError, "no 'nonsense'"), hocket.group():
+            comms[0].all_reduce(values[0])
+            comms[1].all_reduce(values[1], op="nonsense")
+        self.assertEqual(values[0][0], 3, "nothing of that group ran")
+        for comm in comms:
+            comm.close()
+
+    def test_queues_hold_what_they_use(self):
+        def body(comm):
+            with hocket.Queue() as queue:
+                results = [comm.all_reduce(numpy.full(1000, float(i)), queue=queue) for i in range(20)]
+                mark = queue.mark()
+                queue.wait(mark)
+                self.assertTrue(queue.test(mark))
+                for i, result in enumerate(results):
+                    self.assertTrue((result == 3 * i).all())
+
+        on_ranks(body)
+
+    def test_operations_of_ones_own(self):
+        def larger(lower, inout):
+            a, b = lower.cast("i"), inout.cast("i")
+            for i, value in enumerate(a):
+                b[i] = max(value, b[i])
+
+        def body(comm):
+            op = comm.create_operation(larger)
+            self.assertEqual(list(comm.all_reduce(array.array("i", [comm.rank, -comm.rank]), op=op)), [2, 0])
+            op.close()
+            op = comm.pre_mul_sum(0.5, "float32")
+            self.assertEqual(comm.all_reduce(numpy.ones(2, numpy.float32), op=op)[0], 1.5)
+
+        on_ranks(body)
+
+    def test_split(self):
+        def body(comm):
+            part = comm.split(comm.rank % 2 if comm.rank < 2 else hocket.NO_COLOR)
+            self.assertEqual(part and part.size, None if comm.rank == 2 else 1)
+            if part:
+                part.close()
+
+        on_ranks(body)
+
+
+class Buffers(unittest.TestCase):
+    def sums_to_three(self, make, expected):
+        def body(comm):
+            buffer = make(comm.rank)
+            comm.all_reduce(buffer)
+            self.assertEqual(list(memoryview(buffer)) if not hasattr(buffer, "tolist") else buffer.tolist(), expected)
+
+        on_ranks(body)
+
+    def test_kinds(self):
+        self.sums_to_three(lambda rank: array.array("d", [rank, 1]), [3, 3])
+        self.sums_to_three(lambda rank: bytearray([rank, 1]), [3, 3])
+        self.sums_to_three(lambda rank: numpy.array([rank, 1], numpy.float16), [3, 3])
+        self.sums_to_three(lambda rank: memoryview(array.array("q", [rank])), [3])
+
+    def test_dlpack_alone(self):
+        class Foreign:
+            def __init__(self, values):
+                self.values = values
+
+            def __dlpack__(self):
+                return self.values.__dlpack__()
+
+        def body(comm):
+            values = numpy.full((2, 3), comm.rank, numpy.float64)
+            comm.all_reduce(Foreign(values))
+            self.assertTrue((values == 3).all())
+            with self.assertRaisesRegex(ValueError, "not contiguous"):
+                comm.all_reduce(Foreign(values.T))
+
+        on_ranks(body)
+
+    def test_refusals(self):
+        def body(comm):
+            floats = numpy.ones(6, numpy.float32)
+            read_only = floats.copy()
+            read_only.flags.writeable = False
+            for arguments, why in (
+                    ((floats[::2],), "send: .*not contiguous"),
+                    ((read_only,), "send: .*read-only"),
+                    ((bytes(3),), "send: .*read-only"),
+                    ((numpy.ones(2, complex),), "send: .*complex128"),
+                    ((numpy.ones(2, ">f4"),), "big-endian"),
+                    (([1, 2],), "send: list is no tensor"),
+                    ((floats, numpy.ones(6)), "float32, recv of float64"),
+                    ((floats, numpy.ones(5, numpy.float32)), "send has 6 elements, recv 5"),
+                    ((floats, None, "mean"), "op: there is no 'mean'")):
+                with self.assertRaisesRegex(hocket.InvalidArgument, why):
+                    comm.all_reduce(*arguments)
+            with self.assertRaisesRegex(ValueError, "recv: 6 elements, not 3 times the 6 of send"):
+                comm.all_gather(floats, floats.copy())
+            with self.assertRaisesRegex(ValueError, "recv: 2 elements, 6 are needed"):
+                comm.all_gather_v(floats[:2], numpy.ones(2, numpy.float32), [2, 2, 2])
+            with self.assertRaisesRegex(ValueError, "there must be 3"):
+                comm.all_gather_v(floats[:2], floats, [2, 2])
+            with self.assertRaisesRegex(ValueError, "root: 7 is not among 3 ranks"):
+                comm.broadcast(floats, root=7)
+            self.assertTrue((comm.all_reduce(read_only, floats) == 3).all(), "the communicator is still of use")
+
+        on_ranks(body)
+
+
+PROGRAM = """
+import sys, numpy, hocket
+with hocket.Communicator.from_environment(timeout=30) as comm:
+    x = numpy.full(4, comm.rank + 1.0)
+    comm.all_reduce(x)
+    print('sum', x[0], flush=True)
+    if sys.argv[1:] == ['alone'] and comm.rank == 0:
+        comm.all_reduce(x)  # rank 1 never comes
+    if sys.argv[1:] == ['alone']:
+        import time; time.sleep(60)
+    if sys.argv[1:] == ['dies'] and comm.rank == 1:
+        import os; os._exit(3)
+    if sys.argv[1:] == ['dies']:
+        try:
+            comm.barrier()
+        except hocket.RemoteError as error:
+            print(error, flush=True)
+"""
+
+
+class Processes(unittest.TestCase):
+    def start(self, *arguments):
+        port = 21000 + os.getpid() % 10000 + Processes.used
+        Processes.used += 1
+        return [subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments], stdout=subprocess.PIPE, text=True,
+                                 stderr=subprocess.PIPE,
+                                 env={**os.environ, "HOCKET_RANK": str(rank), "HOCKET_SIZE": "2",
+                                      "HOCKET_ADDRESS": f"127.0.0.1:{port}"}) for rank in (0, 1)]
+
+    used = 0
+
+    def test_from_the_environment(self):
+        for process in self.start():
+            self.assertEqual(process.communicate(timeout=60)[0], "sum 3.0\n")
+            self.assertEqual(process.returncode, 0)
+
+    def test_a_rank_that_dies_is_an_exception_that_names_it(self):
+        zero, one = self.start("dies")
+        self.assertIn("rank 1", zero.communicate(timeout=60)[0])
+        one.communicate(timeout=60)
+        self.assertEqual(one.returncode, 3)
+
+    def test_control_c_ends_a_call_that_waits(self):
+        zero, one = self.start("alone")
+        self.assertEqual(zero.stdout.readline(), "sum 3.0\n")
+        time.sleep(0.5)
+        begin = time.monotonic()
+        zero.send_signal(signal.SIGINT)
+        self.assertIn("KeyboardInterrupt", zero.communicate(timeout=60)[1])
+        self.assertLess(time.monotonic() - begin, 25)
+        one.kill()
+        one.communicate()
+
+
+class Package(unittest.TestCase):
+    def test_facts(self):
+        self.assertRegex(hocket.__version__, r"^\d+\.\d+\.\d+$")
+        self.assertIn("ring", hocket.algorithms("all_reduce"))
+        self.assertEqual(hocket.algorithms("nonsense"), [])
+        self.assertIn("hwloc", hocket.build_info())
+
+    def test_imports_no_package(self):
+        code = "import sys, hocket; print('numpy' in sys.modules, 'torch' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "False False\n")
+
+    def test_identity(self):
+        with self.assertRaisesRegex(ValueError, "identity: 3 bytes, not 128"):
+            hocket.Communicator.join(b"abc", 0, 1)
+        with hocket.Communicator.join(hocket.unique_id(), 0, 1, name="one") as comm:
+            self.assertEqual((comm.rank, comm.size), (0, 1))
+        comm.close()  # again: nothing
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
