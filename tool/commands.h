@@ -20,6 +20,7 @@ struct Command {
   std::function<Status()> run;
 };
 
+Command simulate(CLI::App& program);
 Command topo(CLI::App& program);
 
 }  // namespace hocket::tool

@@ -113,6 +113,7 @@ struct PeerInfo {
   Address local_address;           // unix: listener of the service
   uint64_t max_message = 0;        // the longest message of this process' pipes; the ranks agree on the minimum
   std::string transports;          // those that this process allows, divided by commas; empty: all
+  std::string tuning;              // rank 0: what all choose by (choose/tuning.h); empty: what is built in
 };
 
 // How the sender's end reaches the receiver's: whichever members the transport fills travel to the peer.

@@ -115,6 +115,10 @@ constexpr Setting kSettings[] = {
      "Forces algorithms, for one collective or for all that have it: `ring`, or `all_reduce=ring,broadcast=chain`. Not "
      "set: chosen by size and number of ranks. Must be equal on all ranks.",
      text<&Settings::algorithm>},
+    {"HOCKET_TUNING_FILE", "path", "",
+     "What `hocket tune` wrote of this machine: costs, and which algorithms were fastest. Rank 0's counts for all. One "
+     "that is damaged or of another machine is ignored with a warning. Not set: what is built in.",
+     text<&Settings::tuning_file>},
     {"HOCKET_SPIN", "microseconds", "-1",
      "How long a waiting call looks again at once before it lets other threads run. More gives shorter latency where "
      "every rank has its own core, and longer where ranks share one. `-1`: chosen by how many ranks share the cores.",

@@ -22,9 +22,10 @@ struct Settings {
   Duration operation_timeout{};
   Duration spin{};  // negative: chosen
   LogLevel log = LogLevel::kWarn;
-  std::string transports;  // empty: all
-  std::string interface;   // empty: chosen
-  std::string algorithm;   // empty: chosen
+  std::string transports;   // empty: all
+  std::string interface;    // empty: chosen
+  std::string algorithm;    // empty: chosen
+  std::string tuning_file;  // empty: what is built in
 
   // What a launcher says. Negative or empty: it does not.
   int32_t rank = -1;

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
+#include <optional>
 
 namespace hocket {
 namespace {
@@ -14,8 +14,8 @@ namespace {
 constexpr size_t kNoLimit = SIZE_MAX;
 constexpr Rank kAnyRanks = INT32_MAX;
 
-// Up to this size and rank count this algorithm is preferred. The first row that matches and can do it wins; measured
-// with perf/ on two cores, see docs/decisions/0003-first-chooser.md.
+// What is preferred where nobody has tuned: up to this size and rank count this algorithm. The first row that matches
+// and can do it wins; measured with perf/ on two cores.
 struct Preference {
   Collective collective;
   Rank ranks_at_most;
@@ -70,6 +70,18 @@ bool can(const Builder& builder, const Question& question) {
   // Counts that only the ends of a message know allow no relaying.
   if (!question.equal_chunks && !question.listed_counts && builder.name != "direct") return false;
   return builder.fits(options_of(question));
+}
+
+const Builder* preferred(const Question& question) {
+  for (const Preference& preference : kPreferences) {
+    if (preference.collective != question.collective || question.ranks > preference.ranks_at_most ||
+        question.bytes > preference.bytes_at_most) {
+      continue;
+    }
+    const Builder* builder = find_builder(question.collective, preference.algorithm);
+    if (builder != nullptr && can(*builder, question)) return builder;
+  }
+  return nullptr;
 }
 
 bool known_name(std::string_view name) {
@@ -129,28 +141,94 @@ std::string_view Forced::of(Collective collective) const {
   return find_builder(collective, any_) != nullptr ? std::string_view(any_) : std::string_view();
 }
 
-Result<const Builder*> choose(const Question& question, const Forced& forced) {
-  if (const std::string_view wish = forced.of(question.collective); !wish.empty()) {
+Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message)
+    : forced_(std::move(forced)),
+      tuning_(std::move(tuning)),
+      placement_(placement),
+      network_(network_of(tuning_, placement)),
+      max_message_(max_message) {}
+
+Result<Choice> Chooser::choose(const Question& question) {
+  if (const std::string_view wish = forced_.of(question.collective); !wish.empty()) {
     const Builder* builder = find_builder(question.collective, wish);
-    if (can(*builder, question)) return builder;
+    if (can(*builder, question)) return Choice{builder, Choice::Reason::kForced};
     return Status(Code::kInvalidUsage,
                   fmt::format("HOCKET_ALGORITHM: {} by {} is not possible for {} ranks{}{}", name(question.collective),
                               wish, question.ranks, question.ordered ? " and an operation that does not commute" : "",
                               question.equal_chunks ? "" : " and unequal counts"));
   }
-  for (const Preference& preference : kPreferences) {
-    if (preference.collective != question.collective || question.ranks > preference.ranks_at_most ||
-        question.bytes > preference.bytes_at_most) {
-      continue;
-    }
-    const Builder* builder = find_builder(question.collective, preference.algorithm);
-    if (builder != nullptr && can(*builder, question)) return builder;
+  if (const MeasuredChoice* choice = measured(question)) {
+    const Builder* builder = find_builder(question.collective, choice->algorithm);
+    if (can(*builder, question)) return Choice{builder, Choice::Reason::kMeasured};
+  }
+  if (tuning_.machine.empty()) {
+    if (const Builder* builder = preferred(question)) return Choice{builder, Choice::Reason::kPreferred};
+  } else if (const Builder* builder = fastest(question)) {
+    return Choice{builder, Choice::Reason::kPredicted};
   }
   for (const Builder& builder : builders()) {
-    if (can(builder, question)) return &builder;
+    if (can(builder, question)) return Choice{&builder, Choice::Reason::kPossible};
   }
   return Status(Code::kInternal,
                 fmt::format("no algorithm for {} of {} ranks", name(question.collective), question.ranks));
+}
+
+// Of those that the model knows; null: it knows none that can do it.
+const Builder* Chooser::fastest(const Question& question) {
+  const Builder* best = nullptr;
+  Picoseconds shortest = INT64_MAX;
+  for (const Known& candidate : known(question)) {
+    if (!can(*candidate.builder, question)) continue;
+    const Picoseconds time = predict(candidate, question).total();
+    if (time >= shortest) continue;
+    shortest = time;
+    best = candidate.builder;
+  }
+  return best;
+}
+
+std::vector<Candidate> Chooser::candidates(const Question& question) {
+  std::vector<Candidate> result;
+  for (const Known& candidate : known(question)) {
+    if (!can(*candidate.builder, question)) continue;
+    result.push_back({candidate.builder, candidate.cut, predict(candidate, question)});
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.prediction.total() < b.prediction.total(); });
+  return result;
+}
+
+const MeasuredChoice* Chooser::measured(const Question& question) const {
+  if (placement_.per_host != placement_.ranks) return nullptr;
+  for (const MeasuredChoice& choice : tuning_.best) {
+    if (choice.collective == question.collective && choice.ranks == question.ranks &&
+        choice.memory == placement_.memory && static_cast<int64_t>(question.bytes) <= choice.bytes) {
+      return &choice;
+    }
+  }
+  return nullptr;
+}
+
+// What algorithms ask for is counted once: it does not depend on the number of bytes.
+const std::vector<Chooser::Known>& Chooser::known(const Question& question) {
+  const auto [entry, is_new] = known_.try_emplace({question.collective, question.in_place});
+  if (!is_new) return entry->second;
+  BuildOptions options = options_of(question);
+  options.root = 0;
+  for (const Builder& builder : builders()) {
+    if (builder.collective != question.collective || !builder.fits(options)) continue;
+    const std::optional<Demand> asked = demand(builder, options, network_);
+    if (!asked.has_value()) continue;
+    entry->second.push_back({&builder, *asked, cut(asked->depth, asked->message_chunks, max_message_)});
+  }
+  return entry->second;
+}
+
+Prediction Chooser::predict(const Known& known, const Question& question) const {
+  return hocket::predict(known.demand, network_, question.ranks,
+                         {.bytes = static_cast<int64_t>(question.bytes),
+                          .window = static_cast<int64_t>(known.cut.window_bytes),
+                          .slice = static_cast<int64_t>(known.cut.slice_bytes)});
 }
 
 }  // namespace hocket

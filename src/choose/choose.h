@@ -6,11 +6,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
+#include "choose/demand.h"
+#include "choose/predict.h"
+#include "choose/tuning.h"
 #include "plan/builders.h"
 
 namespace hocket {
@@ -39,12 +45,6 @@ class Forced {
   std::map<Collective, std::string> named_;
 };
 
-// Fails only when the forced algorithm cannot do it.
-Result<const Builder*> choose(const Question& question, const Forced& forced);
-
-// The names of a collective's algorithms, comma-separated.
-std::string algorithm_names(Collective collective);
-
 struct Cut {
   size_t window_bytes = 0;  // of a chunk, in one pass
   size_t slice_bytes = 0;   // of a message
@@ -52,5 +52,60 @@ struct Cut {
 
 // As large as the pipes allow: a step's message of one pass fits `depth` times into a pipe of kPipeDepth slices.
 Cut cut(const Plan& plan, size_t max_message);
+// The same of a plan that is known by its head.
+Cut cut(int32_t depth, int32_t message_chunks, size_t max_message);
+
+// An algorithm that can do it, and what the model says of it.
+struct Candidate {
+  const Builder* builder = nullptr;
+  Cut cut;
+  Prediction prediction;
+};
+
+struct Choice {
+  enum class Reason : uint8_t {
+    kForced,     // the user's wish
+    kMeasured,   // the tuning file holds such a call
+    kPredicted,  // the model likes it best, with the costs of the tuning file
+    kPreferred,  // nobody has tuned: our own measurements, on another machine
+    kPossible,   // nothing is known of such calls
+  };
+  const Builder* builder = nullptr;
+  Reason reason = Reason::kPossible;
+};
+
+// Chooses for one communicator. What it is made of is equal on all ranks, so that all choose alike without asking.
+class Chooser {
+ public:
+  Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message);
+
+  const NetworkModel& network() const { return network_; }
+  // Fails only when the user's wish cannot be.
+  Result<Choice> choose(const Question& question);
+  // All that the model knows, fastest first.
+  std::vector<Candidate> candidates(const Question& question);
+  // Null: nothing was measured for such a call.
+  const MeasuredChoice* measured(const Question& question) const;
+
+ private:
+  struct Known {
+    const Builder* builder = nullptr;
+    Demand demand;
+    Cut cut;
+  };
+  const std::vector<Known>& known(const Question& question);
+  const Builder* fastest(const Question& question);
+  Prediction predict(const Known& known, const Question& question) const;
+
+  Forced forced_;
+  Tuning tuning_;
+  Placement placement_;
+  NetworkModel network_;
+  size_t max_message_;
+  std::map<std::pair<Collective, bool>, std::vector<Known>> known_;  // by collective and in place
+};
+
+// The names of a collective's algorithms, comma-separated.
+std::string algorithm_names(Collective collective);
 
 }  // namespace hocket

@@ -15,11 +15,13 @@ constexpr size_t kSlicesPerPass = 4;
 
 }  // namespace
 
-Cut cut(const Plan& plan, size_t max_message) {
+Cut cut(const Plan& plan, size_t max_message) { return cut(plan.depth, plan.message_chunks, max_message); }
+
+Cut cut(int32_t depth, int32_t message_chunks, size_t max_message) {
   Cut result;
   result.slice_bytes = std::min(kSliceBytes, max_message / kGrain * kGrain);
-  const size_t per_message = std::max<size_t>(1, kSlicesPerPass / static_cast<size_t>(plan.depth));
-  const size_t window = per_message * result.slice_bytes / static_cast<size_t>(plan.message_chunks);
+  const size_t per_message = std::max<size_t>(1, kSlicesPerPass / static_cast<size_t>(depth));
+  const size_t window = per_message * result.slice_bytes / static_cast<size_t>(message_chunks);
   result.window_bytes = std::max(kGrain, window / kGrain * kGrain);
   return result;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "comm/binding.h"
+#include "comm/choosing.h"
 
 namespace hocket {
 namespace {
@@ -57,6 +58,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       options_(std::move(options)),
       prefix_(options_.name.empty() ? "" : options_.name + ": "),
       wait_(system, is_crowded(*mesh_), options_.spin),
+      chooser_(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message()),
       call_log_(std::make_shared<CallLog>()),
       collective_pipes_(*mesh_, PipeClass::kCollective),
       transfer_pipes_(*mesh_, PipeClass::kPointToPoint),
@@ -90,10 +92,11 @@ bool Communicator::idle() const {
 
 Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place) {
   if (request.facts.collective == Collective::kSendRecv) return transfer_plan(request.facts);
-  const Result<const Builder*> chosen = choose(question(request, rank(), ranks()), options_.forced);
-  if (!chosen.ok()) return chosen.status();
+  const Result<Choice> choice = chooser_.choose(question(request, rank(), ranks()));
+  if (!choice.ok()) return choice.status();
+  const Builder* builder = choice->builder;
   for (const CachedPlan& cached : plans_) {
-    if (cached.builder == *chosen && cached.root == request.facts.root && cached.in_place == in_place) {
+    if (cached.builder == builder && cached.root == request.facts.root && cached.in_place == in_place) {
       return cached.plan.get();
     }
   }
@@ -102,7 +105,7 @@ Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place
   options.ranks = ranks();
   options.root = request.facts.root;
   options.in_place = in_place;
-  plans_.push_back({*chosen, request.facts.root, in_place, std::make_unique<const Plan>((*chosen)->build(options))});
+  plans_.push_back({builder, request.facts.root, in_place, std::make_unique<const Plan>(builder->build(options))});
   return plans_.back().plan.get();
 }
 

@@ -128,6 +128,7 @@ class Communicator {
   CommunicatorOptions options_;
   std::string prefix_;
   const Wait wait_;
+  Chooser chooser_;
   std::shared_ptr<CallLog> call_log_;
   PipeEnds collective_pipes_;
   PipeEnds transfer_pipes_;

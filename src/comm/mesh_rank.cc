@@ -21,6 +21,7 @@ constexpr Duration kTellOthers = std::chrono::milliseconds(100);
 PeerInfo self_info(const Service& service, int32_t rank) {
   PeerInfo info = service.self();
   info.rank = rank;
+  if (rank == 0) info.tuning = service.options().tuning;
   return info;
 }
 

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "choose/tuning.h"
+
 namespace hocket {
 namespace {
 
@@ -16,7 +18,7 @@ constexpr size_t kMaxText = 4096;
 constexpr size_t kMaxNeighbours = 32;
 constexpr uint8_t kAdmitted = 1;
 constexpr uint8_t kRefused = 2;
-static_assert(3 * kMaxName + (kMaxAddresses + 1) * (kMaxAddress + 4) + 64 <= kMaxPeerBytes);
+static_assert(3 * kMaxName + (kMaxAddresses + 1) * (kMaxAddress + 4) + kMaxTuningText + 64 <= kMaxPeerBytes);
 
 Writer message(MessageType type) {
   Writer writer;
@@ -54,6 +56,7 @@ void write_peer(Writer& writer, const PeerInfo& peer) {
   writer.text(bounded(peer.local_address, kMaxAddress));
   writer.u64(peer.max_message);
   writer.text(bounded(peer.transports, kMaxName));
+  writer.text(bounded(peer.tuning, kMaxTuningText));
 }
 
 bool read_peer(Reader& reader, PeerInfo* peer) {
@@ -70,6 +73,7 @@ bool read_peer(Reader& reader, PeerInfo* peer) {
   peer->local_address = reader.text(kMaxAddress);
   peer->max_message = reader.u64();
   peer->transports = reader.text(kMaxName);
+  peer->tuning = reader.text(kMaxTuningText);
   return reader.ok();
 }
 

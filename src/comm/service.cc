@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "comm/choosing.h"
 #include "comm/handshake_crypto.h"
 #include "comm/service_acceptor.h"
 #include "comm/service_interfaces.h"
@@ -238,6 +239,7 @@ Result<ServiceOptions> service_options_from_settings() {
   options.transports = from->transports;
   options.host_id = from->host_id;
   options.secret = from->secret;
+  options.tuning = read_tuning_file(from->tuning_file);
   return options;
 }
 

@@ -38,6 +38,7 @@ struct ServiceOptions {
   std::string transports;
   std::string host_id;           // ranks with another one are on another host
   std::string secret;            // admits ranks that meet without a unique id
+  std::string tuning;            // what all choose by where this process has rank 0; empty: what is built in
   uint32_t library_version = 0;  // 0: this one's
 };
 Result<ServiceOptions> service_options_from_settings();

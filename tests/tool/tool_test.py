@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """tool_test.py PROGRAM: the program `hocket` as a user types it."""
+import json
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 PROGRAM = "hocket"
@@ -29,6 +32,43 @@ class ProgramTest(unittest.TestCase):
         answer = hocket("topo")
         self.assertEqual(0, answer.returncode, answer.stderr)
         self.assertRegex(answer.stdout, r"(?m)^processor .*cpus \d")
+
+    def test_simulate_orders_the_algorithms_by_time(self):
+        answer = hocket("simulate", "all_reduce", "--ranks", "64", "--bytes", "16M", "--network", "8@200GB/s/1us,8@50GB/s/3us")
+        self.assertEqual(0, answer.returncode, answer.stderr)
+        times = [float(time) for time in re.findall(r"bytes: ([\d.]+) us", answer.stdout)]
+        self.assertGreater(len(times), 5)
+        self.assertEqual(sorted(times), times)
+
+    def test_simulate_shows_what_a_fault_does(self):
+        answer = hocket("simulate", "all_reduce", "--algorithm", "ring", "--ranks", "16", "--slow-link", "rank 3 up=10",
+                        "--links", "1")
+        self.assertRegex(answer.stdout, r"link 'rank 3 up' is 10 times as slow\nwith that, all_reduce ring")
+        self.assertRegex(answer.stdout, r"(?m)^rank 3 up .*%$")
+        answer = hocket("simulate", "all_reduce", "--algorithm", "ring", "--ranks", "16", "--dead-rank", "3=1us")
+        self.assertIn("rank 4 lane 0 step 2 waits for a message from rank 3", answer.stdout)
+
+    def test_simulate_writes_what_it_reads_and_a_timeline(self):
+        with tempfile.TemporaryDirectory() as folder:
+            goal, trace = folder + "/ring.goal", folder + "/trace.json"
+            written = hocket("simulate", "all_reduce", "--algorithm", "ring", "--ranks", "4", "--bytes", "64K", "--write-goal", goal,
+                             "--trace", trace)
+            self.assertEqual(0, written.returncode, written.stderr)
+            read = hocket("simulate", "--goal", goal)
+            self.assertEqual(re.search(r"[\d.]+ us", written.stdout)[0], re.search(r"[\d.]+ us", read.stdout)[0])
+            with open(trace, encoding="utf-8") as file:
+                self.assertGreater(len(json.load(file)["traceEvents"]), 24)
+
+    def test_simulate_says_what_is_wrong(self):
+        for words, reason in ((["--network", "8@fast"], "'8@fast' is no level of a network, such as 8@40GB/s/300ns"),
+                              (["--slow-link", "rank 99 up=2"], "no link is named 'rank 99 up'"),
+                              (["--late-rank", "99=1us"], "--late-rank: '99' is not from 0 to 7"),
+                              (["--algorithm", "none"], "no algorithm for all_reduce 'none'"),
+                              (["--goal", "/no/such"], "--goal: cannot open '/no/such'"),
+                              (["--slice", "1"], "--slice: 1 bytes are less than 64")):
+            answer = hocket("simulate", "all_reduce", *words)
+            self.assertEqual(1, answer.returncode)
+            self.assertIn(reason, answer.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "choose/demand.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "plan/regions.h"
+
+namespace hocket {
+namespace {
+
+// Plans of more steps than this are counted for two ranks only: they treat all ranks alike.
+constexpr size_t kLongPlan = 256;
+constexpr Rank kAllUpTo = 8;
+
+const Place* first_chunk_place(const Step& step) {
+  for (const auto* places : {&step.sources, &step.destinations}) {
+    for (const Place& place : *places) {
+      if (place.kind == Place::Kind::kChunk) return &place;
+    }
+  }
+  return nullptr;
+}
+
+RankDemand count(const Plan& plan, const NetworkModel& model) {
+  RankDemand demand;
+  for (const Lane& lane : plan.lanes) {
+    for (const Step& step : lane.steps) {
+      const Place* place = first_chunk_place(step);
+      const int64_t chunks = place == nullptr ? 0 : chunk_count(place->regions);
+      ++demand.steps;
+      for (const Place& source : step.sources) {
+        if (source.kind == Place::Kind::kChunk) {
+          demand.chunks_placed += chunks;
+          continue;
+        }
+        RankDemand::Traffic& traffic = demand.levels[model.level_of(plan.rank, source.peer)];
+        ++traffic.messages_received;
+        traffic.chunks_received += chunks;
+      }
+      for (const Place& destination : step.destinations) {
+        if (destination.kind == Place::Kind::kChunk) {
+          demand.chunks_placed += chunks;
+          continue;
+        }
+        RankDemand::Traffic& traffic = demand.levels[model.level_of(plan.rank, destination.peer)];
+        ++traffic.messages_sent;
+        traffic.chunks_sent += chunks;
+      }
+      if (step.sources.size() > 1) demand.chunks_combined += chunks * static_cast<int64_t>(step.sources.size() - 1);
+    }
+  }
+  return demand;
+}
+
+void raise(RankDemand& most, const RankDemand& other) {
+  for (size_t level = 0; level < most.levels.size(); ++level) {
+    RankDemand::Traffic& mine = most.levels[level];
+    const RankDemand::Traffic& theirs = other.levels[level];
+    mine.messages_sent = std::max(mine.messages_sent, theirs.messages_sent);
+    mine.messages_received = std::max(mine.messages_received, theirs.messages_received);
+    mine.chunks_sent = std::max(mine.chunks_sent, theirs.chunks_sent);
+    mine.chunks_received = std::max(mine.chunks_received, theirs.chunks_received);
+  }
+  most.steps = std::max(most.steps, other.steps);
+  most.chunks_placed = std::max(most.chunks_placed, other.chunks_placed);
+  most.chunks_combined = std::max(most.chunks_combined, other.chunks_combined);
+}
+
+// The root, its neighbours, the ends of the first host, and the heads of large subtrees.
+std::set<Rank> ranks_to_see(const BuildOptions& options, const NetworkModel& model, bool all) {
+  std::set<Rank> ranks;
+  if (all && options.ranks <= kAllUpTo) {
+    for (Rank rank = 0; rank < options.ranks; ++rank) ranks.insert(rank);
+    return ranks;
+  }
+  ranks = {options.root, std::min(model.levels[0].children, options.ranks) - 1};
+  const auto half = static_cast<Rank>(std::bit_floor(static_cast<uint32_t>(options.ranks - 1)));
+  for (const Rank distance : {1, half / 2, half, half + 1, options.ranks - 1}) {
+    if (all) ranks.insert((options.root + distance) % options.ranks);
+  }
+  return ranks;
+}
+
+bool divides(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kBroadcast ||
+         collective == Collective::kReduce;
+}
+
+}  // namespace
+
+RankDemand& RankDemand::operator+=(const RankDemand& other) {
+  for (size_t level = 0; level < levels.size(); ++level) {
+    levels[level].messages_sent += other.levels[level].messages_sent;
+    levels[level].messages_received += other.levels[level].messages_received;
+    levels[level].chunks_sent += other.levels[level].chunks_sent;
+    levels[level].chunks_received += other.levels[level].chunks_received;
+  }
+  steps += other.steps;
+  chunks_placed += other.chunks_placed;
+  chunks_combined += other.chunks_combined;
+  return *this;
+}
+
+std::optional<Demand> demand(const Builder& builder, const BuildOptions& options, const NetworkModel& model) {
+  const std::optional<int32_t> chain = rounds(builder.collective, builder.name, options.ranks);
+  if (!chain.has_value()) return std::nullopt;
+  BuildOptions own = options;
+  own.rank = options.root;
+  const Plan first = builder.build(own);
+  size_t places = 0;
+  for (const Lane& lane : first.lanes) places += lane.steps.size();
+  Demand result;
+  result.rounds = *chain;
+  result.chunks = std::max(first.send_chunks, first.recv_chunks);
+  result.message_chunks = first.message_chunks;
+  result.depth = first.depth;
+  result.divides = divides(builder.collective);
+  for (const Rank rank : ranks_to_see(options, model, places <= kLongPlan)) {
+    own.rank = rank;
+    const RankDemand seen = count(rank == options.root ? first : builder.build(own), model);
+    raise(result.busiest, seen);
+    result.average += seen;
+    ++result.ranks_seen;
+  }
+  return result;
+}
+
+}  // namespace hocket

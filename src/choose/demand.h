@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What an algorithm asks of processors and links, whatever the number of bytes: counted from the plans of a few ranks,
+// so that it takes no longer where there are many. Knows no time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "plan/builders.h"
+#include "topology/network_model.h"
+
+namespace hocket {
+
+// Of one rank in one call; chunks are counted once for each time that they are moved.
+struct RankDemand {
+  struct Traffic {
+    int64_t messages_sent = 0;
+    int64_t messages_received = 0;
+    int64_t chunks_sent = 0;
+    int64_t chunks_received = 0;
+  };
+  std::array<Traffic, kMaxLevels> levels{};  // by the innermost level that holds both ends
+  int64_t steps = 0;
+  int64_t chunks_placed = 0;    // read from or written to buffers
+  int64_t chunks_combined = 0;  // for each source beyond the first
+
+  RankDemand& operator+=(const RankDemand& other);
+};
+
+struct Demand {
+  RankDemand busiest;  // for each number that of the rank which has most
+  RankDemand average;  // of the ranks looked at, times `ranks_seen`
+  int32_t ranks_seen = 0;
+  int32_t rounds = 0;  // messages of the longest chain
+  int32_t chunks = 1;  // into which a caller's larger buffer is cut
+  int32_t message_chunks = 1;
+  int32_t depth = 1;
+  bool divides = false;  // the chunks are parts of what the caller counts, not each as long
+};
+
+// Nothing where the length of the algorithm's longest chain is not known.
+std::optional<int32_t> rounds(Collective collective, std::string_view algorithm, Rank ranks);
+
+// Of a builder that fits the options; nothing as above.
+std::optional<Demand> demand(const Builder& builder, const BuildOptions& options, const NetworkModel& model);
+
+}  // namespace hocket

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "choose/predict.h"
+
+#include <algorithm>
+
+namespace hocket {
+namespace {
+
+// Beyond this nothing changes but the scale.
+constexpr int64_t kMostBytes = int64_t{1} << 34;
+constexpr int64_t kThousand = 1000;
+
+// The product may be large; the result has room.
+Picoseconds time_of(int64_t bytes, Femtoseconds byte) {
+  return bytes < int64_t{1} << 20 ? bytes * byte / kThousand : bytes / kThousand * byte;
+}
+
+// What one message of a chain waits for, by how often the ranks send on each level.
+Picoseconds mean_latency(const Demand& demand, const NetworkModel& model) {
+  Picoseconds sum = 0;
+  int64_t messages = 0;
+  for (size_t level = 0; level < model.levels.size(); ++level) {
+    sum += demand.average.levels[level].messages_sent * model.levels[level].cost.latency;
+    messages += demand.average.levels[level].messages_sent;
+  }
+  return messages > 0 ? sum / messages : 0;
+}
+
+class Predictor {
+ public:
+  Predictor(const Demand& demand, const NetworkModel& model, Rank ranks, const Sizes& sizes)
+      : demand_(demand), model_(model), ranks_(ranks), sizes_(sizes) {
+    const int64_t bytes = std::min(sizes.bytes, kMostBytes);
+    chunk_ = demand.divides ? (bytes + demand.chunks - 1) / demand.chunks : bytes;
+    passes_ = std::max<int64_t>(1, chunk_ / sizes.window + (chunk_ % sizes.window != 0 ? 1 : 0));
+  }
+
+  Prediction run() const {
+    Prediction result;
+    result.latency = demand_.rounds * mean_latency(demand_, model_);
+    result.processor = processor();
+    for (size_t level = 0; level < model_.levels.size(); ++level) {
+      const Picoseconds port = port_time(level);
+      if (port <= result.wire) continue;
+      result.wire = port;
+      result.busiest_level = level;
+    }
+    result.fill = fill();
+    return result;
+  }
+
+ private:
+  // Messages travel as whole slices, and every pass sends its own.
+  int64_t slices(int64_t messages, int64_t chunks) const {
+    return std::max(messages * passes_, chunks * chunk_ / sizes_.slice);
+  }
+
+  Picoseconds work(const RankDemand& rank) const {
+    const LocalCost& local = model_.local;
+    Picoseconds sum = rank.steps * passes_ * local.step + time_of(rank.chunks_placed * chunk_, local.place_byte) +
+                      time_of(rank.chunks_combined * chunk_, local.combine_byte);
+    for (size_t level = 0; level < model_.levels.size(); ++level) {
+      const RankDemand::Traffic& traffic = rank.levels[level];
+      const MessageCost& cost = model_.levels[level].cost;
+      sum += slices(traffic.messages_sent, traffic.chunks_sent) * cost.send;
+      sum += slices(traffic.messages_received, traffic.chunks_received) * cost.receive;
+      sum += time_of(traffic.chunks_sent * chunk_, cost.send_byte);
+      sum += time_of(traffic.chunks_received * chunk_, cost.receive_byte);
+    }
+    return sum;
+  }
+
+  Picoseconds processor() const {
+    const Picoseconds busiest = work(demand_.busiest);
+    const int64_t neighbours = std::min(ranks_, model_.levels[0].children);
+    if (model_.cores == 0 || neighbours <= model_.cores) return model_.local.call + busiest;
+    // All work of a host on its cores; a rank that waits for a message gives its core away.
+    const Picoseconds share =
+        (work(demand_.average) / demand_.ranks_seen + model_.local.call) * neighbours / model_.cores;
+    return std::max(share, busiest) + turns(neighbours) * model_.local.turn;
+  }
+
+  // A rank loses its core when it waits, at most once a round; and each message of the chain wakes somebody.
+  int64_t turns(int64_t neighbours) const {
+    int64_t received = 0;
+    for (const RankDemand::Traffic& traffic : demand_.average.levels) received += traffic.messages_received;
+    const int64_t waits = std::min<int64_t>(demand_.rounds, received / demand_.ranks_seen);
+    return std::max<int64_t>(demand_.rounds, waits * neighbours / model_.cores);
+  }
+
+  // Of the busiest port of a level's children.
+  Picoseconds port_time(size_t level) const {
+    const Femtoseconds byte = model_.levels[level].cost.wire_byte;
+    if (byte == 0) return 0;
+    int64_t width = 1;  // ranks behind the port
+    for (size_t below = 0; below < level; ++below) width *= model_.levels[below].children;
+    int64_t busiest = 0;
+    int64_t average = 0;
+    for (size_t above = level; above < model_.levels.size(); ++above) {
+      const RankDemand::Traffic& most = demand_.busiest.levels[above];
+      busiest += std::max(most.chunks_sent, most.chunks_received);
+      average += demand_.average.levels[above].chunks_sent;
+    }
+    // Where all ranks send outside, all of them share the port; in a chain or ring only the last one does.
+    const bool all_send = average / std::max(1, demand_.ranks_seen) * 2 > busiest;
+    const int64_t ranks = level == 0 || !all_send ? 1 : std::min<int64_t>(width, ranks_);
+    return time_of(busiest * chunk_ * ranks, byte);
+  }
+
+  // The chain's rounds in which the busiest rank has no message of its own only hold up the first slice.
+  Picoseconds fill() const {
+    int64_t own = 0;
+    Picoseconds message = 0;
+    const int64_t bytes = std::min(sizes_.slice, std::min(chunk_, sizes_.window) * demand_.message_chunks);
+    for (size_t level = 0; level < model_.levels.size(); ++level) {
+      const MessageCost& cost = model_.levels[level].cost;
+      const RankDemand::Traffic& traffic = demand_.busiest.levels[level];
+      own += std::max(traffic.messages_sent, traffic.messages_received);
+      if (traffic.messages_sent + traffic.messages_received == 0) continue;
+      message = std::max(
+          message, cost.send + cost.receive + time_of(bytes, cost.send_byte + cost.receive_byte + cost.wire_byte));
+    }
+    return std::max<int64_t>(0, demand_.rounds - own) * message;
+  }
+
+  const Demand& demand_;
+  const NetworkModel& model_;
+  Rank ranks_;
+  const Sizes& sizes_;
+  int64_t chunk_ = 0;  // bytes
+  int64_t passes_ = 1;
+};
+
+}  // namespace
+
+std::string Prediction::limit(const NetworkModel& model) const {
+  if (latency + fill > std::max(processor, wire)) return "latency";
+  return processor >= wire ? "processor" : model.levels[busiest_level].name + " ports";
+}
+
+Prediction predict(const Demand& demand, const NetworkModel& model, Rank ranks, const Sizes& sizes) {
+  return Predictor(demand, model, ranks, sizes).run();
+}
+
+}  // namespace hocket

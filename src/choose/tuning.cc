@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "choose/tuning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hocket {
+namespace {
+
+// Measured by `hocket tune` on two cores of an AMD EPYC (Zen 5) that other work shared.
+Tuning two_cores() {
+  Tuning tuning;
+  tuning.cores = 0;
+  tuning.local = {.call = 250'000, .step = 60'000, .place_byte = 40, .combine_byte = 10, .turn = 2'000'000};
+  tuning.memory = {.latency = 150'000, .send = 60'000, .receive = 60'000, .send_byte = 60, .receive_byte = 60};
+  tuning.socket = {.latency = 3'000'000,
+                   .send = 1'500'000,
+                   .receive = 1'500'000,
+                   .send_byte = 100,
+                   .receive_byte = 100,
+                   .wire_byte = 0};
+  return tuning;
+}
+
+}  // namespace
+
+const Tuning& built_in_tuning() {
+  static const Tuning kTuning = two_cores();
+  return kTuning;
+}
+
+NetworkModel network_of(const Tuning& tuning, const Placement& placement) {
+  NetworkModel model;
+  model.local = tuning.local;
+  model.cores = tuning.cores;
+  model.levels.push_back({"host", placement.per_host, placement.memory ? tuning.memory : tuning.socket});
+  if (placement.ranks > placement.per_host) model.levels.push_back({"network", kMaxChildren, tuning.socket});
+  return model;
+}
+
+std::string fingerprint(const Machine& machine) {
+  std::string text = fmt::format("{}-{}-{}-{}", machine.processor, machine.cpus.size(), machine.cores.size(),
+                                 machine.memory_bytes >> 30);
+  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c <= ' ' || c >= 0x7f; }, '_');
+  return text;
+}
+
+}  // namespace hocket

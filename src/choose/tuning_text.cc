@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The text of a tuning:
+//   hocket-tuning 1
+//   machine AMD_EPYC-2-2-23
+//   cores 2
+//   rank 250000 60000 40 10 2000000        call, step, place_byte, combine_byte, turn
+//   memory 150000 60000 60000 60 60 0       latency, send, receive, send_byte, receive_byte, wire_byte
+//   socket 3000000 1500000 1500000 100 100 0
+//   best all_reduce 4 memory 8192 one_shot
+//   end 1a2b3c4d                            the checksum of all before
+// Times are picoseconds, those of bytes femtoseconds.
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <iterator>
+
+#include "choose/tuning.h"
+#include "plan/builders.h"
+
+namespace hocket {
+namespace {
+
+constexpr std::string_view kVersion = "hocket-tuning 1";
+constexpr size_t kMaxMachine = 256;
+constexpr int64_t kMaxCost = int64_t{1} << 40;  // of a message: a second
+constexpr int64_t kMaxByte = int64_t{1} << 30;  // about 1 MB/s
+constexpr int64_t kMaxBytes = int64_t{1} << 60;
+constexpr int32_t kMaxCores = 1 << 20;
+
+uint32_t checksum(std::string_view text) {
+  uint32_t hash = 2166136261u;  // FNV-1a
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619u;
+  return hash;
+}
+
+std::string line(std::string_view word, const MessageCost& cost) {
+  return fmt::format("{} {} {} {} {} {} {}\n", word, cost.latency, cost.send, cost.receive, cost.send_byte,
+                     cost.receive_byte, cost.wire_byte);
+}
+
+bool exists(Collective collective, std::string_view algorithm) {
+  return find_builder(collective, algorithm) != nullptr;
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : rest_(text) {}
+
+  Result<Tuning> parse() {
+    if (rest_.size() > kMaxTuningText)
+      return Status(Code::kInvalidArgument, fmt::format("longer than {} characters", kMaxTuningText));
+    HOCKET_TRY(check_end());
+    if (next_line() != kVersion) return fault(fmt::format("not '{}'", kVersion));
+    while (!rest_.empty()) {
+      words_ = next_line();
+      HOCKET_TRY(parse_line());
+    }
+    return std::move(tuning_);
+  }
+
+ private:
+  Status fault(std::string_view reason) const {
+    return {Code::kInvalidArgument, fmt::format("line {}: {}", number_, reason)};
+  }
+
+  // A text that was cut short or changed has another checksum, or none.
+  Status check_end() {
+    const size_t end = rest_.rfind("end ");
+    if (end == std::string_view::npos || (end > 0 && rest_[end - 1] != '\n'))
+      return {Code::kInvalidArgument, "the end is missing"};
+    if (rest_.substr(end) != fmt::format("end {:08x}\n", checksum(rest_.substr(0, end)))) {
+      return {Code::kInvalidArgument, "the checksum is wrong"};
+    }
+    rest_ = rest_.substr(0, end);
+    return {};
+  }
+
+  std::string_view next_line() {
+    ++number_;
+    const size_t length = std::min(rest_.find('\n'), rest_.size());
+    const std::string_view line = rest_.substr(0, length);
+    rest_.remove_prefix(std::min(length + 1, rest_.size()));
+    return line;
+  }
+
+  std::string_view next_word() {
+    const size_t length = std::min(words_.find(' '), words_.size());
+    const std::string_view word = words_.substr(0, length);
+    words_.remove_prefix(std::min(length + 1, words_.size()));
+    return word;
+  }
+
+  Status number(int64_t most, int64_t* value) {
+    const std::string_view word = next_word();
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *value);
+    if (error == std::errc() && end == word.data() + word.size() && *value >= 0 && *value <= most) return {};
+    return fault(fmt::format("'{}' is no number from 0 to {}", word.substr(0, kMaxMachine), most));
+  }
+
+  Status parse_line() {
+    const std::string_view kind = next_word();
+    if (kind == "machine") return parse_machine();
+    if (kind == "cores") return parse_cores();
+    if (kind == "rank") return parse_local();
+    if (kind == "memory") return parse_message(&tuning_.memory);
+    if (kind == "socket") return parse_message(&tuning_.socket);
+    if (kind == "best") return parse_best();
+    return fault(fmt::format("'{}' is nothing that a tuning says", kind.substr(0, kMaxMachine)));
+  }
+
+  Status ended() const { return words_.empty() ? Status() : fault("the line is too long"); }
+
+  Status parse_machine() {
+    tuning_.machine = next_word().substr(0, kMaxMachine);
+    return ended();
+  }
+
+  Status parse_cores() {
+    int64_t cores = 0;
+    HOCKET_TRY(number(kMaxCores, &cores));
+    tuning_.cores = static_cast<int32_t>(cores);
+    return ended();
+  }
+
+  Status parse_local() {
+    LocalCost& local = tuning_.local;
+    for (Picoseconds* cost : {&local.call, &local.step}) HOCKET_TRY(number(kMaxCost, cost));
+    for (Femtoseconds* cost : {&local.place_byte, &local.combine_byte}) HOCKET_TRY(number(kMaxByte, cost));
+    HOCKET_TRY(number(kMaxCost, &local.turn));
+    return ended();
+  }
+
+  Status parse_message(MessageCost* cost) {
+    for (Picoseconds* part : {&cost->latency, &cost->send, &cost->receive}) HOCKET_TRY(number(kMaxCost, part));
+    for (Femtoseconds* part : {&cost->send_byte, &cost->receive_byte, &cost->wire_byte}) {
+      HOCKET_TRY(number(kMaxByte, part));
+    }
+    return ended();
+  }
+
+  Status parse_best() {
+    if (tuning_.best.size() == kMaxMeasuredChoices)
+      return fault(fmt::format("more than {} choices", kMaxMeasuredChoices));
+    MeasuredChoice choice;
+    const std::string_view collective = next_word();
+    int64_t ranks = 0;
+    HOCKET_TRY(number(INT32_MAX, &ranks));
+    choice.ranks = static_cast<Rank>(ranks);
+    const std::string_view carrier = next_word();
+    if (carrier != "memory" && carrier != "socket") return fault("messages go through 'memory' or a 'socket'");
+    choice.memory = carrier == "memory";
+    HOCKET_TRY(number(kMaxBytes, &choice.bytes));
+    choice.algorithm = next_word();
+    HOCKET_TRY(ended());
+    for (const Builder& builder : builders()) {
+      if (name(builder.collective) == collective) choice.collective = builder.collective;
+    }
+    if (name(choice.collective) != collective || !exists(choice.collective, choice.algorithm)) {
+      return fault(fmt::format("there is no {} by '{}'", collective.substr(0, kMaxMachine),
+                               choice.algorithm.substr(0, kMaxMachine)));
+    }
+    tuning_.best.push_back(std::move(choice));
+    return {};
+  }
+
+  std::string_view rest_;
+  std::string_view words_;  // of the line
+  int number_ = 0;
+  Tuning tuning_;
+};
+
+}  // namespace
+
+std::string to_text(const Tuning& tuning) {
+  constexpr size_t kEnd = 16;  // characters
+  const LocalCost& local = tuning.local;
+  std::string text = fmt::format("{}\nmachine {}\ncores {}\n", kVersion, tuning.machine, tuning.cores);
+  text +=
+      fmt::format("rank {} {} {} {} {}\n", local.call, local.step, local.place_byte, local.combine_byte, local.turn);
+  text += line("memory", tuning.memory) + line("socket", tuning.socket);
+  for (const MeasuredChoice& choice : tuning.best) {
+    const std::string row = fmt::format("best {} {} {} {} {}\n", name(choice.collective), choice.ranks,
+                                        choice.memory ? "memory" : "socket", choice.bytes, choice.algorithm);
+    if (text.size() + row.size() + kEnd > kMaxTuningText) break;
+    text += row;
+  }
+  return text + fmt::format("end {:08x}\n", checksum(text));
+}
+
+Result<Tuning> parse_tuning(std::string_view text) { return Parser(text).parse(); }
+
+}  // namespace hocket

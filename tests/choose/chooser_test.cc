@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+
+#include "choose/choose.h"
+
+namespace hocket {
+namespace {
+
+constexpr size_t kMaxMessage = size_t{1} << 18;
+
+Question all_reduce(Rank ranks, size_t bytes) {
+  Question question;
+  question.ranks = ranks;
+  question.bytes = bytes;
+  return question;
+}
+
+Tuning tuned() {
+  Tuning tuning = built_in_tuning();
+  tuning.machine = "here";
+  tuning.best = {{Collective::kAllReduce, 4, true, 1024, "binomial"},
+                 {Collective::kAllReduce, 4, true, 65536, "chain"}};
+  return tuning;
+}
+
+Chooser chooser(const Tuning& tuning, const Placement& placement, std::string_view forced = "") {
+  return {*Forced::parse(forced), tuning, placement, kMaxMessage};
+}
+
+constexpr Placement kFour{.ranks = 4, .per_host = 4, .memory = true};
+
+TEST(Chooser, WhatWasMeasuredIsChosen) {
+  Chooser here = chooser(tuned(), kFour);
+  EXPECT_EQ(here.choose(all_reduce(4, 8))->builder->name, "binomial");
+  EXPECT_EQ(here.choose(all_reduce(4, 1024))->builder->name, "binomial");
+  EXPECT_EQ(here.choose(all_reduce(4, 1025))->builder->name, "chain");
+  EXPECT_EQ(here.choose(all_reduce(4, 1025))->reason, Choice::Reason::kMeasured);
+  EXPECT_EQ(here.choose(all_reduce(4, 65537))->reason, Choice::Reason::kPredicted);
+}
+
+TEST(Chooser, WhatWasMeasuredElsewhereIsNot) {
+  for (const Placement& placement :
+       {Placement{.ranks = 4, .per_host = 2, .memory = true}, Placement{.ranks = 4, .per_host = 4, .memory = false},
+        Placement{.ranks = 5, .per_host = 5, .memory = true}}) {
+    Chooser elsewhere = chooser(tuned(), placement);
+    EXPECT_EQ(elsewhere.choose(all_reduce(placement.ranks, 8))->reason, Choice::Reason::kPredicted);
+  }
+}
+
+TEST(Chooser, AWishGoesBeforeAll) {
+  Chooser wishing = chooser(tuned(), kFour, "ring");
+  EXPECT_EQ(wishing.choose(all_reduce(4, 8))->builder->name, "ring");
+  Question ordered = all_reduce(4, 8);
+  ordered.ordered = true;
+  EXPECT_THAT(wishing.choose(ordered).status().message(), testing::HasSubstr("by ring is not possible for 4 ranks"));
+}
+
+TEST(Chooser, WhereNobodyTunedOurPreferencesCount) {
+  EXPECT_EQ(chooser(built_in_tuning(), kFour).choose(all_reduce(4, 8))->reason, Choice::Reason::kPreferred);
+}
+
+TEST(Chooser, CandidatesComeFastestFirst) {
+  Chooser here = chooser(tuned(), kFour);
+  const std::vector<Candidate> candidates = here.candidates(all_reduce(4, 1 << 20));
+  EXPECT_GT(candidates.size(), 6u);
+  for (size_t i = 1; i < candidates.size(); ++i) {
+    EXPECT_LE(candidates[i - 1].prediction.total(), candidates[i].prediction.total());
+  }
+}
+
+TEST(Chooser, AnOrderedOperationGetsAnOrderedAlgorithm) {
+  Chooser here = chooser(tuned(), {.ranks = 7, .per_host = 7, .memory = true});
+  Question question = all_reduce(7, 1 << 20);
+  question.ordered = true;
+  EXPECT_TRUE(here.choose(question)->builder->ordered);
+}
+
+double microseconds(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// The bounds are 5 ms and 1 us; the best of many, because others use the machine too.
+TEST(Chooser, ChoosingIsQuick) {
+  double cold = 1e9;
+  double warm = 1e9;
+  for (int round = 0; round < 10; ++round) {
+    Chooser here = chooser(tuned(), {.ranks = 1024, .per_host = 8, .memory = true});
+    cold = std::min(cold, microseconds([&] { EXPECT_TRUE(here.choose(all_reduce(1024, 1 << 20)).ok()); }));
+    constexpr int kTimes = 1000;
+    const double many = microseconds([&] {
+      for (int i = 0; i < kTimes; ++i) EXPECT_TRUE(here.choose(all_reduce(1024, 1 << 20)).ok());
+    });
+    warm = std::min(warm, many / kTimes);
+  }
+  std::printf("all_reduce of 1,024 ranks: %.0f us cold, %.2f us when the plans have been counted\n", cold, warm);
+  EXPECT_LT(cold, 5000);
+}
+
+}  // namespace
+}  // namespace hocket

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The model against the simulator: what it says is near, and what it likes best is nearly the best.
+#include "choose/predict.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "choose/choose.h"
+#include "simulate/simulate.h"
+
+namespace hocket {
+namespace {
+
+constexpr size_t kMaxMessage = size_t{1} << 20;
+
+NetworkModel base() {
+  NetworkModel model;
+  model.levels.resize(1);
+  model.local = {.call = 300'000, .step = 50'000, .place_byte = 30, .combine_byte = 20, .turn = 1'000'000};
+  model.levels[0].cost = {.latency = 0, .send = 100'000, .receive = 100'000, .send_byte = 50, .receive_byte = 50};
+  return model;
+}
+
+struct Network {
+  std::string_view name;
+  NetworkModel model;
+  double most_off;
+  double most_regret;
+};
+
+std::vector<Network> networks() {
+  NetworkModel memory = base();
+  memory.levels[0] = {"host", kMaxChildren, memory.levels[0].cost};
+  memory.levels[0].cost.latency = 100'000;
+  NetworkModel crowded = memory;
+  crowded.cores = 2;
+  return {{"memory", memory, 1.3, 1.1},
+          {"crowded", crowded, 1.4, 1.15},
+          {"ethernet", *parse_network("1000@1.25GB/s/20us", base()), 1.1, 1.02},
+          {"cluster", *parse_network("8@40GB/s/500ns,1000@12.5GB/s/3us", base()), 1.3, 1.1}};
+}
+
+Picoseconds simulated(const Builder& builder, const BuildOptions& options, const NetworkModel& model, int64_t bytes,
+                      const Cut& pieces) {
+  const auto program = simulate::make_program(builder, options,
+                                              {.bytes = bytes,
+                                               .window_bytes = static_cast<int64_t>(pieces.window_bytes),
+                                               .slice_bytes = static_cast<int64_t>(pieces.slice_bytes)});
+  return simulate::simulate(*program, simulate::LevelFabric(model, options.ranks)).end;
+}
+
+// Of all algorithms that the model knows: how far off it is, and how much longer the one that it likes takes than the
+// best.
+struct Score {
+  double off = 0;     // sum of |log(predicted / simulated)|
+  double regret = 0;  // sum of log(liked / best)
+  int times = 0;
+  int choices = 0;
+
+  double mean_off() const { return std::exp(off / times); }
+  double mean_regret() const { return std::exp(regret / choices); }
+};
+
+void add(const NetworkModel& model, Collective collective, Rank ranks, int64_t bytes, Score& score) {
+  Picoseconds best = INT64_MAX;
+  Picoseconds shortest = INT64_MAX;
+  Picoseconds liked = 0;
+  for (const Builder& builder : builders()) {
+    BuildOptions options;
+    options.ranks = ranks;
+    if (builder.collective != collective || !builder.fits(options)) continue;
+    const std::optional<Demand> demand = hocket::demand(builder, options, model);
+    if (!demand.has_value()) continue;
+    const Cut pieces = cut(demand->depth, demand->message_chunks, kMaxMessage);
+    const Picoseconds seen = simulated(builder, options, model, bytes, pieces);
+    const Sizes sizes{.bytes = bytes,
+                      .window = static_cast<int64_t>(pieces.window_bytes),
+                      .slice = static_cast<int64_t>(pieces.slice_bytes)};
+    const Picoseconds predicted = predict(*demand, model, ranks, sizes).total();
+    score.off += std::abs(std::log(static_cast<double>(predicted) / static_cast<double>(seen)));
+    ++score.times;
+    best = std::min(best, seen);
+    if (predicted >= shortest) continue;
+    shortest = predicted;
+    liked = seen;
+  }
+  score.regret += std::log(static_cast<double>(liked) / static_cast<double>(best));
+  ++score.choices;
+}
+
+TEST(Predict, AgreesWithTheSimulator) {
+  constexpr int64_t kMostMoved = 64 << 20;
+  for (const Network& network : networks()) {
+    for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce,
+                                        Collective::kAllGather, Collective::kReduceScatter, Collective::kAllToAll}) {
+      Score score;
+      for (const Rank ranks : {2, 4, 7, 8, 16, 31, 64}) {
+        for (const int64_t bytes : {8, 1 << 10, 16 << 10, 256 << 10, 4 << 20}) {
+          if (bytes * ranks <= kMostMoved) add(network.model, collective, ranks, bytes, score);
+        }
+      }
+      EXPECT_LT(score.mean_off(), network.most_off) << network.name << " " << name(collective);
+      EXPECT_LT(score.mean_regret(), network.most_regret) << network.name << " " << name(collective);
+    }
+  }
+}
+
+// One host of many ranks, where nothing but wires takes time.
+Chooser wires_only(Rank ranks, Picoseconds latency, Femtoseconds wire_byte) {
+  Tuning tuning;
+  tuning.machine = "wires";
+  tuning.memory = {.latency = latency, .wire_byte = wire_byte};
+  return {{}, tuning, {.ranks = ranks, .per_host = ranks, .memory = true}, kMaxMessage};
+}
+
+Candidate best_all_reduce(Chooser& chooser, Rank ranks, size_t bytes) {
+  Question question;
+  question.ranks = ranks;
+  question.bytes = bytes;
+  return chooser.candidates(question)[0];
+}
+
+// The best that the model knows takes the least time that links allow, but for one in a hundred.
+TEST(Predict, LargeAllReducesReachTheBound) {
+  constexpr int64_t kBytes = 256 << 20;
+  constexpr Femtoseconds kByte = 80'000;  // 12.5 GB/s
+  for (Rank ranks = 2; ranks <= 512; ++ranks) {
+    Chooser chooser = wires_only(ranks, 2'000'000, kByte);
+    const Candidate best = best_all_reduce(chooser, ranks, kBytes);
+    const double bound = 2.0 * (ranks - 1) / ranks * kBytes * kByte / 1e3;
+    EXPECT_NEAR(static_cast<double>(best.prediction.total()) / bound, 1, 0.01) << ranks << ": " << best.builder->name;
+  }
+}
+
+TEST(Predict, SmallAllReducesTakeTheLogarithmInEachPhase) {
+  for (Rank ranks = 2; ranks <= 512; ++ranks) {
+    Chooser chooser = wires_only(ranks, 2'000'000, 80'000);
+    const Candidate best = best_all_reduce(chooser, ranks, 1024);
+    const int logarithm = std::bit_width(static_cast<uint32_t>(ranks - 1));
+    EXPECT_LE(*rounds(Collective::kAllReduce, best.builder->name, ranks), 2 * logarithm) << best.builder->name;
+    EXPECT_LE(best.prediction.latency, 2 * logarithm * 2'000'000) << ranks;
+  }
+}
+
+}  // namespace
+}  // namespace hocket

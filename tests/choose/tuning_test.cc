@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "choose/tuning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace hocket {
+namespace {
+
+using testing::HasSubstr;
+
+Tuning some() {
+  Tuning tuning = built_in_tuning();
+  tuning.machine = "some-machine";
+  tuning.cores = 2;
+  tuning.best = {{Collective::kAllReduce, 4, true, 1024, "one_shot"},
+                 {Collective::kBroadcast, 8, false, 4096, "binomial"}};
+  return tuning;
+}
+
+TEST(Tuning, WhatIsWrittenIsRead) {
+  const Result<Tuning> again = parse_tuning(to_text(some()));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(*again, some());
+}
+
+TEST(Tuning, TheTextIsBounded) {
+  Tuning tuning = some();
+  for (int i = 0; i < 1000; ++i) tuning.best.push_back(tuning.best[0]);
+  const std::string text = to_text(tuning);
+  EXPECT_LE(text.size(), kMaxTuningText);
+  EXPECT_GT(parse_tuning(text)->best.size(), 50u);
+}
+
+TEST(Tuning, EveryDamageIsFound) {
+  const std::string text = to_text(some());
+  for (size_t length = 0; length < text.size(); ++length)
+    EXPECT_FALSE(parse_tuning(text.substr(0, length)).ok()) << length;
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string damaged = text;
+    damaged[i] = static_cast<char>(damaged[i] ^ 1);
+    EXPECT_FALSE(parse_tuning(damaged).ok()) << i;
+  }
+}
+
+std::string with_checksum(const std::string& text) {
+  uint32_t hash = 2166136261u;
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619u;
+  char end[16];
+  std::snprintf(end, sizeof end, "end %08x\n", hash);
+  return text + end;
+}
+
+TEST(Tuning, WrongTextsAreRefusedByLine) {
+  for (const auto& [text, reason] : std::initializer_list<std::pair<std::string, std::string_view>>{
+           {"hocket-tuning 2\n", "line 1: not 'hocket-tuning 1'"},
+           {"hocket-tuning 1\ncolour red\n", "line 2: 'colour' is nothing that a tuning says"},
+           {"hocket-tuning 1\ncores many\n", "line 2: 'many' is no number from 0 to"},
+           {"hocket-tuning 1\ncores 1 2\n", "line 2: the line is too long"},
+           {"hocket-tuning 1\nrank 1 2 3\n", "line 2: '' is no number"},
+           {"hocket-tuning 1\nmemory 1 2 3 4 99999999999 6\n", "line 2: '99999999999' is no number from 0 to"},
+           {"hocket-tuning 1\nbest all_reduce 4 pigeon 8 ring\n", "line 2: messages go through 'memory' or a 'socket'"},
+           {"hocket-tuning 1\nbest all_reduce 4 memory 8 pigeon\n", "line 2: there is no all_reduce by 'pigeon'"},
+           {"hocket-tuning 1\nbest pigeon 4 memory 8 ring\n", "line 2: there is no pigeon by 'ring'"}}) {
+    EXPECT_THAT(parse_tuning(with_checksum(text)).status().message(), HasSubstr(reason));
+  }
+  EXPECT_TRUE(parse_tuning(with_checksum("hocket-tuning 1\ncores 3\n")).ok());
+}
+
+TEST(Tuning, ANetworkFollowsFromThePlacement) {
+  const NetworkModel one = network_of(some(), {.ranks = 4, .per_host = 4, .memory = true});
+  ASSERT_EQ(one.levels.size(), 1u);
+  EXPECT_EQ(one.levels[0].cost, some().memory);
+  const NetworkModel two = network_of(some(), {.ranks = 5, .per_host = 4, .memory = false});
+  ASSERT_EQ(two.levels.size(), 2u);
+  EXPECT_EQ(two.levels[0].cost, some().socket);
+  EXPECT_EQ(two.levels[0].children, 4);
+}
+
+TEST(Tuning, AFingerprintHasNoBlanks) {
+  EXPECT_EQ(fingerprint(machine()).find(' '), std::string::npos);
+  EXPECT_EQ(fingerprint(machine()), fingerprint(machine()));
+}
+
+}  // namespace
+}  // namespace hocket
