@@ -20,7 +20,9 @@ struct Command {
   std::function<Status()> run;
 };
 
+Command explain(CLI::App& program);
 Command simulate(CLI::App& program);
 Command topo(CLI::App& program);
+Command tune(CLI::App& program);
 
 }  // namespace hocket::tool

@@ -14,6 +14,7 @@ namespace {
 // Plans of more steps than this are counted for two ranks only: they treat all ranks alike.
 constexpr size_t kLongPlan = 256;
 constexpr Rank kAllUpTo = 8;
+constexpr Rank kMostOfHost = 64;
 
 const Place* first_chunk_place(const Step& step) {
   for (const auto* places : {&step.sources, &step.destinations}) {
@@ -84,6 +85,23 @@ std::set<Rank> ranks_to_see(const BuildOptions& options, const NetworkModel& mod
   return ranks;
 }
 
+// Of a host in the middle, which has neighbours on both sides.
+int64_t chunks_of_host(const Builder& builder, const BuildOptions& options, const NetworkModel& model) {
+  const Rank width = std::min(model.levels[0].children, options.ranks);
+  const Rank first = options.ranks / width / 2 * width;
+  int64_t sent = 0;
+  int64_t received = 0;
+  BuildOptions own = options;
+  for (own.rank = first; own.rank < std::min(first + width, options.ranks); ++own.rank) {
+    const RankDemand seen = count(builder.build(own), model);
+    for (size_t level = 1; level < model.levels.size(); ++level) {
+      sent += seen.levels[level].chunks_sent;
+      received += seen.levels[level].chunks_received;
+    }
+  }
+  return std::max(sent, received);
+}
+
 bool divides(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kBroadcast ||
          collective == Collective::kReduce;
@@ -118,6 +136,8 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
   result.message_chunks = first.message_chunks;
   result.depth = first.depth;
   result.divides = divides(builder.collective);
+  const bool is_small = places <= kLongPlan && model.levels[0].children <= kMostOfHost;
+  if (is_small && model.levels.size() > 1) result.host_chunks = chunks_of_host(builder, options, model);
   for (const Rank rank : ranks_to_see(options, model, places <= kLongPlan)) {
     own.rank = rank;
     const RankDemand seen = count(rank == options.root ? first : builder.build(own), model);

@@ -34,6 +34,8 @@ struct Demand {
   RankDemand busiest;  // for each number that of the rank which has most
   RankDemand average;  // of the ranks looked at, times `ranks_seen`
   int32_t ranks_seen = 0;
+  // That the ranks of one host together send to others, or receive from them; -1: too many to count.
+  int64_t host_chunks = -1;
   int32_t rounds = 0;  // messages of the longest chain
   int32_t chunks = 1;  // into which a caller's larger buffer is cut
   int32_t message_chunks = 1;

@@ -93,6 +93,7 @@ class Predictor {
   Picoseconds port_time(size_t level) const {
     const Femtoseconds byte = model_.levels[level].cost.wire_byte;
     if (byte == 0) return 0;
+    if (level == 1 && demand_.host_chunks >= 0) return time_of(demand_.host_chunks * chunk_, byte);
     int64_t width = 1;  // ranks behind the port
     for (size_t below = 0; below < level; ++below) width *= model_.levels[below].children;
     int64_t busiest = 0;

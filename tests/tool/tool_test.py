@@ -70,6 +70,38 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(1, answer.returncode)
             self.assertIn(reason, answer.stderr)
 
+    def test_explain_says_what_is_chosen_and_what_would_help(self):
+        answer = hocket("explain", "all_reduce", "--bytes", "64M", "--ranks", "8", "--network", "8@40GB/s/1us")
+        self.assertEqual(0, answer.returncode, answer.stderr)
+        self.assertRegex(answer.stdout, r"(?m)^> (\w+) .* host ports$")
+        self.assertRegex(answer.stdout, r"Chosen: \w+, because the model")
+        self.assertRegex(answer.stdout, r"twice the port bandwidth +[\d.]+ us by \w+, instead of")
+        answer = hocket("explain", "broadcast", "--algorithm", "chain")
+        self.assertIn("Chosen: chain, because it is forced.", answer.stdout)
+        self.assertIn("The model finds", answer.stdout)
+
+    def test_explain_says_what_is_wrong(self):
+        for words, reason in ((["no_such"], "no collective is named 'no_such'"),
+                              (["all_reduce", "--bytes", "many"], "'many' is no size, such as 64M"),
+                              (["all_reduce", "--tuning", "/no/such"], "--tuning: cannot open '/no/such'"),
+                              (["all_reduce", "--network", "2@1GB/s/1us,2@1GB/s/1us,2@1GB/s/1us"], "3 levels")):
+            answer = hocket("explain", *words)
+            self.assertEqual(1, answer.returncode)
+            self.assertIn(reason, answer.stderr)
+
+    def test_tune_writes_a_file_that_explain_reads(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/tuning"
+            answer = hocket("tune", "--ranks", "2", "--from", "1K", "--to", "8K", "--repeat", "1", "--out", path)
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            self.assertRegex(answer.stdout, r"The model is off by [\d.]+ % in the median of \d+ times")
+            answer = hocket("explain", "all_reduce", "--ranks", "2", "--bytes", "4K", "--tuning", path)
+            self.assertIn("because the tuning file says that it was the fastest", answer.stdout)
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("damage")
+            answer = hocket("explain", "all_reduce", "--tuning", path)
+            self.assertIn("the checksum is wrong", answer.stderr)
+
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:

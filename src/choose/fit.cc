@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "choose/fit.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "choose/choose.h"
+
+namespace hocket {
+namespace {
+
+constexpr int kMostRounds = 60;
+constexpr std::array kFactors = {2.0, 1.3, 1.1, 1.03, 1.01};
+
+// The samples with what their algorithms ask for, counted once.
+class Model {
+ public:
+  Model(const Tuning& tuning, std::span<const Sample> samples, size_t max_message)
+      : samples_(samples), max_message_(max_message) {
+    for (const Sample& sample : samples) {
+      const auto key = std::tuple(sample.collective, sample.algorithm, sample.ranks);
+      const auto [entry, is_new] = demands_.try_emplace(key);
+      if (is_new) entry->second = count(tuning, sample);
+      asked_.push_back(&entry->second);
+    }
+  }
+
+  std::vector<Picoseconds> predictions(const Tuning& tuning) const {
+    std::vector<Picoseconds> result;
+    for (size_t i = 0; i < samples_.size(); ++i) result.push_back(predict_one(tuning, samples_[i], *asked_[i]));
+    return result;
+  }
+
+  // The mean of |log(predicted / measured)|, which outliers bend little.
+  double misfit(const Tuning& tuning) const {
+    double sum = 0;
+    int count = 0;
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      const Picoseconds predicted = predict_one(tuning, samples_[i], *asked_[i]);
+      if (predicted <= 0 || samples_[i].time <= 0) continue;
+      sum += std::abs(std::log(static_cast<double>(predicted) / static_cast<double>(samples_[i].time)));
+      ++count;
+    }
+    return count > 0 ? sum / count : 0;
+  }
+
+ private:
+  static Placement placement(const Sample& sample) {
+    return {.ranks = sample.ranks, .per_host = sample.ranks, .memory = sample.memory};
+  }
+
+  static std::optional<Demand> count(const Tuning& tuning, const Sample& sample) {
+    const Builder* builder = find_builder(sample.collective, sample.algorithm);
+    BuildOptions options;
+    options.ranks = sample.ranks;
+    if (builder == nullptr || !builder->fits(options)) return std::nullopt;
+    return demand(*builder, options, network_of(tuning, placement(sample)));
+  }
+
+  Picoseconds predict_one(const Tuning& tuning, const Sample& sample, const std::optional<Demand>& asked) const {
+    if (!asked.has_value()) return 0;
+    const Cut pieces = cut(asked->depth, asked->message_chunks, max_message_);
+    const Sizes sizes{.bytes = sample.bytes,
+                      .window = static_cast<int64_t>(pieces.window_bytes),
+                      .slice = static_cast<int64_t>(pieces.slice_bytes)};
+    return predict(*asked, network_of(tuning, placement(sample)), sample.ranks, sizes).total();
+  }
+
+  std::span<const Sample> samples_;
+  size_t max_message_;
+  std::map<std::tuple<Collective, std::string, Rank>, std::optional<Demand>> demands_;
+  std::vector<const std::optional<Demand>*> asked_;  // by sample
+};
+
+// Costs that are changed together: a message cannot tell what its ends cost one by one.
+using Knob = std::array<int64_t*, 2>;
+
+std::vector<Knob> knobs(Tuning& tuning, std::span<const Sample> samples) {
+  LocalCost& local = tuning.local;
+  std::vector<Knob> result = {{&local.call, nullptr},
+                              {&local.step, nullptr},
+                              {&local.place_byte, nullptr},
+                              {&local.combine_byte, nullptr},
+                              {&local.turn, nullptr}};
+  for (const bool memory : {true, false}) {
+    if (std::none_of(samples.begin(), samples.end(), [&](const Sample& s) { return s.memory == memory; })) continue;
+    MessageCost& cost = memory ? tuning.memory : tuning.socket;
+    result.push_back({&cost.latency, nullptr});
+    result.push_back({&cost.send, &cost.receive});
+    result.push_back({&cost.send_byte, &cost.receive_byte});
+    if (cost.wire_byte > 0) result.push_back({&cost.wire_byte, nullptr});
+  }
+  return result;
+}
+
+void turn(const Knob& knob, double factor) {
+  for (int64_t* cost : knob) {
+    if (cost != nullptr) *cost = std::max<int64_t>(1, std::llround(static_cast<double>(*cost) * factor));
+  }
+}
+
+}  // namespace
+
+std::vector<Picoseconds> predict_all(const Tuning& tuning, std::span<const Sample> samples, size_t max_message) {
+  return Model(tuning, samples, max_message).predictions(tuning);
+}
+
+// One knob after the other, in steps that become smaller, until none helps.
+Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_message) {
+  Tuning best = start;
+  const Model model(start, samples, max_message);
+  double least = model.misfit(best);
+  bool helped = true;
+  for (int round = 0; round < kMostRounds && helped; ++round) {
+    helped = false;
+    const size_t count = knobs(best, samples).size();
+    for (size_t index = 0; index < count; ++index) {
+      for (const double factor : kFactors) {
+        for (const double change : {factor, 1 / factor}) {
+          Tuning tried = best;
+          turn(knobs(tried, samples)[index], change);
+          const double misfit = model.misfit(tried);
+          if (misfit >= least) continue;
+          least = misfit;
+          best = std::move(tried);
+          helped = true;
+        }
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace hocket

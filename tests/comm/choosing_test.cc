@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/choosing.h"
+
+#include <fstream>
+
+#include "mesh_fixture.h"
+#include "topology/machine.h"
+
+namespace hocket {
+namespace {
+
+Tuning with_machine(const std::string& name) {
+  Tuning tuning = built_in_tuning();
+  tuning.machine = name;
+  tuning.best = {{Collective::kAllReduce, 3, true, 4096, "chain"}};
+  return tuning;
+}
+
+class TuningFile : public testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(path_); }
+  std::string read(const std::string& text) {
+    std::ofstream(path_) << text;
+    return read_tuning_file(path_);
+  }
+
+  const std::string path_ = testing::TempDir() + "hocket-tuning-test";
+};
+
+TEST_F(TuningFile, OfThisMachineIsRead) {
+  const std::string text = to_text(with_machine(fingerprint(machine())));
+  EXPECT_EQ(read(text), text);
+}
+
+TEST_F(TuningFile, OfAnotherMachineIsIgnored) { EXPECT_EQ(read(to_text(with_machine("abacus"))), ""); }
+
+TEST_F(TuningFile, ThatIsDamagedOrMissingIsIgnored) {
+  const std::string text = to_text(with_machine(fingerprint(machine())));
+  EXPECT_EQ(read(text.substr(0, text.size() / 2)), "");
+  EXPECT_EQ(read(text + std::string(kMaxTuningText, 'x')), "");
+  EXPECT_EQ(read(""), "");
+  EXPECT_EQ(read_tuning_file(path_ + "-missing"), "");
+  EXPECT_EQ(read_tuning_file(testing::TempDir()), "");
+}
+
+// Each process has a file of its own; rank 0's counts.
+TEST(Choosing, AllRanksChooseByTheTuningOfRankZero) {
+  std::vector<std::unique_ptr<Service>> services;
+  for (int rank = 0; rank < 3; ++rank) {
+    ServiceOptions options = quick_options();
+    options.tuning = to_text(with_machine("machine-" + std::to_string(rank)));
+    services.push_back(std::make_unique<Service>(real_system(), options));
+  }
+  const auto id = make_unique_id(*services[0]);
+  auto meshes = join_all(*id, 3, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
+  for (const MeshPointer& mesh : meshes) EXPECT_EQ(tuning(*mesh), with_machine("machine-0"));
+  leave_all(meshes);
+}
+
+TEST(Choosing, WithoutAFileWhatIsBuiltInCounts) {
+  const auto services = make_services(2);
+  const auto id = make_unique_id(*services[0]);
+  auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
+  for (const MeshPointer& mesh : meshes) EXPECT_EQ(tuning(*mesh), built_in_tuning());
+  leave_all(meshes);
+}
+
+// Ranks with different host ids are on different hosts.
+TEST(Choosing, AllRanksSeeTheSamePlacement) {
+  std::vector<std::unique_ptr<Service>> services;
+  for (int rank = 0; rank < 3; ++rank) {
+    ServiceOptions options = quick_options();
+    options.host_id = rank < 2 ? "a" : "b";
+    services.push_back(std::make_unique<Service>(real_system(), options));
+  }
+  const auto id = make_unique_id(*services[0]);
+  auto meshes = join_all(*id, 3, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
+  for (const MeshPointer& mesh : meshes) {
+    EXPECT_EQ(placement(*mesh).ranks, 3);
+    EXPECT_EQ(placement(*mesh).per_host, 2);
+    EXPECT_TRUE(placement(*mesh).memory);
+  }
+  leave_all(meshes);
+}
+
+TEST(Choosing, RanksThatMayNotShareMemoryAreSeenSo) {
+  ServiceOptions options = quick_options();
+  options.transports = transports().back()->name();
+  const auto services = make_services(2, options);
+  const auto id = make_unique_id(*services[0]);
+  auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
+  for (const MeshPointer& mesh : meshes) EXPECT_FALSE(placement(*mesh).memory);
+  leave_all(meshes);
+}
+
+}  // namespace
+}  // namespace hocket

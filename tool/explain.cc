@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// hocket explain: what would be chosen for a call, why, what bounds its time, and what would make it faster.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "choose/choose.h"
+#include "commands.h"
+#include "network_option.h"
+
+namespace hocket::tool {
+namespace {
+
+constexpr size_t kMaxMessage = size_t{256} << 10;  // of a library that is not told otherwise
+
+struct Words {
+  std::string collective = "all_reduce";
+  Rank ranks = 8;
+  Rank per_host = 0;
+  std::string bytes = "1M";
+  std::string network;
+  std::string tuning;
+  std::string algorithm;
+  bool socket = false;
+};
+
+double microseconds(Picoseconds time) { return static_cast<double>(time) / 1e6; }
+
+Result<Collective> parse_collective(std::string_view text) {
+  for (const Builder& builder : builders()) {
+    if (name(builder.collective) == text) return builder.collective;
+  }
+  return Status(Code::kInvalidArgument, fmt::format("no collective is named '{}'", text));
+}
+
+Result<Tuning> read_tuning(const std::string& path) {
+  if (path.empty()) return built_in_tuning();
+  std::ifstream in(path);
+  if (!in) return Status(Code::kSystem, fmt::format("--tuning: cannot open '{}'", path));
+  std::ostringstream text;
+  text << in.rdbuf();
+  Result<Tuning> tuning = parse_tuning(text.str());
+  if (tuning.ok()) return tuning;
+  return Status(tuning.status().code(), fmt::format("{}: {}", path, tuning.status().message()));
+}
+
+std::string_view why(Choice::Reason reason) {
+  switch (reason) {
+    case Choice::Reason::kForced:
+      return "it is forced";
+    case Choice::Reason::kMeasured:
+      return "the tuning file says that it was the fastest for such calls";
+    case Choice::Reason::kPredicted:
+      return "the model, with the costs of the tuning file, finds it the fastest";
+    case Choice::Reason::kPreferred:
+      return "no tuning file is given, and it was the fastest on the machine where we measured";
+    case Choice::Reason::kPossible:
+      break;
+  }
+  return "it is the first that can do it";
+}
+
+void print_candidates(const std::vector<Candidate>& candidates, const NetworkModel& network, const Builder* chosen) {
+  fmt::print("{:<22}{:>12} {:>12} {:>12} {:>12} {:>12}  {}\n", "algorithm", "predicted us", "latency", "processor",
+             "wire", "fill", "bound by");
+  for (const Candidate& candidate : candidates) {
+    const Prediction& time = candidate.prediction;
+    fmt::print("{} {:<20}{:>12.2f} {:>12.2f} {:>12.2f} {:>12.2f} {:>12.2f}  {}\n",
+               candidate.builder == chosen ? '>' : ' ', candidate.builder->name, microseconds(time.total()),
+               microseconds(time.latency), microseconds(time.processor), microseconds(time.wire),
+               microseconds(time.fill), time.limit(network));
+  }
+}
+
+struct Change {
+  std::string_view what;
+  void (*make)(Tuning& tuning);
+};
+
+void half(std::initializer_list<int64_t*> costs) {
+  for (int64_t* cost : costs) *cost /= 2;
+}
+
+constexpr std::array kChanges = {
+    Change{"half the latency", [](Tuning& t) { half({&t.memory.latency, &t.socket.latency}); }},
+    Change{"twice the port bandwidth", [](Tuning& t) { half({&t.memory.wire_byte, &t.socket.wire_byte}); }},
+    Change{"messages that cost their ends half the time",
+           [](Tuning& t) {
+             half({&t.memory.send, &t.memory.receive, &t.memory.send_byte, &t.memory.receive_byte, &t.socket.send,
+                   &t.socket.receive, &t.socket.send_byte, &t.socket.receive_byte});
+           }},
+    Change{"memory that is twice as fast", [](Tuning& t) { half({&t.local.place_byte, &t.local.combine_byte}); }},
+    Change{"a core for every rank", [](Tuning& t) { t.cores = 0; }},
+};
+
+class Explanation {
+ public:
+  Explanation(const Words& words, Tuning tuning) : words_(words), tuning_(std::move(tuning)) {
+    placement_ = {.ranks = words.ranks,
+                  .per_host = words.per_host > 0 ? std::min(words.per_host, words.ranks) : words.ranks,
+                  .memory = !words.socket};
+  }
+
+  Status print() {
+    const Result<Collective> collective = parse_collective(words_.collective);
+    if (!collective.ok()) return collective.status();
+    const Result<int64_t> bytes = parse_size(words_.bytes);
+    if (!bytes.ok()) return bytes.status();
+    const Result<Forced> forced = Forced::parse(words_.algorithm);
+    if (!forced.ok()) return forced.status();
+    question_.collective = *collective;
+    question_.ranks = words_.ranks;
+    question_.bytes = static_cast<size_t>(*bytes);
+
+    Chooser chooser(*forced, tuning_, placement_, kMaxMessage);
+    const Result<Choice> choice = chooser.choose(question_);
+    if (!choice.ok()) return choice.status();
+    const std::vector<Candidate> candidates = chooser.candidates(question_);
+    fmt::print("{}\n", describe(chooser.network()));
+    print_candidates(candidates, chooser.network(), choice->builder);
+    fmt::print("\nChosen: {}, because {}.\n", choice->builder->name, why(choice->reason));
+    if (candidates.empty()) return {};
+    print_advice(candidates, choice->builder);
+    return {};
+  }
+
+ private:
+  void print_advice(const std::vector<Candidate>& candidates, const Builder* chosen) const {
+    const Candidate& best = candidates[0];
+    if (best.builder != chosen) {
+      fmt::print("The model finds {} faster: HOCKET_ALGORITHM={}={} tries it, 'hocket tune' measures all.\n",
+                 best.builder->name, name(question_.collective), best.builder->name);
+    }
+    fmt::print("What would help, by the model's best:\n");
+    for (const Change& change : kChanges) {
+      Tuning changed = tuning_;
+      change.make(changed);
+      Chooser chooser({}, changed, placement_, kMaxMessage);
+      const Candidate faster = chooser.candidates(question_)[0];
+      if (faster.prediction.total() >= best.prediction.total()) continue;
+      fmt::print("  {:<46}{:>12.2f} us by {}, instead of {:.2f} us\n", change.what,
+                 microseconds(faster.prediction.total()), faster.builder->name, microseconds(best.prediction.total()));
+    }
+  }
+
+  const Words& words_;
+  Tuning tuning_;
+  Placement placement_;
+  Question question_;
+};
+
+// Costs of the levels of --network instead of the tuning's.
+Status apply_network(std::string_view text, Words& words, Tuning& tuning) {
+  if (text.empty()) return {};
+  const Result<NetworkModel> model = network_option(text);
+  if (!model.ok()) return model.status();
+  if (model->levels.size() > 2) {
+    return {Code::kInvalidArgument,
+            fmt::format("--network: {} levels; only hosts and what joins them can be explained", model->levels.size())};
+  }
+  if (words.per_host == 0 && model->levels.size() > 1) words.per_host = model->levels[0].children;
+  tuning.memory = model->levels[0].cost;
+  tuning.socket = model->levels.back().cost;
+  tuning.local = model->local;
+  tuning.cores = model->cores;
+  tuning.machine = "network";  // nobody measured it: the model chooses
+  tuning.best.clear();
+  return {};
+}
+
+Status run(Words words) {
+  Result<Tuning> tuning = read_tuning(words.tuning);
+  if (!tuning.ok()) return tuning.status();
+  if (tuning->cores == 0) tuning->cores = machine().usable_cpus();
+  HOCKET_TRY(apply_network(words.network, words, *tuning));
+  return Explanation(words, std::move(*tuning)).print();
+}
+
+}  // namespace
+
+Command explain(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("explain", "Say what is chosen for a call, why, and what bounds its time");
+  const auto words = std::make_shared<Words>();
+  app->add_option("collective", words->collective, "all_reduce, broadcast, ...")->capture_default_str();
+  app->add_option("--bytes", words->bytes, "As callers count them: of the buffer, or of one rank's block")
+      ->capture_default_str();
+  app->add_option("--ranks", words->ranks, "Number of ranks")->check(CLI::Range(2, 1 << 20))->capture_default_str();
+  app->add_option("--per-host", words->per_host, "Ranks on one host; not given: all")->check(CLI::Range(1, 1 << 20));
+  app->add_flag("--socket", words->socket, "Ranks of one host do not share memory");
+  app->add_option("--tuning", words->tuning, "What 'hocket tune' wrote; not given: what is built in");
+  app->add_option("--network", words->network, std::string(kNetworkHelp));
+  app->add_option("--algorithm", words->algorithm, "As HOCKET_ALGORITHM");
+  return {app, [words] { return run(*words); }};
+}
+
+}  // namespace hocket::tool

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "timetable.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "choose/choose.h"
+
+namespace hocket::tool {
+namespace {
+
+constexpr double kPicosecondsPerMicrosecond = 1e6;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// One algorithm in one cell.
+struct Row {
+  std::string_view algorithm;
+  double measured = 0;   // microseconds
+  double predicted = 0;  // 0: the model does not know it
+};
+
+// Means over the cells, and counts over all pairs of rows.
+class Score {
+ public:
+  void add_cell(const std::vector<Row>& rows, double model, double untuned, double least) {
+    model_.push_back(std::log(model / least));
+    if (untuned > 0) untuned_.push_back(std::log(untuned / least));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].predicted > 0) errors_.push_back(std::abs(rows[i].predicted / rows[i].measured - 1));
+      for (size_t j = i + 1; j < rows.size(); ++j) add_pair(rows[i], rows[j]);
+    }
+  }
+
+  std::string text() const {
+    std::string text = fmt::format("\nThe model is off by {:.1f} % in the median of {} times.\n", 100 * median(errors_),
+                                   errors_.size());
+    text += fmt::format("Geometric mean of what it chooses to the fastest: {:.3f}", geometric_mean(model_));
+    if (!untuned_.empty()) text += fmt::format("; of what is chosen untuned: {:.3f}", geometric_mean(untuned_));
+    return text + fmt::format(
+                      "\nOf {} pairs of algorithms whose times differ by more than a tenth, it ranks {:.1f} % right.\n",
+                      pairs_, pairs_ > 0 ? 100.0 * right_ / pairs_ : 0.0);
+  }
+
+ private:
+  // Times that differ less than measuring does say nothing.
+  void add_pair(const Row& a, const Row& b) {
+    constexpr double kDiffer = 1.1;
+    const double ratio = a.measured / b.measured;
+    if (a.predicted <= 0 || b.predicted <= 0 || (ratio < kDiffer && ratio > 1 / kDiffer)) return;
+    ++pairs_;
+    right_ += (ratio > 1) == (a.predicted > b.predicted) ? 1 : 0;
+  }
+
+  static double geometric_mean(const std::vector<double>& logarithms) {
+    double sum = 0;
+    for (const double value : logarithms) sum += value;
+    return logarithms.empty() ? 1 : std::exp(sum / static_cast<double>(logarithms.size()));
+  }
+
+  std::vector<double> errors_;
+  std::vector<double> model_;
+  std::vector<double> untuned_;
+  int pairs_ = 0;
+  int right_ = 0;
+};
+
+}  // namespace
+
+void Timetable::add(const Cell& cell, const std::string& algorithm, double microseconds) {
+  cells_[cell][algorithm].push_back(microseconds);
+}
+
+bool Timetable::add(const std::string& line) {
+  std::istringstream fields(line);
+  std::string collective;
+  std::string algorithm;
+  Cell cell{};
+  double time = 0;
+  char comma = 0;
+  if (!std::getline(fields, collective, ',') || !std::getline(fields, algorithm, ',')) return false;
+  if (!(fields >> cell.ranks >> comma >> cell.bytes >> comma >> time)) return false;
+  if (cell.ranks < 2 || cell.bytes < 0 || !(time > 0)) return false;
+  const auto found = std::find_if(builders().begin(), builders().end(), [&](const Builder& builder) {
+    return name(builder.collective) == collective && builder.name == algorithm;
+  });
+  if (found == builders().end()) return false;
+  cell.collective = found->collective;
+  add(cell, algorithm, time);
+  return true;
+}
+
+std::vector<Sample> Timetable::samples() const {
+  std::vector<Sample> result;
+  for (const auto& [cell, times] : cells_) {
+    for (const auto& [algorithm, values] : times) {
+      result.push_back({cell.collective, algorithm, cell.ranks, memory_, cell.bytes,
+                        std::llround(median(values) * kPicosecondsPerMicrosecond)});
+    }
+  }
+  return result;
+}
+
+std::vector<MeasuredChoice> Timetable::best() const {
+  std::vector<MeasuredChoice> result;
+  for (const auto& [cell, times] : cells_) {
+    const auto fastest = std::min_element(
+        times.begin(), times.end(), [](const auto& a, const auto& b) { return median(a.second) < median(b.second); });
+    const MeasuredChoice choice{cell.collective, cell.ranks, memory_, cell.bytes, fastest->first};
+    const bool goes_on = !result.empty() && result.back().collective == choice.collective &&
+                         result.back().ranks == choice.ranks && result.back().algorithm == choice.algorithm;
+    if (goes_on) result.pop_back();
+    result.push_back(choice);
+  }
+  return result;
+}
+
+std::string Timetable::report(const Tuning& tuning) const {
+  std::string text = fmt::format("{:<15}{:>6}{:>10}  {:<20}{:>12}  {:<20}{:>8}  {:<20}{:>8}\n", "collective", "ranks",
+                                 "bytes", "fastest", "us", "model's choice", "ratio", "untuned choice", "ratio");
+  Score score;
+  const std::vector<Sample> seen = samples();
+  const std::vector<Picoseconds> predicted = predict_all(tuning, seen, kMaxMessage);
+  size_t next = 0;
+  for (const auto& [cell, times] : cells_) {
+    std::vector<Row> rows;
+    for (const auto& [algorithm, values] : times) {
+      rows.push_back({algorithm, median(values), static_cast<double>(predicted[next++]) / kPicosecondsPerMicrosecond});
+    }
+    const auto fastest =
+        std::min_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.measured < b.measured; });
+    const auto liked = std::min_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+      return (a.predicted > 0 ? a.predicted : HUGE_VAL) < (b.predicted > 0 ? b.predicted : HUGE_VAL);
+    });
+    const std::string untuned = untuned_choice(cell);
+    const auto plain = times.find(untuned);
+    const double plain_time = plain == times.end() ? 0 : median(plain->second);
+    score.add_cell(rows, liked->measured, plain_time, fastest->measured);
+    text += fmt::format("{:<15}{:>6}{:>10}  {:<20}{:>12.2f}  {:<20}{:>8.2f}  {:<20}{:>8.2f}\n", name(cell.collective),
+                        cell.ranks, cell.bytes, fastest->algorithm, fastest->measured, liked->algorithm,
+                        liked->measured / fastest->measured, untuned, plain_time / fastest->measured);
+  }
+  return text + score.text();
+}
+
+std::string Timetable::untuned_choice(const Cell& cell) const {
+  Chooser chooser({}, built_in_tuning(), {.ranks = cell.ranks, .per_host = cell.ranks, .memory = memory_}, kMaxMessage);
+  Question question;
+  question.collective = cell.collective;
+  question.ranks = cell.ranks;
+  question.bytes = static_cast<size_t>(cell.bytes);
+  const Result<Choice> choice = chooser.choose(question);
+  return choice.ok() ? std::string(choice->builder->name) : std::string();
+}
+
+}  // namespace hocket::tool

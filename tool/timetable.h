@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What calls took, by algorithm, and how well the model says it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "choose/fit.h"
+
+namespace hocket::tool {
+
+inline constexpr size_t kMaxMessage = size_t{256} << 10;  // of a library that is not told otherwise
+
+// Of ranks on one host, or of ranks with a core and a port each.
+class Timetable {
+ public:
+  struct Cell {
+    Collective collective;
+    int32_t ranks;
+    int64_t bytes;
+    auto operator<=>(const Cell&) const = default;
+  };
+
+  explicit Timetable(bool memory) : memory_(memory) {}
+
+  bool empty() const { return cells_.empty(); }
+  void add(const Cell& cell, const std::string& algorithm, double microseconds);
+  // "all_reduce,ring,128,1048576,1650.5": collective, algorithm, ranks, bytes, microseconds. False: it is no such line.
+  bool add(const std::string& line);
+
+  // Medians.
+  std::vector<Sample> samples() const;
+  // The fastest of each cell; neighbouring sizes with the same one become one entry.
+  std::vector<MeasuredChoice> best() const;
+  // A table for people: what was fastest, what the tuning's model and the untuned library would choose, and how far off
+  // the model is.
+  std::string report(const Tuning& tuning) const;
+
+ private:
+  using Times = std::map<std::string, std::vector<double>>;  // microseconds, by algorithm
+
+  std::string untuned_choice(const Cell& cell) const;
+
+  bool memory_;
+  std::map<Cell, Times> cells_;
+};
+
+}  // namespace hocket::tool

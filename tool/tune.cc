@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// hocket tune: measures every algorithm on this machine, writes what was best and what messages cost, and tells how
+// well the model says what was measured.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "choose/fit.h"
+#include "commands.h"
+#include "team.h"
+#include "timetable.h"
+
+namespace hocket::tool {
+namespace {
+
+constexpr Femtoseconds kNetworkByte = 80'000;  // 12.5 GB/s: where the search for a network's rate begins
+constexpr int64_t kLeastBytes = 4;
+
+struct Words {
+  std::vector<int32_t> ranks = {2, 4, 8};
+  std::vector<std::string> collectives = {"all_reduce"};
+  std::string from = "1K";
+  std::string to = "16M";
+  int32_t factor = 8;
+  int32_t repeat = 3;
+  std::string transports;
+  bool socket = false;
+  std::string samples;
+  std::string out;
+};
+
+class Tuner {
+ public:
+  explicit Tuner(const Words& words) : words_(words), timetable_(!words.socket) {}
+
+  Status run() {
+    HOCKET_TRY(words_.samples.empty() ? measure_here() : read_samples());
+    tuning_ = fit(tuning_, timetable_.samples(), kMaxMessage);
+    for (MeasuredChoice& choice : timetable_.best()) tuning_.best.push_back(std::move(choice));
+    fmt::print("{}", timetable_.report(tuning_));
+    return write();
+  }
+
+ private:
+  Status measure_here() {
+    HOCKET_TRY(read_words());
+    for (int32_t round = 0; round < words_.repeat; ++round) HOCKET_TRY(measure_all());
+    start_from_file();
+    tuning_.machine = fingerprint(machine());
+    tuning_.cores = machine().usable_cpus();
+    return {};
+  }
+
+  Status read_words() {
+    const Result<int64_t> from = parse_size(words_.from);
+    if (!from.ok()) return from.status();
+    const Result<int64_t> to = parse_size(words_.to);
+    if (!to.ok()) return to.status();
+    if (*to < std::max(*from, kLeastBytes)) {
+      return {Code::kInvalidArgument, fmt::format("--to: {} is less than {}", words_.to, words_.from)};
+    }
+    for (int64_t bytes = std::max(*from, kLeastBytes); bytes <= *to && bytes_.size() < kMaxTeamSizes;
+         bytes *= words_.factor) {
+      bytes_.push_back(bytes);
+    }
+    for (const std::string& text : words_.collectives) {
+      const auto found = std::find_if(builders().begin(), builders().end(),
+                                      [&](const Builder& builder) { return name(builder.collective) == text; });
+      if (found == builders().end() || !can_time(found->collective)) {
+        return {Code::kInvalidArgument, fmt::format("--collectives: '{}' cannot be measured", text)};
+      }
+      collectives_.push_back(found->collective);
+    }
+    return {};
+  }
+
+  Status measure_all() {
+    for (const Collective collective : collectives_) {
+      for (const int32_t ranks : words_.ranks) {
+        for (const Builder& builder : builders()) {
+          BuildOptions options;
+          options.ranks = ranks;
+          if (builder.collective == collective && builder.fits(options)) HOCKET_TRY(measure_one(builder, ranks));
+        }
+      }
+    }
+    return {};
+  }
+
+  Status measure_one(const Builder& builder, int32_t ranks) {
+    const TeamWork work{builder.collective, std::string(builder.name), words_.transports, ranks, bytes_};
+    const Result<std::vector<double>> times = time_calls(work);
+    if (!times.ok()) return times.status();
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      timetable_.add({builder.collective, ranks, bytes_[i]}, work.algorithm, (*times)[i]);
+    }
+    return {};
+  }
+
+  // What a file of this machine says of other ranks, collectives and transports stays.
+  void start_from_file() {
+    tuning_ = built_in_tuning();
+    if (words_.out.empty()) return;
+    std::ostringstream text;
+    text << std::ifstream(words_.out).rdbuf();
+    Result<Tuning> old = parse_tuning(text.str());
+    if (!old.ok() || old->machine != fingerprint(machine())) return;
+    tuning_ = std::move(*old);
+    std::erase_if(tuning_.best, [&](const MeasuredChoice& choice) {
+      return choice.memory != words_.socket &&
+             std::find(collectives_.begin(), collectives_.end(), choice.collective) != collectives_.end() &&
+             std::find(words_.ranks.begin(), words_.ranks.end(), choice.ranks) != words_.ranks.end();
+    });
+  }
+
+  Status read_samples() {
+    std::ifstream in(words_.samples);
+    if (!in) return {Code::kSystem, fmt::format("--samples: cannot open '{}'", words_.samples)};
+    std::string line;
+    for (int number = 1; std::getline(in, line); ++number) {
+      if (timetable_.add(line)) continue;
+      return {Code::kInvalidArgument, fmt::format("{}: line {}: '{}' is no sample", words_.samples, number, line)};
+    }
+    if (timetable_.empty()) return {Code::kInvalidArgument, fmt::format("{}: no samples", words_.samples)};
+    tuning_ = built_in_tuning();
+    tuning_.machine = "samples";
+    (words_.socket ? tuning_.socket : tuning_.memory).wire_byte = kNetworkByte;
+    return {};
+  }
+
+  Status write() const {
+    if (words_.out.empty()) return {};
+    std::ofstream out(words_.out);
+    out << to_text(tuning_);
+    if (!out.flush()) return {Code::kSystem, fmt::format("--out: cannot write '{}'", words_.out)};
+    fmt::print("Wrote {}: HOCKET_TUNING_FILE={} makes rank 0 use it.\n", words_.out, words_.out);
+    return {};
+  }
+
+  const Words& words_;
+  Timetable timetable_;
+  std::vector<Collective> collectives_;
+  std::vector<int64_t> bytes_;
+  Tuning tuning_;
+};
+
+}  // namespace
+
+Command tune(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("tune", "Measure all algorithms on this machine and write a tuning file");
+  const auto words = std::make_shared<Words>();
+  app->add_option("--ranks", words->ranks, "Numbers of ranks, divided by commas")
+      ->delimiter(',')
+      ->check(CLI::Range(2, kMaxTeamRanks))
+      ->capture_default_str();
+  app->add_option("--collectives", words->collectives,
+                  "Out of all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, divided by commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  app->add_option("--from", words->from, "Smallest size")->capture_default_str();
+  app->add_option("--to", words->to, "Largest size")->capture_default_str();
+  app->add_option("--factor", words->factor, "Between sizes")->check(CLI::Range(2, 1024))->capture_default_str();
+  app->add_option("--repeat", words->repeat, "Rounds over everything; medians count")->check(CLI::Range(1, 100));
+  app->add_option("--transports", words->transports, "As HOCKET_TRANSPORTS");
+  app->add_flag("--socket", words->socket, "These transports go through sockets, not through memory");
+  app->add_option(
+      "--samples", words->samples,
+      "Do not measure: lines of collective,algorithm,ranks,bytes,microseconds, of a machine with a core and "
+      "a port for each rank");
+  app->add_option("--out", words->out, "Write this file; what it holds of other calls stays");
+  return {app, [words] { return Tuner(*words).run(); }};
+}
+
+}  // namespace hocket::tool
