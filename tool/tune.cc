@@ -13,6 +13,7 @@
 
 #include "choose/fit.h"
 #include "commands.h"
+#include "plan/builders.h"
 #include "team.h"
 #include "timetable.h"
 
