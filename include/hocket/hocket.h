@@ -256,6 +256,56 @@ HOCKET_API hocketResult_t hocketScatterV(const void* sendbuff, const size_t* sen
                                          void* recvbuff, size_t recvcount, hocketDataType_t datatype, int root,
                                          hocketComm_t comm, hocketStream_t stream);
 
+/* ---- Compressed collectives (beyond NCCL) ---------------------------------------------------------------------------
+ */
+
+/* A codec makes short messages of values. The specification names it and its options, as in "fp16",
+ * "int4:block=64,scale=minmax", "topk:ratio=0.01" or "lossless"; docs/codecs.md lists them. An unknown word is an error
+ * that names it and what is allowed. A codec may be used by any number of communicators; calls under a key by one at a
+ * time. */
+typedef struct hocketCodec* hocketCodec_t;
+HOCKET_API hocketResult_t hocketCodecCreate(hocketCodec_t* codec, const char* specification);
+/* Operations under way keep what they need. */
+HOCKET_API hocketResult_t hocketCodecDestroy(hocketCodec_t codec);
+
+typedef struct {
+  size_t size;          /* of this struct; set it before the call */
+  double ratio;         /* bytes of a long message / bytes of its values; of variable ones, the most */
+  double relativeError; /* of one encoding: no element is off by more than relativeError * (the largest magnitude of */
+  double absoluteError; /* the message) + absoluteError, where no magnitude is above range */
+  double range;
+  int lossless;            /* every bit is kept */
+  int unbiased;            /* right on average over calls */
+  char specification[256]; /* with all options */
+} hocketCodecDescription_t;
+HOCKET_API hocketResult_t hocketCodecDescribe(hocketCodec_t codec, hocketDataType_t datatype,
+                                              hocketCodecDescription_t* description);
+
+/* As hocketAllReduce, with every message encoded; op is hocketSum or hocketAvg (lossless codecs: any). All ranks end
+ * with the same bits. All pass a codec of the same specification. key: NULL, or the name of a tensor whose compression
+ * errors the codec keeps, to add them to the tensor's next values (error feedback): float32 or 16-bit floats, always of
+ * the same count and datatype, stream NULL, outside groups. What was kept changes only when the call succeeds. Codecs
+ * whose encoding cannot be repeated (random, minmax, rotated) take no key. */
+HOCKET_API hocketResult_t hocketAllReduceCompressed(const void* sendbuff, void* recvbuff, size_t count,
+                                                    hocketDataType_t datatype, hocketRedOp_t op, hocketCodec_t codec,
+                                                    const char* key, hocketComm_t comm, hocketStream_t stream);
+/* As hocketReduceScatter. */
+HOCKET_API hocketResult_t hocketReduceScatterCompressed(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                                        hocketDataType_t datatype, hocketRedOp_t op,
+                                                        hocketCodec_t codec, hocketComm_t comm, hocketStream_t stream);
+
+/* The most that an element of the sum that hocketAllReduceCompressed gives to `ranks` ranks is off: *relative * (the
+ * largest magnitude of any rank's values) + *absolute. Computed from the plan of the call. At most 256 ranks. */
+HOCKET_API hocketResult_t hocketCodecErrorBound(hocketCodec_t codec, hocketDataType_t datatype, int ranks,
+                                                double* relative, double* absolute);
+
+/* What is kept under keys, for checkpoints: a program that loads what it saved goes on with the same bits. With buffer
+ * NULL, Save only tells *bytes; otherwise *bytes is the room, and what was written. */
+HOCKET_API hocketResult_t hocketCodecSaveState(hocketCodec_t codec, void* buffer, size_t* bytes);
+HOCKET_API hocketResult_t hocketCodecLoadState(hocketCodec_t codec, const void* buffer, size_t bytes);
+/* key NULL: of all keys. */
+HOCKET_API hocketResult_t hocketCodecResetState(hocketCodec_t codec, const char* key);
+
 /* ---- Groups and queues ----------------------------------------------------------------------------------------------
  */
 

@@ -137,6 +137,18 @@ Fault check_reduction(const CallFacts& facts, const Reduction& reduction) {
 
 }  // namespace
 
+Request make_request(Collective collective, const void* sendbuff, void* recvbuff, size_t count,
+                     hocketDataType_t datatype) {
+  Request request;
+  request.facts.collective = collective;
+  request.facts.count = count;
+  // Beyond a byte there is no type either; check_request finds out.
+  request.facts.type = static_cast<DataType>(std::min(static_cast<unsigned>(datatype), 255u));
+  request.send = sendbuff;
+  request.recv = recvbuff;
+  return request;
+}
+
 Status resolve_reduction(const Communicator& communicator, hocketRedOp_t op, Request& request) {
   const int handle = static_cast<int>(op);
   request.facts.op = handle;

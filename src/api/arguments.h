@@ -14,6 +14,10 @@
 
 namespace hocket {
 
+// What a call says, not yet checked.
+Request make_request(Collective collective, const void* sendbuff, void* recvbuff, size_t count,
+                     hocketDataType_t datatype);
+
 // Fills the request's reduction from an operation handle.
 Status resolve_reduction(const Communicator& communicator, hocketRedOp_t op, Request& request);
 

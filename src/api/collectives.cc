@@ -13,18 +13,6 @@
 namespace hocket {
 namespace {
 
-Request make_request(Collective collective, const void* sendbuff, void* recvbuff, size_t count,
-                     hocketDataType_t datatype) {
-  Request request;
-  request.facts.collective = collective;
-  request.facts.count = count;
-  // Beyond a byte there is no type either; check_request finds out.
-  request.facts.type = static_cast<DataType>(std::min(static_cast<unsigned>(datatype), 255u));
-  request.send = sendbuff;
-  request.recv = recvbuff;
-  return request;
-}
-
 // `complete` fills in what needs the communicator.
 template <typename Complete>
 Status check_and_submit(hocketComm_t comm, Session& session, Request& request, hocketStream_t stream,

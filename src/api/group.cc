@@ -224,6 +224,8 @@ Status run_or_defer(hocketComm_t used, Job job) {
 
 void group_start() { ++depth; }
 
+bool in_group() { return depth > 0; }
+
 void group_failed(const Status& status) {
   if (depth > 0 && group.error.ok()) group.error = status;
 }

@@ -66,6 +66,7 @@ BuildOptions options_of(const Question& question) {
 bool can(const Builder& builder, const Question& question) {
   if (builder.collective != question.collective) return false;
   if (question.ordered && !builder.ordered) return false;
+  if (question.coded && &builder != coded_builder(question.collective)) return false;
   if (!question.equal_chunks && builder.equal_chunks_only) return false;
   // Counts that only the ends of a message know allow no relaying.
   if (!question.equal_chunks && !question.listed_counts && builder.name != "direct") return false;
@@ -96,6 +97,11 @@ const Collective* collective_of(std::string_view text) {
 }
 
 }  // namespace
+
+const Builder* coded_builder(Collective collective) {
+  if (collective == Collective::kAllReduce) return find_builder(collective, "two_shot");
+  return collective == Collective::kReduceScatter ? find_builder(collective, "direct") : nullptr;
+}
 
 std::string algorithm_names(Collective collective) {
   std::string names;
@@ -152,10 +158,11 @@ Result<Choice> Chooser::choose(const Question& question) {
   if (const std::string_view wish = forced_.of(question.collective); !wish.empty()) {
     const Builder* builder = find_builder(question.collective, wish);
     if (can(*builder, question)) return Choice{builder, Choice::Reason::kForced};
-    return Status(Code::kInvalidUsage,
-                  fmt::format("HOCKET_ALGORITHM: {} by {} is not possible for {} ranks{}{}", name(question.collective),
-                              wish, question.ranks, question.ordered ? " and an operation that does not commute" : "",
-                              question.equal_chunks ? "" : " and unequal counts"));
+    return Status(
+        Code::kInvalidUsage,
+        fmt::format("HOCKET_ALGORITHM: {} by {} is not possible for {} ranks{}{}{}", name(question.collective), wish,
+                    question.ranks, question.ordered ? " and an operation that does not commute" : "",
+                    question.equal_chunks ? "" : " and unequal counts", question.coded ? " and a codec" : ""));
   }
   if (const MeasuredChoice* choice = measured(question)) {
     const Builder* builder = find_builder(question.collective, choice->algorithm);

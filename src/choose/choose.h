@@ -28,6 +28,7 @@ struct Question {
   size_t bytes = 0;      // what one rank contributes or receives, whichever is more (v-forms: 0, not known everywhere)
   bool ordered = false;  // the operation does not commute
   bool equal_chunks = true;    // false: v-form
+  bool coded = false;          // messages carry a codec's encoding
   bool in_place = false;       // where that decides the algorithm
   bool listed_counts = false;  // v-form whose counts all ranks know
 };
@@ -104,6 +105,10 @@ class Chooser {
   size_t max_message_;
   std::map<std::pair<Collective, bool>, std::vector<Known>> known_;  // by collective and in place
 };
+
+// The algorithm of calls whose messages are encoded: each contribution once and each result once, whatever the number of
+// ranks. Null: none such.
+const Builder* coded_builder(Collective collective);
 
 // The names of a collective's algorithms, comma-separated.
 std::string algorithm_names(Collective collective);

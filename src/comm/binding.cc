@@ -2,6 +2,7 @@
 // Copyright The Hocket authors
 #include "comm/binding.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace hocket {
@@ -34,6 +35,7 @@ Question question(const Request& request, Rank rank, Rank ranks) {
   question.equal_chunks = !facts.v_form;
   // In place is every rank's own affair except here, where it decides how: there all ranks or none work in place.
   question.in_place = facts.collective == Collective::kAllToAll && is_in_place(request, rank);
+  question.coded = facts.coding != 0;
   question.listed_counts = facts.collective == Collective::kAllGather || facts.collective == Collective::kReduceScatter;
   return question;
 }
@@ -74,18 +76,21 @@ void bind_arithmetic(const Request& request, Rank ranks, Call& call) {
   call.divide = reduction.average ? ranks : 0;
   call.user = reduction.user;
   call.user_context = reduction.user_context;
+  call.codec = request.codec.get();
+  call.draw = request.draw;
 }
 
 void bind_layouts(const Request& request, Call& call) {
   const Plan& plan = *call.plan;
   const size_t count = request.facts.count;
   const size_t bytes = element_bytes(request.facts.type);
+  const size_t block = request.codec == nullptr ? 1 : std::max<size_t>(request.codec->block(), 1);
   switch (request.facts.collective) {
     case Collective::kAllReduce:
     case Collective::kBroadcast:
     case Collective::kReduce:
-      call.send = Layout::even(request.send, plan.send_chunks, count, bytes);
-      call.recv = Layout::even(request.recv, plan.recv_chunks, count, bytes);
+      call.send = Layout::even(request.send, plan.send_chunks, count, bytes, block);
+      call.recv = Layout::even(request.recv, plan.recv_chunks, count, bytes, block);
       return;
     default:
       call.send = parts(request.send, plan.send_chunks, count, request.send_counts, request.send_offsets);
@@ -100,6 +105,7 @@ uint32_t fingerprint(const Request& request, const Plan& plan) {
   if (is_reducing(facts.collective)) hash = mixed(hash, static_cast<uint64_t>(facts.op));
   if (is_rooted(facts.collective)) hash = mixed(hash, static_cast<uint64_t>(facts.root));
   hash = mixed(hash, facts.v_form ? ~uint64_t{facts.parts} : facts.count);
+  if (facts.coding != 0) hash = mixed(hash, facts.coding);
   for (const char letter : plan.algorithm) hash = mixed(hash, static_cast<uint64_t>(letter));
   return hash;
 }

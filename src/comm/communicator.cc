@@ -10,6 +10,8 @@
 
 #include "comm/binding.h"
 #include "comm/choosing.h"
+#include "execute/coded.h"
+#include "plan/coded.h"
 
 namespace hocket {
 namespace {
@@ -95,8 +97,10 @@ Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place
   const Result<Choice> choice = chooser_.choose(question(request, rank(), ranks()));
   if (!choice.ok()) return choice.status();
   const Builder* builder = choice->builder;
+  const bool coded = request.codec != nullptr;
   for (const CachedPlan& cached : plans_) {
-    if (cached.builder == builder && cached.root == request.facts.root && cached.in_place == in_place) {
+    if (cached.builder == builder && cached.root == request.facts.root && cached.in_place == in_place &&
+        cached.coded == coded) {
       return cached.plan.get();
     }
   }
@@ -105,7 +109,9 @@ Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place
   options.ranks = ranks();
   options.root = request.facts.root;
   options.in_place = in_place;
-  plans_.push_back({builder, request.facts.root, in_place, std::make_unique<const Plan>(builder->build(options))});
+  Plan plan = builder->build(options);
+  if (coded) plan = keep_what_is_sent(std::move(plan));
+  plans_.push_back({builder, request.facts.root, in_place, coded, std::make_unique<const Plan>(std::move(plan))});
   return plans_.back().plan.get();
 }
 
@@ -149,13 +155,13 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   const Result<const Plan*> plan = plan_for(request, in_place);
   if (!plan.ok()) return plan.status();
   const Cut pieces = cut(**plan, mesh_->max_message());
-  recent = {facts,
-            in_place,
-            *plan,
-            pieces.window_bytes / element_bytes(facts.type),
-            pieces.slice_bytes,
-            fingerprint(request, **plan),
-            {}};
+  size_t window = pieces.window_bytes / element_bytes(facts.type);
+  if (request.codec != nullptr) window = coded_window(*request.codec, facts.type, pieces.slice_bytes, window);
+  if (window == 0) {
+    return Status(Code::kInvalidUsage, fmt::format("rank {}: {}: messages of {} bytes are too short for the codec",
+                                                   rank(), describe(facts), pieces.slice_bytes));
+  }
+  recent = {facts, in_place, *plan, window, pieces.slice_bytes, fingerprint(request, **plan), {}};
   return &recent;
 }
 

@@ -112,6 +112,7 @@ class Communicator {
     const Builder* builder;
     Rank root;
     bool in_place;
+    bool coded;
     std::unique_ptr<const Plan> plan;
   };
   struct Memory {

@@ -38,6 +38,7 @@ std::string describe(const CallFacts& facts) {
   text += name(facts.type);
   if (is_reducing(facts.collective)) text += fmt::format(", {}", op_name(facts.op));
   if (is_rooted(facts.collective)) text += fmt::format(", root {}", facts.root);
+  if (facts.coding != 0) text += fmt::format(", codec #{:08x}", facts.coding);
   return text + ")";
 }
 

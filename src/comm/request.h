@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/codec.h"
 #include "kernels/kernels.h"
 #include "plan/plan.h"
 
@@ -41,6 +42,7 @@ struct CallFacts {
   uint32_t parts = 0;    // ... and digest
   Rank peer = -1;        // point to point
   bool sending = false;  // point to point
+  uint32_t coding = 0;   // digest of the codec's specification; 0: no codec
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
 };
 
@@ -56,6 +58,8 @@ struct Request {
   const void* send = nullptr;
   void* recv = nullptr;
   Reduction reduction;
+  std::shared_ptr<const Codec> codec;  // null: messages carry the values
+  uint64_t draw = 0;                   // for the codec's random choices
   // V-forms: per rank, in elements; empty where this rank does not know or need them.
   std::vector<size_t> send_counts, send_offsets, recv_counts, recv_offsets;
 };

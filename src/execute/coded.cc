@@ -56,6 +56,14 @@ size_t coded_slice(const Codec& codec, DataType type, size_t bytes) {
   return least * unit;
 }
 
+size_t coded_window(const Codec& codec, DataType type, size_t slice_bytes, size_t window) {
+  const size_t plain = slice_bytes / element_bytes(type);
+  const size_t slice = std::min(plain, coded_slice(codec, type, slice_bytes));
+  const size_t block = std::max<size_t>(codec.block(), 1);
+  const size_t fitting = slice == 0 ? 0 : std::max<size_t>(1, window * slice / plain);
+  return fitting < block ? fitting : fitting / block * block;
+}
+
 Status Coder::combine_sources(const CodedSlice& slice) {
   const size_t element = element_bytes(slice.type);
   const std::vector<Place>& sources = slice.step->sources;

@@ -42,6 +42,10 @@ struct CodedSlice {
 // element.
 size_t coded_slice(const Codec& codec, DataType type, size_t bytes);
 
+// The window of a coded call whose window would be `window` elements without a codec: no pass has more messages, and it
+// is whole blocks, if one fits. 0: no message is long enough for one element.
+size_t coded_window(const Codec& codec, DataType type, size_t slice_bytes, size_t window);
+
 // Runs slices; keeps the memory that they pass through.
 class Coder {
  public:

@@ -2,6 +2,7 @@
 // Copyright The Hocket authors
 #include "execute/layout.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace hocket {
@@ -13,13 +14,13 @@ constexpr size_t kBoundaryBytes = 64;
 
 }  // namespace
 
-Layout Layout::even(const void* base, int32_t chunks, size_t total, size_t element_bytes) {
+Layout Layout::even(const void* base, int32_t chunks, size_t total, size_t element_bytes, size_t block) {
   Layout layout;
   layout.base = writable(base);
   layout.chunks = chunks;
   layout.total = total;
   const auto parts = static_cast<size_t>(chunks);
-  const size_t grain = kBoundaryBytes / element_bytes;
+  const size_t grain = std::max(kBoundaryBytes / element_bytes, block);
   layout.part = chunks == 1 ? total : (total / parts + (total % parts != 0) + grain - 1) / grain * grain;
   return layout;
 }

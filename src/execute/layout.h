@@ -57,8 +57,9 @@ struct Layout {
     return counts.empty() ? std::min(part, total) : *std::max_element(counts.begin(), counts.end());
   }
 
-  // `total` elements in `chunks` parts whose boundaries are multiples of 64 bytes, as far as they can be equal.
-  static Layout even(const void* base, int32_t chunks, size_t total, size_t element_bytes);
+  // `total` elements in `chunks` parts whose boundaries are multiples of 64 bytes and of `block` elements, as far as
+  // they can be equal. One of the two is a multiple of the other.
+  static Layout even(const void* base, int32_t chunks, size_t total, size_t element_bytes, size_t block = 1);
   // `chunks` parts of exactly `part` elements.
   static Layout blocks(const void* base, int32_t chunks, size_t part);
   // One count per chunk; offsets empty: packed.

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Codecs and compressed collectives of the C API.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "api/arguments.h"
+#include "api/group.h"
+#include "api/session.h"
+#include "comm/coding.h"
+#include "hocket/hocket.h"
+
+namespace hocket {
+namespace {
+
+HandleTable<Coding>& codings() {
+  static auto& table = *new HandleTable<Coding>;
+  return table;
+}
+
+Status invalid(std::string why) { return {Code::kInvalidArgument, std::move(why)}; }
+
+// Runs body(Coding&) -> Status with the codec of a handle.
+template <typename Body>
+hocketResult_t with_codec(hocketCodec_t codec, const Body& body) noexcept {
+  return guarded([&] {
+    const auto pin = codings().pin(codec);
+    if (!pin) return report(invalid("codec: no such codec (destroyed or never created)"));
+    return report(body(*pin));
+  });
+}
+
+Result<DataType> checked(hocketDataType_t datatype) {
+  if (static_cast<unsigned>(datatype) < static_cast<unsigned>(kDataTypes)) return static_cast<DataType>(datatype);
+  return invalid(fmt::format("datatype: there is no type {}", static_cast<int>(datatype)));
+}
+
+Status fill(const CodecDescription& from, hocketCodecDescription_t* to) {
+  if (from.specification.size() >= sizeof to->specification) return {Code::kInternal, "a specification is too long"};
+  hocketCodecDescription_t result{};
+  result.size = to->size;
+  result.ratio = from.ratio;
+  result.relativeError = from.relative_error;
+  result.absoluteError = from.absolute_error;
+  result.range = from.range;
+  result.lossless = from.lossless;
+  result.unbiased = from.unbiased;
+  std::memcpy(result.specification, from.specification.c_str(), from.specification.size() + 1);
+  std::memcpy(to, &result, std::min(to->size, sizeof result));
+  return {};
+}
+
+struct CodedCall {
+  hocketRedOp_t op;
+  const char* key;
+  hocketComm_t comm;
+  hocketStream_t stream;
+};
+
+Status with_key(const CodedCall& call, Session& session, Coding& coding, Request& request) {
+  if (call.stream != nullptr || in_group()) {
+    return {Code::kInvalidUsage,
+            fmt::format("key: '{}' needs a call that blocks: stream NULL, outside groups", call.key)};
+  }
+  return coding.with_feedback(call.key, request, [&](Request& corrected) {
+    return submit(call.comm, session, std::move(corrected), call.stream);
+  });
+}
+
+Status check_and_submit(const CodedCall& call, Session& session, Coding& coding, Request& request) {
+  const Occupy occupy(session);
+  HOCKET_TRY(occupy.status());
+  HOCKET_TRY(resolve_reduction(*session.communicator, call.op, request));
+  HOCKET_TRY(check_request(*session.communicator, request));
+  if (call.key != nullptr) return with_key(call, session, coding, request);
+  HOCKET_TRY(coding.attach(request));
+  return submit(call.comm, session, std::move(request), call.stream);
+}
+
+hocketResult_t run(const CodedCall& call, hocketCodec_t codec, Request&& request) noexcept {
+  return guarded([&] {
+    const auto pin = sessions().pin(call.comm);
+    Session* const session = pin ? &*pin : nullptr;
+    const auto coding = codings().pin(codec);
+    Status status = no_communicator();
+    if (session != nullptr && !coding) status = invalid("codec: no such codec (destroyed or never created)");
+    if (session != nullptr && coding) status = check_and_submit(call, *session, *coding, request);
+    if (!status.ok()) group_failed(status);
+    return report(status, session);
+  });
+}
+
+Status save(const Coding& coding, void* buffer, size_t* bytes) {
+  if (bytes == nullptr) return invalid("bytes is NULL");
+  const std::string state = coding.save();
+  if (buffer != nullptr && *bytes < state.size()) {
+    return invalid(fmt::format("bytes: the state takes {}, the buffer has {}", state.size(), *bytes));
+  }
+  if (buffer != nullptr) std::memcpy(buffer, state.data(), state.size());
+  *bytes = state.size();
+  return {};
+}
+
+}  // namespace
+}  // namespace hocket
+
+using hocket::Coding;
+using hocket::Status;
+
+hocketResult_t hocketCodecCreate(hocketCodec_t* codec, const char* specification) {
+  return hocket::guarded([&] {
+    if (codec == nullptr) return hocket::report(hocket::invalid("codec is NULL"));
+    if (specification == nullptr) return hocket::report(hocket::invalid("specification is NULL"));
+    auto made = Coding::make(specification);
+    if (!made.ok()) return hocket::report(made.status());
+    void* handle = hocket::codings().add(std::move(*made));
+    if (handle == nullptr) return hocket::report({hocket::Code::kInvalidUsage, "too many codecs at once"});
+    *codec = static_cast<hocketCodec_t>(handle);
+    return hocketSuccess;
+  });
+}
+
+hocketResult_t hocketCodecDestroy(hocketCodec_t codec) {
+  return hocket::guarded([&] {
+    if (codec == nullptr || hocket::codings().remove(codec) != nullptr) return hocketSuccess;
+    return hocket::report(hocket::invalid("codec: no such codec (destroyed or never created)"));
+  });
+}
+
+hocketResult_t hocketCodecDescribe(hocketCodec_t codec, hocketDataType_t datatype,
+                                   hocketCodecDescription_t* description) {
+  return hocket::with_codec(codec, [&](Coding& coding) -> Status {
+    if (description == nullptr) return hocket::invalid("description is NULL");
+    const auto type = hocket::checked(datatype);
+    HOCKET_TRY(type.status());
+    if (!coding.supports(*type))
+      return hocket::invalid(fmt::format("datatype: the codec does not take {}", name(*type)));
+    return hocket::fill(coding.describe(*type), description);
+  });
+}
+
+hocketResult_t hocketAllReduceCompressed(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                         hocketRedOp_t op, hocketCodec_t codec, const char* key, hocketComm_t comm,
+                                         hocketStream_t stream) {
+  return hocket::run({op, key, comm, stream}, codec,
+                     hocket::make_request(hocket::Collective::kAllReduce, sendbuff, recvbuff, count, datatype));
+}
+
+hocketResult_t hocketReduceScatterCompressed(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                             hocketDataType_t datatype, hocketRedOp_t op, hocketCodec_t codec,
+                                             hocketComm_t comm, hocketStream_t stream) {
+  return hocket::run({op, nullptr, comm, stream}, codec,
+                     hocket::make_request(hocket::Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype));
+}
+
+hocketResult_t hocketCodecErrorBound(hocketCodec_t codec, hocketDataType_t datatype, int ranks, double* relative,
+                                     double* absolute) {
+  return hocket::with_codec(codec, [&](Coding& coding) -> Status {
+    if (relative == nullptr) return hocket::invalid("relative is NULL");
+    if (absolute == nullptr) return hocket::invalid("absolute is NULL");
+    const auto type = hocket::checked(datatype);
+    HOCKET_TRY(type.status());
+    const auto bound = coding.error_bound(*type, ranks);
+    HOCKET_TRY(bound.status());
+    *relative = bound->relative;
+    *absolute = bound->absolute;
+    return {};
+  });
+}
+
+hocketResult_t hocketCodecSaveState(hocketCodec_t codec, void* buffer, size_t* bytes) {
+  return hocket::with_codec(codec, [&](Coding& coding) { return hocket::save(coding, buffer, bytes); });
+}
+
+hocketResult_t hocketCodecLoadState(hocketCodec_t codec, const void* buffer, size_t bytes) {
+  return hocket::with_codec(codec, [&](Coding& coding) {
+    if (buffer == nullptr) return hocket::invalid("buffer is NULL");
+    return coding.load({static_cast<const char*>(buffer), bytes});
+  });
+}
+
+hocketResult_t hocketCodecResetState(hocketCodec_t codec, const char* key) {
+  return hocket::with_codec(codec, [&](Coding& coding) {
+    key == nullptr ? coding.reset() : coding.reset(key);
+    return Status();
+  });
+}

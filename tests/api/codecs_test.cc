@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Compressed collectives as a user meets them: the same bits on all ranks, never off by more than the library says,
+// error feedback that loses nothing and survives a checkpoint, and wrong use told by name.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "tests/api/errors.h"
+#include "tests/api/ranks.h"
+
+namespace hocket::test {
+namespace {
+
+using Values = std::vector<float>;
+
+Values gaussian(size_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  Values values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+Values input(int rank, size_t count, uint64_t step = 0) {
+  return gaussian(count, 1000 * step + static_cast<uint64_t>(rank) + 1);
+}
+
+class Codec {
+ public:
+  explicit Codec(const char* specification) {
+    EXPECT_EQ(hocketCodecCreate(&handle_, specification), hocketSuccess) << hocketGetLastError(nullptr);
+  }
+  ~Codec() { EXPECT_EQ(hocketCodecDestroy(handle_), hocketSuccess); }
+  Codec(const Codec&) = delete;
+  Codec& operator=(const Codec&) = delete;
+  operator hocketCodec_t() const { return handle_; }  // NOLINT(google-explicit-constructor)
+
+  std::string save() const {
+    size_t bytes = 0;
+    EXPECT_EQ(hocketCodecSaveState(handle_, nullptr, &bytes), hocketSuccess);
+    std::string state(bytes, '\0');
+    EXPECT_EQ(hocketCodecSaveState(handle_, state.data(), &bytes), hocketSuccess);
+    return state;
+  }
+
+ private:
+  hocketCodec_t handle_ = nullptr;
+};
+
+// Results by rank.
+std::vector<Values> all_reduce(int ranks, size_t count, const char* specification) {
+  std::vector<Values> results(static_cast<size_t>(ranks));
+  run_threads(ranks, [&](Member& member) {
+    const Codec codec(specification);
+    const Values send = input(member.rank, count);
+    Values recv(count);
+    EXPECT_EQ(hocketAllReduceCompressed(send.data(), recv.data(), count, hocketFloat32, hocketSum, codec, nullptr,
+                                        member.comm, nullptr),
+              hocketSuccess)
+        << hocketGetLastError(member.comm);
+    results[static_cast<size_t>(member.rank)] = recv;
+  });
+  return results;
+}
+
+class Compressed : public testing::TestWithParam<const char*> {};
+
+TEST_P(Compressed, AllRanksEndAlikeWithinTheBound) {
+  for (int ranks : {1, 2, 3, 5}) {
+    for (size_t count : {0, 1, 1000, 300001}) {
+      const std::vector<Values> results = all_reduce(ranks, count, GetParam());
+      double relative = 0, absolute = 0, largest = 0;
+      const Codec codec(GetParam());
+      ASSERT_EQ(hocketCodecErrorBound(codec, hocketFloat32, ranks, &relative, &absolute), hocketSuccess);
+      std::vector<double> wanted(count);
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Values values = input(rank, count);
+        for (size_t i = 0; i < count; ++i) {
+          wanted[i] += static_cast<double>(values[i]);
+          largest = std::max(largest, static_cast<double>(std::fabs(values[i])));
+        }
+      }
+      for (const Values& result : results) ASSERT_EQ(0, std::memcmp(result.data(), results[0].data(), count * 4));
+      for (size_t i = 0; i < count; ++i) {
+        ASSERT_LE(std::fabs(static_cast<double>(results[0][i]) - wanted[i]), relative * largest + absolute)
+            << ranks << " ranks, element " << i << " of " << count;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, Compressed,
+                         testing::Values("fp16", "bf16", "fp8", "int8", "int4:scale=minmax,block=64", "int3", "sign",
+                                         "int4:round=stochastic", "natural", "lossless", "topk:ratio=0.1", "bounded"));
+
+TEST(Compressed, LosslessIsTheUncompressedSum) {
+  constexpr size_t kCount = 200003;  // where both take the same algorithm
+  const std::vector<Values> coded = all_reduce(3, kCount, "lossless");
+  run_threads(3, [&](Member& member) {
+    Values values = input(member.rank, kCount);
+    ASSERT_EQ(hocketAllReduce(values.data(), values.data(), kCount, hocketFloat32, hocketSum, member.comm, nullptr),
+              hocketSuccess);
+    EXPECT_EQ(values, coded[static_cast<size_t>(member.rank)]);
+  });
+}
+
+TEST(Compressed, AveragesScattersAndRunsInQueuesAndGroups) {
+  run_threads(4, [&](Member& member) {
+    const Codec codec("int8");
+    const size_t count = 4000;
+    Values send(4 * count, 1.0f + static_cast<float>(member.rank)), recv(count), average(count);
+    hocketQueue_t queue = nullptr;
+    ASSERT_EQ(hocketQueueCreate(&queue), hocketSuccess);
+    ASSERT_EQ(hocketReduceScatterCompressed(send.data(), recv.data(), count, hocketFloat32, hocketSum, codec,
+                                            member.comm, hocketQueueStream(queue)),
+              hocketSuccess);
+    ASSERT_EQ(hocketQueueDestroy(queue), hocketSuccess);
+    ASSERT_EQ(hocketGroupStart(), hocketSuccess);
+    ASSERT_EQ(hocketAllReduceCompressed(send.data(), average.data(), count, hocketFloat32, hocketAvg, codec, nullptr,
+                                        member.comm, nullptr),
+              hocketSuccess);
+    ASSERT_EQ(hocketGroupEnd(), hocketSuccess);
+    for (size_t i = 0; i < count; ++i) {
+      ASSERT_NEAR(recv[i], 10, 0.1);
+      ASSERT_NEAR(average[i], 2.5, 0.025);
+    }
+  });
+}
+
+// What is sent over many steps, against what should have been.
+double shortfall(const char* specification, const char* key) {
+  constexpr size_t kCount = 5000;
+  constexpr int kSteps = 40;
+  double result = 0;
+  run_threads(2, [&](Member& member) {
+    const Codec codec(specification);
+    std::vector<double> missing(kCount);
+    double whole = 0, left = 0;
+    for (int step = 0; step < kSteps; ++step) {
+      Values recv(kCount);
+      const Values send = input(member.rank, kCount);  // the same at every step
+      ASSERT_EQ(hocketAllReduceCompressed(send.data(), recv.data(), kCount, hocketFloat32, hocketSum, codec, key,
+                                          member.comm, nullptr),
+                hocketSuccess)
+          << hocketGetLastError(member.comm);
+      for (size_t i = 0; i < kCount; ++i) missing[i] -= static_cast<double>(recv[i]);
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      const Values values = input(rank, kCount);
+      for (size_t i = 0; i < kCount; ++i) missing[i] += kSteps * static_cast<double>(values[i]);
+    }
+    for (size_t i = 0; i < kCount; ++i) {
+      whole += 2.0 * kSteps * kSteps;
+      left += missing[i] * missing[i];
+    }
+    if (member.rank == 0) result = std::sqrt(left / whole);
+  });
+  return result;
+}
+
+TEST(Feedback, LosesLittleOverManySteps) {
+  EXPECT_LT(shortfall("topk:ratio=0.1", "w"), 0.25);
+  EXPECT_GT(shortfall("topk:ratio=0.1", nullptr), 0.5);
+}
+
+TEST(Feedback, ASavedStateGoesOnWithTheSameBits) {
+  constexpr size_t kCount = 3000;
+  for (const char* specification : {"topk:ratio=0.05", "sign", "int4", "randomk:ratio=0.2"}) {
+    run_threads(2, [&](Member& member) {
+      const auto step = [&](const Codec& codec, uint64_t number) {
+        Values recv(kCount);
+        const Values send = input(member.rank, kCount, number);
+        EXPECT_EQ(hocketAllReduceCompressed(send.data(), recv.data(), kCount, hocketFloat32, hocketSum, codec, "w",
+                                            member.comm, nullptr),
+                  hocketSuccess)
+            << hocketGetLastError(member.comm);
+        return recv;
+      };
+      const Codec straight(specification), resumed(specification);
+      for (uint64_t number = 0; number < 4; ++number) step(straight, number);
+      const std::string state = straight.save();
+      ASSERT_EQ(hocketCodecLoadState(resumed, state.data(), state.size()), hocketSuccess);
+      for (uint64_t number = 4; number < 8; ++number) {
+        ASSERT_EQ(step(straight, number), step(resumed, number)) << specification << ", step " << number;
+      }
+      ASSERT_EQ(hocketCodecResetState(resumed, nullptr), hocketSuccess);
+      EXPECT_LT(resumed.save().size(), state.size());
+    });
+  }
+}
+
+TEST(CodecErrors, AreNamed) {
+  hocketCodec_t none = nullptr;
+  EXPECT_EQ(hocketCodecCreate(&none, "int4:blok=32"), hocketInvalidArgument);
+  EXPECT_STREQ("codec 'int4:blok=32': there is no option 'blok': int4 takes block, scale, round, rotate, seed",
+               hocketGetLastError(nullptr));
+  run_threads(2, [&](Member& member) {
+    Values values(100, 1.0f);
+    const Codec codec("int4"), minmax("int4:scale=minmax");
+    const auto call = [&](hocketDataType_t type, hocketRedOp_t op, hocketCodec_t with, const char* key, size_t count,
+                          hocketStream_t stream = nullptr) {
+      return hocketAllReduceCompressed(values.data(), values.data(), count, type, op, with, key, member.comm, stream);
+    };
+    expect_error(call(hocketInt32, hocketSum, codec, nullptr, 100), hocketInvalidArgument, member.comm,
+                 {"datatype: codec int4", "does not take int32"});
+    expect_error(call(hocketFloat32, hocketMax, codec, nullptr, 100), hocketInvalidArgument, member.comm,
+                 {"op: codec int4", "knows sum and avg only, not max"});
+    expect_error(call(hocketFloat32, hocketSum, nullptr, nullptr, 100), hocketInvalidArgument, member.comm,
+                 {"codec: no such codec"});
+    expect_error(call(hocketFloat32, hocketSum, minmax, "w", 100), hocketInvalidArgument, member.comm,
+                 {"key: codec int4", "encode again"});
+    ASSERT_EQ(call(hocketFloat32, hocketSum, codec, "w", 100), hocketSuccess);
+    expect_error(call(hocketFloat32, hocketSum, codec, "w", 99), hocketInvalidArgument, member.comm,
+                 {"key 'w' was used for 100 float32, now for 99 float32"});
+    hocketQueue_t queue = nullptr;
+    ASSERT_EQ(hocketQueueCreate(&queue), hocketSuccess);
+    expect_error(call(hocketFloat32, hocketSum, codec, "w", 100, hocketQueueStream(queue)), hocketInvalidUsage,
+                 member.comm, {"key: 'w' needs a call that blocks"});
+    ASSERT_EQ(hocketQueueDestroy(queue), hocketSuccess);
+    ASSERT_EQ(call(hocketFloat32, hocketSum, codec, "w", 100), hocketSuccess);
+  });
+}
+
+TEST(CodecErrors, RanksWithDifferentCodecsFindOut) {
+  run_threads(2, [&](Member& member) {
+    Values values(100000, 1.0f);
+    const Codec codec(member.rank == 0 ? "int4" : "int8");
+    expect_error(hocketAllReduceCompressed(values.data(), values.data(), values.size(), hocketFloat32, hocketSum, codec,
+                                           nullptr, member.comm, nullptr),
+                 hocketInvalidUsage, member.comm, {"does not match", "codec #"});
+  });
+}
+
+TEST(CodecErrors, DescriptionsAndBounds) {
+  const Codec codec("int8");
+  hocketCodecDescription_t description{};
+  description.size = sizeof description;
+  ASSERT_EQ(hocketCodecDescribe(codec, hocketFloat32, &description), hocketSuccess);
+  EXPECT_STREQ("int8:block=32,scale=symmetric,round=nearest,rotate=0,seed=0", description.specification);
+  EXPECT_NEAR(description.ratio, 0.2656, 1e-4);
+  EXPECT_EQ(hocketCodecDescribe(codec, hocketInt8, &description), hocketInvalidArgument);
+  double relative = 0, absolute = 0;
+  EXPECT_EQ(hocketCodecErrorBound(codec, hocketFloat32, 0, &relative, &absolute), hocketInvalidArgument);
+  ASSERT_EQ(hocketCodecErrorBound(codec, hocketFloat32, 8, &relative, &absolute), hocketSuccess);
+  // Seven contributions and the sum of eight are encoded.
+  EXPECT_NEAR(relative, 15 * description.relativeError, 0.05 * relative);
+}
+
+}  // namespace
+}  // namespace hocket::test
