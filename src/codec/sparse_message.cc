@@ -74,8 +74,7 @@ std::byte* write_places(Form form, size_t count, std::span<const uint32_t> indic
     return out + (count + 7) / 8;
   }
   if (form == Form::kIndices) {
-    std::memcpy(out, indices.data(), indices.size_bytes());
-    return out + indices.size_bytes();
+    return std::copy_n(reinterpret_cast<const std::byte*>(indices.data()), indices.size_bytes(), out);
   }
   int64_t last = -1;
   for (uint32_t index : indices) {
