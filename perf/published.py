@@ -11,6 +11,7 @@ import collections
 import csv
 import io
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -87,7 +88,7 @@ def report(machine, library, times, hocket):
              for (collective, ranks, size, algorithm), values in sorted(times.items())
              if cells[collective, ranks, size] > 1]
     if not lines:
-        return
+        return 0, 0
     with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
         file.write("\n".join(lines) + "\n")
         file.flush()
@@ -95,11 +96,15 @@ def report(machine, library, times, hocket):
                               check=True).stdout
     print(f"== {machine}, {library}: {len(lines)} times")
     print(told if "-v" in sys.argv else told[told.index("\nThe model"):].strip())
+    ranked = re.search(r"Of (\d+) pairs .* it ranks ([\d.]+) % right", told)
+    return int(ranked[1]), round(int(ranked[1]) * float(ranked[2]) / 100)
 
 
 def main():
-    for (machine, library), times in sorted(samples(pathlib.Path(sys.argv[1])).items()):
-        report(machine, library, times, sys.argv[2])
+    counts = [report(machine, library, times, sys.argv[2])
+              for (machine, library), times in sorted(samples(pathlib.Path(sys.argv[1])).items())]
+    pairs, right = (sum(column) for column in zip(*counts))
+    print(f"All: of {pairs} pairs {right} ({100 * right / pairs:.1f} %) are ranked right.")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,15 @@ struct Row {
 // Means over the cells, and counts over all pairs of rows.
 class Score {
  public:
-  void add_cell(const std::vector<Row>& rows, double model, double untuned, double least) {
-    model_.push_back(std::log(model / least));
+  // The model chooses among what it knows.
+  void add_cell(const std::vector<Row>& rows, const Row& liked, double untuned) {
+    double least = HUGE_VAL;
+    double least_known = HUGE_VAL;
+    for (const Row& row : rows) {
+      least = std::min(least, row.measured);
+      if (row.predicted > 0) least_known = std::min(least_known, row.measured);
+    }
+    if (liked.predicted > 0) model_.push_back(std::log(liked.measured / least_known));
     if (untuned > 0) untuned_.push_back(std::log(untuned / least));
     for (size_t i = 0; i < rows.size(); ++i) {
       if (rows[i].predicted > 0) errors_.push_back(std::abs(rows[i].predicted / rows[i].measured - 1));
@@ -44,8 +51,10 @@ class Score {
   std::string text() const {
     std::string text = fmt::format("\nThe model is off by {:.1f} % in the median of {} times.\n", 100 * median(errors_),
                                    errors_.size());
-    text += fmt::format("Geometric mean of what it chooses to the fastest: {:.3f}", geometric_mean(model_));
-    if (!untuned_.empty()) text += fmt::format("; of what is chosen untuned: {:.3f}", geometric_mean(untuned_));
+    text +=
+        fmt::format("Geometric mean of what it chooses to the fastest that it knows: {:.3f}", geometric_mean(model_));
+    if (!untuned_.empty())
+      text += fmt::format("; of what is chosen untuned to the fastest: {:.3f}", geometric_mean(untuned_));
     return text + fmt::format(
                       "\nOf {} pairs of algorithms whose times differ by more than a tenth, it ranks {:.1f} % right.\n",
                       pairs_, pairs_ > 0 ? 100.0 * right_ / pairs_ : 0.0);
@@ -144,7 +153,7 @@ std::string Timetable::report(const Tuning& tuning) const {
     const std::string untuned = untuned_choice(cell);
     const auto plain = times.find(untuned);
     const double plain_time = plain == times.end() ? 0 : median(plain->second);
-    score.add_cell(rows, liked->measured, plain_time, fastest->measured);
+    score.add_cell(rows, *liked, plain_time);
     text += fmt::format("{:<15}{:>6}{:>10}  {:<20}{:>12.2f}  {:<20}{:>8.2f}  {:<20}{:>8.2f}\n", name(cell.collective),
                         cell.ranks, cell.bytes, fastest->algorithm, fastest->measured, liked->algorithm,
                         liked->measured / fastest->measured, untuned, plain_time / fastest->measured);
