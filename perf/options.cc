@@ -77,6 +77,9 @@ void add_sizes(CLI::App& app, Raw& raw) {
   app.add_option("-i,--stepbytes", raw.step, "Step between sizes")->check(size_syntax())->capture_default_str();
   app.add_option("-f,--stepfactor", raw.factor, "Factor between sizes, instead of -i")->check(CLI::Range(1, kMost));
   app.add_option("-u,--unalign", raw.options.unalign, "Buffers begin with this element")->check(CLI::Range(0, 4096));
+  app.add_option("-R,--local_register", raw.registered,
+                 "Memory of hocketMemAlloc, 1: registered; 2: registered under the newer name")
+      ->check(CLI::Range(0, 2));
   app.add_flag("--cold", raw.options.cold,
                "Walk through buffers of -e bytes, as nccl-tests does; else reuse the same ones");
 }
@@ -127,7 +130,6 @@ void add_reports(CLI::App& app, Raw& raw) {
 
 void add_device_flags(CLI::App& app, Raw& raw) {
   app.add_option("-y,--stream_null", raw.stream_null, "Ignored: means nothing for host memory");
-  app.add_option("-R,--local_register", raw.registered, "Ignored: means nothing for host memory");
   app.add_option("-x,--cta_policy", raw.policy, "Ignored: means nothing for host memory");
   app.add_option("-V,--device_cta_count", raw.device_blocks, "Ignored: means nothing for host memory");
   app.add_option("-G,--cudagraph", raw.graph, "Refused unless 0: host calls have no graphs");
@@ -182,7 +184,7 @@ Outcome take_reports(Options& options) {
 }
 
 void note_ignored(const CLI::App& app, Options& options) {
-  for (const char* flag : {"-y", "-R", "-x", "-V"}) {
+  for (const char* flag : {"-y", "-x", "-V"}) {
     if (app.get_option(flag)->count() > 0) options.ignored.emplace_back(flag);
   }
 }
@@ -196,6 +198,7 @@ Outcome take(const CLI::App& app, Raw& raw, const Collective& collective) {
   HOCKET_PERF_TRY(take_reports(options));
   options.average = static_cast<Average>(raw.average);
   options.blocking = static_cast<Blocking>(raw.blocking);
+  options.registration = static_cast<Registration>(raw.registered);
   note_ignored(app, options);
   return {};
 }

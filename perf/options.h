@@ -19,6 +19,8 @@ namespace hocket::perf {
 enum class Average : int { kRankZero = 0, kMean = 1, kMinimum = 2, kMaximum = 3 };
 enum class Blocking : int { kNone = 0, kWaitAndBarrier = 1, kWait = 2, kBarrierApart = 3 };
 
+enum class Registration : int { kNone = 0, kLocal = 1, kSymmetric = 2 };
+
 struct Options {
   int threads = 1;
   int ranks_per_thread = 1;
@@ -44,6 +46,7 @@ struct Options {
   std::string csv_file;
   int timeout_seconds = 0;
   int unalign = 0;  // elements
+  Registration registration = Registration::kNone;
   bool memory = false;
   bool queue = false;
   bool cold = false;

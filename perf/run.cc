@@ -64,7 +64,7 @@ Run::Run(const Collective& collective, const Options& options, int processes, Te
 Outcome Run::begin() {
   memory_[0] = resident_bytes();
   const size_t buffer_bytes = options_.sweep.last + static_cast<size_t>(options_.unalign) * kMostAlignment;
-  HOCKET_PERF_TRY(team_.prepare(buffer_bytes, options_.queue));
+  HOCKET_PERF_TRY(team_.prepare(buffer_bytes, options_.registration, options_.queue));
   memory_[1] = resident_bytes();
   std::vector<std::string> lines;
   HOCKET_PERF_TRY(team_.gather(introduction(), lines));

@@ -14,17 +14,40 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-Bytes allocate(size_t bytes) {
+Bytes allocate(size_t bytes, bool shared) {
   const size_t rounded = std::max(kPage, (bytes + kPage - 1) / kPage * kPage);
-  Bytes allocated(static_cast<std::byte*>(std::aligned_alloc(kPage, rounded)));
+  void* memory = nullptr;
+  if (shared) {
+    hocketMemAlloc(&memory, rounded);
+  } else {
+    memory = std::aligned_alloc(kPage, rounded);
+  }
+  Bytes allocated(static_cast<std::byte*>(memory), FreeBytes{shared});
   // No page shall be met for the first time while the clock runs.
   if (allocated) std::memset(allocated.get(), 1, rounded);
   return allocated;
 }
 
+// The communicator's end undoes it.
+Outcome register_buffer(const Member& member, std::byte* buffer, size_t bytes, Registration registration) {
+  if (registration == Registration::kSymmetric) {
+    hocketWindow_t window = nullptr;
+    return outcome_of(hocketCommWindowRegister(member.comm, buffer, bytes, &window, HOCKET_WIN_COLL_SYMMETRIC),
+                      "hocketCommWindowRegister", member.comm);
+  }
+  void* handle = nullptr;
+  return outcome_of(hocketCommRegister(member.comm, buffer, bytes, &handle), "hocketCommRegister", member.comm);
+}
+
 }  // namespace
 
-void FreeBytes::operator()(std::byte* bytes) const { std::free(bytes); }
+void FreeBytes::operator()(std::byte* bytes) const {
+  if (shared) {
+    hocketMemFree(bytes);
+  } else {
+    std::free(bytes);
+  }
+}
 
 Team::Team(std::vector<hocketComm_t> comms) {
   for (hocketComm_t comm : comms) {
@@ -42,12 +65,16 @@ Team::~Team() {
   }
 }
 
-Outcome Team::prepare(size_t buffer_bytes, bool with_queue) {
+Outcome Team::prepare(size_t buffer_bytes, Registration registration, bool with_queue) {
+  const bool registered = registration != Registration::kNone;
   for (Member& member : members_) {
-    member.send = allocate(buffer_bytes);
-    member.receive = allocate(buffer_bytes);
+    member.send = allocate(buffer_bytes, registered);
+    member.receive = allocate(buffer_bytes, registered);
     if (!member.send || !member.receive) {
       return {kExitInternal, fmt::format("rank {}: no memory for two buffers of {} bytes", member.rank, buffer_bytes)};
+    }
+    for (const Bytes* buffer : {&member.send, &member.receive}) {
+      if (registered) HOCKET_PERF_TRY(register_buffer(member, buffer->get(), buffer_bytes, registration));
     }
     if (with_queue) HOCKET_PERF_TRY(outcome_of(hocketQueueCreate(&member.queue), "hocketQueueCreate"));
   }

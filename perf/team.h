@@ -19,6 +19,7 @@
 namespace hocket::perf {
 
 struct FreeBytes {
+  bool shared = false;  // from hocketMemAlloc
   void operator()(std::byte* bytes) const;
 };
 using Bytes = std::unique_ptr<std::byte[], FreeBytes>;
@@ -43,8 +44,8 @@ class Team {
   Team& operator=(const Team&) = delete;
   Team& operator=(Team&&) = delete;
 
-  // Buffers of this size, touched, and queues if asked for.
-  Outcome prepare(size_t buffer_bytes, bool with_queue);
+  // Buffers of this size, touched and maybe registered, and queues if asked for.
+  Outcome prepare(size_t buffer_bytes, Registration registration, bool with_queue);
   // Leaves the communicators in good order.
   Outcome finish();
   // Ends the run for all ranks.

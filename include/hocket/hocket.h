@@ -163,6 +163,33 @@ HOCKET_API hocketResult_t hocketCommGetAsyncError(hocketComm_t comm, hocketResul
 HOCKET_API hocketResult_t hocketCommCount(const hocketComm_t comm, int* count);
 HOCKET_API hocketResult_t hocketCommUserRank(const hocketComm_t comm, int* rank);
 
+/* ---- Windows: registered memory -------------------------------------------------------------------------------------
+ */
+
+/* Memory that other processes of this host can map, filled with zeros, aligned to pages. It is registered by every rank
+ * as its part of a window; then collectives on it read straight from the peers' buffers, and nothing is staged. */
+HOCKET_API hocketResult_t hocketMemAlloc(void** ptr, size_t size);
+/* NULL is legal. What is still registered stays mapped by the peers until they deregister it. */
+HOCKET_API hocketResult_t hocketMemFree(void* ptr);
+/* Registers [buff, buff + size) as this rank's part of the communicator's next window. All ranks register, in the same
+ * order; the call returns at once, and the first collective that uses the window waits until all have. What lies in a
+ * window on one rank lies there on all: the buffers of a collective at the same offset of the same window on every rank
+ * (a difference is reported like any other of arguments).
+ * Memory that is not from hocketMemAlloc, on any rank, and ranks on several hosts are legal: then collectives go the
+ * ordinary way, at the ordinary speed. *handle is for hocketCommDeregister. */
+HOCKET_API hocketResult_t hocketCommRegister(const hocketComm_t comm, void* buff, size_t size, void** handle);
+/* Waits until nothing that was issued is under way on this rank. The memory may be freed afterwards. handle may be NULL.
+ */
+HOCKET_API hocketResult_t hocketCommDeregister(const hocketComm_t comm, void* handle);
+
+typedef struct hocketWindow* hocketWindow_t;
+#define HOCKET_WIN_DEFAULT 0x00
+#define HOCKET_WIN_COLL_SYMMETRIC 0x01
+/* The same two under NCCL's newer names; winFlags: either flag, windows are symmetric in any case. */
+HOCKET_API hocketResult_t hocketCommWindowRegister(hocketComm_t comm, void* buff, size_t size, hocketWindow_t* win,
+                                                   int winFlags);
+HOCKET_API hocketResult_t hocketCommWindowDeregister(hocketComm_t comm, hocketWindow_t win);
+
 /* ---- Reduction operations ------------------------------------------------------------------------------------------
  */
 

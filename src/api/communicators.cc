@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -56,17 +55,11 @@ hocketResult_t create(hocketComm_t* comm, const hocketConfig_t* config, Check ch
   });
 }
 
-// Waits until what was issued on the communicator has ended. An operation ends at the latest by its timeout.
-void wait_until_idle(Communicator& communicator) {
-  hocket::System& system = communicator.system();
-  while (!communicator.idle()) system.threads.sleep_until(system.clock.now() + std::chrono::microseconds(100));
-}
-
 // Makes the handle invalid, and frees when no call is inside and nothing that was issued before is still to run.
 void remove(hocketComm_t comm) noexcept {
   guarded([&] {
     const std::unique_ptr<Session> session = sessions().remove(comm);
-    if (session != nullptr) wait_until_idle(*session->communicator);
+    if (session != nullptr) session->communicator->wait_until_idle();
     return hocketSuccess;
   });
 }
@@ -139,7 +132,7 @@ hocketResult_t hocketCommSplit(hocketComm_t comm, int color, int key, hocketComm
 hocketResult_t hocketCommFinalize(hocketComm_t comm) {
   return with_session(comm, [](Session& session) -> Status {
     session.finalized = true;
-    wait_until_idle(*session.communicator);
+    session.communicator->wait_until_idle();
     return session.communicator->mesh().status();
   });
 }

@@ -26,24 +26,35 @@ struct Preference {
 constexpr std::array kPreferences = {
     Preference{Collective::kAllReduce, 8, 8 << 10, "one_shot"},
     Preference{Collective::kAllReduce, kAnyRanks, 8 << 10, "recursive_doubling"},
+    Preference{Collective::kAllReduce, kAnyRanks, kNoLimit, "window"},  // where the buffers are in one
     Preference{Collective::kAllReduce, 16, kNoLimit, "two_shot"},
     Preference{Collective::kAllReduce, kAnyRanks, 4 << 20, "circulant"},
     Preference{Collective::kAllReduce, kAnyRanks, kNoLimit, "ring"},
     Preference{Collective::kAllReduce, kAnyRanks, kNoLimit, "in_order"},
+    Preference{Collective::kBroadcast, 8, 4 << 10, "direct"},
+    Preference{Collective::kBroadcast, kAnyRanks, kNoLimit, "window"},
     Preference{Collective::kBroadcast, 8, kNoLimit, "direct"},
     Preference{Collective::kBroadcast, kAnyRanks, 64 << 10, "binomial"},
     Preference{Collective::kBroadcast, kAnyRanks, kNoLimit, "chain"},
+    Preference{Collective::kReduce, 8, 4 << 10, "direct"},
+    Preference{Collective::kReduce, kAnyRanks, kNoLimit, "window"},
     Preference{Collective::kReduce, 8, kNoLimit, "direct"},
     Preference{Collective::kReduce, kAnyRanks, 64 << 10, "binomial"},
     Preference{Collective::kReduce, kAnyRanks, kNoLimit, "chain"},
     Preference{Collective::kReduce, kAnyRanks, kNoLimit, "in_order"},
+    Preference{Collective::kAllGather, 16, 4 << 10, "direct"},
+    Preference{Collective::kAllGather, kAnyRanks, kNoLimit, "window"},
     Preference{Collective::kAllGather, 16, kNoLimit, "direct"},
     Preference{Collective::kAllGather, kAnyRanks, 1 << 20, "circulant"},
     Preference{Collective::kAllGather, kAnyRanks, kNoLimit, "ring"},
+    Preference{Collective::kReduceScatter, 16, 4 << 10, "direct"},
+    Preference{Collective::kReduceScatter, kAnyRanks, kNoLimit, "window"},
     Preference{Collective::kReduceScatter, 16, kNoLimit, "direct"},
     Preference{Collective::kReduceScatter, kAnyRanks, 1 << 20, "circulant"},
     Preference{Collective::kReduceScatter, kAnyRanks, kNoLimit, "ring"},
     Preference{Collective::kReduceScatter, kAnyRanks, kNoLimit, "direct"},
+    Preference{Collective::kAllToAll, 16, 4 << 10, "direct"},
+    Preference{Collective::kAllToAll, kAnyRanks, kNoLimit, "window"},
     Preference{Collective::kAllToAll, 16, kNoLimit, "direct"},
     Preference{Collective::kAllToAll, kAnyRanks, 16 << 10, "bruck"},
     Preference{Collective::kAllToAll, kAnyRanks, kNoLimit, "pairwise"},
@@ -68,6 +79,7 @@ bool can(const Builder& builder, const Question& question) {
   if (question.ordered && !builder.ordered) return false;
   if (question.coded && &builder != coded_builder(question.collective)) return false;
   if (!question.equal_chunks && builder.equal_chunks_only) return false;
+  if ((builder.send_window && !question.send_window) || (builder.recv_window && !question.recv_window)) return false;
   // Counts that only the ends of a message know allow no relaying.
   if (!question.equal_chunks && !question.listed_counts && builder.name != "direct") return false;
   return builder.fits(options_of(question));
@@ -160,9 +172,10 @@ Result<Choice> Chooser::choose(const Question& question) {
     if (can(*builder, question)) return Choice{builder, Choice::Reason::kForced};
     return Status(
         Code::kInvalidUsage,
-        fmt::format("HOCKET_ALGORITHM: {} by {} is not possible for {} ranks{}{}{}", name(question.collective), wish,
+        fmt::format("HOCKET_ALGORITHM: {} by {} is not possible for {} ranks{}{}{}{}", name(question.collective), wish,
                     question.ranks, question.ordered ? " and an operation that does not commute" : "",
-                    question.equal_chunks ? "" : " and unequal counts", question.coded ? " and a codec" : ""));
+                    question.equal_chunks ? "" : " and unequal counts", question.coded ? " and a codec" : "",
+                    builder->uses_windows() ? " (needs registered buffers)" : ""));
   }
   if (const MeasuredChoice* choice = measured(question)) {
     const Builder* builder = find_builder(question.collective, choice->algorithm);

@@ -31,6 +31,8 @@ struct Question {
   bool coded = false;          // messages carry a codec's encoding
   bool in_place = false;       // where that decides the algorithm
   bool listed_counts = false;  // v-form whose counts all ranks know
+  bool send_window = false;    // all ranks' send buffers lie at the same place of a window
+  bool recv_window = false;    // the same of the receive buffers
 };
 
 // The user's wish: an algorithm for a collective, or for all that have one of that name.

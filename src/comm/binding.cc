@@ -22,6 +22,8 @@ uint32_t mixed(uint32_t hash, uint64_t value) {
   return static_cast<uint32_t>(product >> 32);
 }
 
+uint32_t mixed_with(const WindowSpot& spot, uint32_t hash) { return mixed(mixed(hash, spot.window), spot.offset); }
+
 }  // namespace
 
 Question question(const Request& request, Rank rank, Rank ranks) {
@@ -36,6 +38,8 @@ Question question(const Request& request, Rank rank, Rank ranks) {
   // In place is every rank's own affair except here, where it decides how: there all ranks or none work in place.
   question.in_place = facts.collective == Collective::kAllToAll && is_in_place(request, rank);
   question.coded = facts.coding != 0;
+  question.send_window = facts.send_spot.window != 0;
+  question.recv_window = facts.recv_spot.window != 0;
   question.listed_counts = facts.collective == Collective::kAllGather || facts.collective == Collective::kReduceScatter;
   return question;
 }
@@ -107,6 +111,9 @@ uint32_t fingerprint(const Request& request, const Plan& plan) {
   hash = mixed(hash, facts.v_form ? ~uint64_t{facts.parts} : facts.count);
   if (facts.coding != 0) hash = mixed(hash, facts.coding);
   for (const char letter : plan.algorithm) hash = mixed(hash, static_cast<uint64_t>(letter));
+  const Builder* builder = find_builder(plan.collective, plan.algorithm);
+  if (builder != nullptr && builder->send_window) hash = mixed_with(facts.send_spot, hash);
+  if (builder != nullptr && builder->recv_window) hash = mixed_with(facts.recv_spot, hash);
   return hash;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "comm/binding.h"
+#include "comm/call_windows.h"
 #include "comm/choosing.h"
 #include "execute/coded.h"
 #include "plan/coded.h"
@@ -87,6 +88,10 @@ bool Communicator::idle() const {
   const auto done = [](const Order& order) { return order.issued.load() == order.ended.load(); };
   return done(collectives_) && std::all_of(sends_.begin(), sends_.end(), done) &&
          std::all_of(receives_.begin(), receives_.end(), done);
+}
+
+void Communicator::wait_until_idle() const {
+  while (!idle()) system_.threads.sleep_until(system_.clock.now() + std::chrono::microseconds(100));
 }
 
 // ---- From request to call
@@ -181,6 +186,12 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   call.fingerprint = recent.fingerprint;
   bind_arithmetic(request, ranks(), call);
   bind_layouts(request, call);
+  bind_windows(request, mesh_->windows(), call);
+}
+
+Status Communicator::find_windows(Request& request) const {
+  if (mesh_->windows().empty()) return {};
+  return hocket::find_windows(system_, *mesh_, options_.operation_timeout, request);
 }
 
 Result<std::byte*> Communicator::Memory::at_least(size_t wanted) {

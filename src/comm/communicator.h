@@ -82,12 +82,17 @@ class Communicator {
   Order& order(const CallFacts& facts);
   // Nothing that was issued is still to run or running.
   bool idle() const;
+  // An operation ends at the latest by its timeout.
+  void wait_until_idle() const;
 
   Wait make_wait() const { return wait_; }
   uint32_t spins() const { return wait_.spins(); }
   // One thread at a time sleeps on the mesh's poller; who finds it taken sleeps by the clock.
   std::mutex& poller_mutex() { return poller_mutex_; }
 
+  // Finds out which buffers of a collective are in windows. At the first use of a window it waits until all ranks have
+  // registered theirs.
+  Status find_windows(Request& request) const;
   // For operations. What is recalled stays until the next request is recalled.
   Result<RecentCall*> recall(const Request& request);
   void bind(const Request& request, const RecentCall& recent, Call& call) const;

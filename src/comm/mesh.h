@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "base/system.h"
+#include "comm/mesh_windows.h"
 #include "transports/pipe.h"
 
 namespace hocket {
@@ -46,6 +47,12 @@ class Mesh {
   virtual std::string_view transport_name(int32_t peer) const = 0;
   // Where the driving thread sleeps; pipes, failures and replies wake it.
   virtual Poller& poller() = 0;
+
+  // Registers memory of ours as our part of the next window and tells the peers; returns its number at once. `segment`,
+  // in which the memory begins at `offset`, is what others can map; null: they cannot. Ranks open windows in one order.
+  virtual uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset) = 0;
+  virtual WindowTable& windows() = 0;
+  virtual const WindowTable& windows() const = 0;
 
   // The first failure, wherever it was detected; ok while there is none. Any thread.
   virtual bool failed() const = 0;

@@ -140,4 +140,9 @@ bool PeerLinks::flushed() const {
                      [](const auto& each) { return each.second.link == nullptr || each.second.link->flushed(); });
 }
 
+bool PeerLinks::all_sent() const {
+  return flushed() &&
+         std::all_of(entries_.begin(), entries_.end(), [](const auto& each) { return each.second.waiting.empty(); });
+}
+
 }  // namespace hocket

@@ -49,6 +49,8 @@ class PeerLinks {
   void enter(int32_t peer, std::unique_ptr<Socket> socket);
 
   bool flushed() const;
+  // Also what waits for a link.
+  bool all_sent() const;
   void close() { entries_.clear(); }
 
  private:

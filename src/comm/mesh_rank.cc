@@ -39,6 +39,7 @@ MeshRank::MeshRank(Service& service, std::unique_ptr<Poller> poller, const std::
       ranks_(ranks),
       peers_(static_cast<size_t>(ranks)),
       left_(static_cast<size_t>(ranks)),
+      windows_(rank, ranks),
       exchange_(rank, ranks, self_info(service, rank)),
       links_(service, id, key, rank, ranks, *this) {
   for (size_t i = 0; i < peers_.size(); ++i) peers_[i].rank = static_cast<int32_t>(i);

@@ -46,6 +46,9 @@ class MeshRank final : public Mesh,
   Receiver* receiver(PipeClass pipe_class, int32_t peer, int lane) override;
   std::string_view transport_name(int32_t peer) const override;
   Poller& poller() override { return *poller_; }
+  uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset) override;
+  WindowTable& windows() override { return windows_; }
+  const WindowTable& windows() const override { return windows_; }
   bool failed() const override { return failed_.load(std::memory_order_acquire); }
   Status status() const override;
   void fail(const Status& status) override;
@@ -111,6 +114,12 @@ class MeshRank final : public Mesh,
   PipeContext context_for(int32_t peer, const Transport& transport, const std::shared_ptr<Poller>& peer_poller);
   std::shared_ptr<PeerWaker> waker_of(int32_t peer);
 
+  // mesh_rank_windows.cc: memory that peers reach
+  bool all_share_memory() const;
+  void offer_window(const WindowOffer& offer, const std::shared_ptr<const Segment>& segment);
+  void keep_until_sent(const std::shared_ptr<const Segment>& segment);
+  void on_window(int32_t peer, Reader& reader, std::vector<Handle>& handles);
+
   Service& service_;
   const std::shared_ptr<Poller> poller_;  // siblings that send to us wake it
   const std::string id_;
@@ -128,6 +137,7 @@ class MeshRank final : public Mesh,
   std::atomic<bool> failed_ = false;
   std::vector<std::atomic<bool>> left_;
   PipeTable pipes_;
+  WindowTable windows_;
   mutable std::mutex mutex_;
   Status status_;
   Recorder recorder_;

@@ -32,6 +32,9 @@ void MeshRank::on_message(int32_t peer, std::string_view frame, std::vector<Hand
     case MessageType::kAnswer:
       on_answer(peer, reader);
       break;
+    case MessageType::kWindow:
+      on_window(peer, reader, handles);
+      break;
     default:
       on_misbehaviour(peer, fmt::format("it sent a message of unknown type {}", frame[0]));
   }

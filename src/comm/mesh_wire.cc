@@ -107,6 +107,24 @@ bool is_pipe(const PipeName& name) {
   return name.pipe_class <= PipeClass::kPointToPoint && name.lane >= 0 && name.lane <= UINT16_MAX;
 }
 
+std::string window_message(const WindowOffer& offer) {
+  Writer writer = message(MessageType::kWindow);
+  writer.u32(offer.number);
+  writer.u64(offer.bytes);
+  writer.u64(offer.segment_bytes);
+  writer.u64(offer.offset);
+  return writer.take();
+}
+
+bool read_window(Reader& reader, WindowOffer* offer) {
+  offer->number = reader.u32();
+  offer->bytes = reader.u64();
+  offer->segment_bytes = reader.u64();
+  offer->offset = reader.u64();
+  const bool inside = offer->offset <= offer->segment_bytes && offer->bytes <= offer->segment_bytes - offer->offset;
+  return reader.finished() && (offer->segment_bytes == 0 || inside);
+}
+
 std::string question_message(uint32_t operation) {
   Writer writer = message(MessageType::kQuestion);
   writer.u32(operation);

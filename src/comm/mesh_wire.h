@@ -24,6 +24,7 @@ enum class MessageType : uint8_t {
   kOffer,  // of a pipe, + its handles
   kQuestion,
   kAnswer,
+  kWindow,  // the sender's part of a window, + the handle of its memory
 };
 
 void write_peer(Writer& writer, const PeerInfo& peer);
@@ -44,6 +45,15 @@ std::string failure_message(const Status& status);
 bool read_failure(Reader& reader, Status* status);
 std::string offer_message(const PipeName& name, uint8_t transport);
 bool read_offer(Reader& reader, PipeName* name, uint8_t* transport);
+// A rank's part of a window.
+struct WindowOffer {
+  uint32_t number = 0;
+  uint64_t bytes = 0;
+  uint64_t segment_bytes = 0;  // of the memory that the handle stands for; 0: it cannot be reached
+  uint64_t offset = 0;         // in that memory
+};
+std::string window_message(const WindowOffer& offer);
+bool read_window(Reader& reader, WindowOffer* offer);
 std::string question_message(uint32_t operation);
 std::string answer_message(const CallReport& report);
 bool read_answer(Reader& reader, CallReport* report);

@@ -34,9 +34,10 @@ Status Operation::prepare(Request&& request) {
   return plan(kept_, false);
 }
 
-Status Operation::prepare_awaited(const Request& request) { return plan(request, !request.facts.v_form); }
+Status Operation::prepare_awaited(Request& request) { return plan(request, !request.facts.v_form); }
 
-Status Operation::plan(const Request& request, bool bind_later) {
+Status Operation::plan(Request& request, bool bind_later) {
+  HOCKET_TRY(communicator_.find_windows(request));
   request_ = &request;
   const Result<RecentCall*> recent = communicator_.recall(request);
   if (!recent.ok()) return recent.status();

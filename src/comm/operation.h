@@ -38,7 +38,7 @@ class Operation {
   Status prepare(Request&& request);
   // The same for a collective of which the issuing thread awaits the end: the request stays, and so does what its
   // communicator recalls.
-  Status prepare_awaited(const Request& request);
+  Status prepare_awaited(Request& request);
   // Takes a place in the order of its kind. Every operation that is issued must be driven to its end.
   void issue();
 
@@ -57,7 +57,7 @@ class Operation {
  private:
   enum class State : uint8_t { kEnded, kIssued, kRunning, kMismatched };
 
-  Status plan(const Request& request, bool bind_later);
+  Status plan(Request& request, bool bind_later);
   void begin();
   bool run();
   void end(Status status);

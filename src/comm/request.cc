@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "plan/builders.h"
 
 namespace hocket {
@@ -39,6 +41,9 @@ std::string describe(const CallFacts& facts) {
   if (is_reducing(facts.collective)) text += fmt::format(", {}", op_name(facts.op));
   if (is_rooted(facts.collective)) text += fmt::format(", root {}", facts.root);
   if (facts.coding != 0) text += fmt::format(", codec #{:08x}", facts.coding);
+  for (const auto& [buffer, spot] : {std::pair{"sendbuff", facts.send_spot}, {"recvbuff", facts.recv_spot}}) {
+    if (spot.window != 0) text += fmt::format(", {} at {} of window {}", buffer, spot.offset, spot.window);
+  }
   return text + ")";
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codec/codec.h"
+#include "comm/mesh_windows.h"
 #include "kernels/kernels.h"
 #include "plan/plan.h"
 
@@ -43,6 +44,8 @@ struct CallFacts {
   Rank peer = -1;        // point to point
   bool sending = false;  // point to point
   uint32_t coding = 0;   // digest of the codec's specification; 0: no codec
+  WindowSpot send_spot;  // where the buffers are, if a plan may reach into those of peers
+  WindowSpot recv_spot;
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
 };
 

@@ -95,8 +95,9 @@ Execution::Outcome Execution::run_lane(int index) {
   while (!ended(lane)) {
     lane.blocked = {};
     if (!lane.entered && !enter_step(lane)) return result;
-    // A message without bytes is sent once, in the first pass, so that both ends see every step at least once.
-    if (lane.extent > 0 || lane.pass == 0) {
+    // Signals order every pass. A message without bytes is sent once, in the first pass, so that both ends see every
+    // step at least once.
+    if (lane.extent > 0 || lane.pass == 0 || lane.signals) {
       const Outcome outcome = run_slice(index, lane);
       if (outcome == Outcome::kFailed) return outcome;
       if (outcome == Outcome::kBlocked) return result;
@@ -116,6 +117,7 @@ bool Execution::enter_step(LaneState& lane) {
     if (!reached) return false;
   }
   lane.extent = extent_of(step, {lane.pass * call_->window, call_->window});
+  lane.signals = lane.extent == 0 && is_signal(step);
   lane.done = 0;
   lane.entered = true;
   return true;
@@ -159,6 +161,10 @@ const Layout& Execution::layout(Buffer buffer) const {
       break;
   }
   return scratch_;
+}
+
+std::byte* Execution::base(const Place& place) const {
+  return place.kind == Place::Kind::kWindow ? call_->window_base(place) : layout(place.buffer).base;
 }
 
 // ---- One slice
@@ -335,7 +341,7 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
   auto walk = walks_.begin();
   const auto chunk_memory = [&](const Place& place) {
     if (walks_.empty()) return only_piece(place, slice);
-    return layout(place.buffer).base + (walk++)->piece().offset * element_bytes_;
+    return base(place) + (walk++)->piece().offset * element_bytes_;
   };
   for (size_t i = 0; i < step.sources.size(); ++i) {
     const Place& place = step.sources[i];
@@ -374,15 +380,14 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
 
 // The memory of a slice of a place that is one chunk.
 std::byte* Execution::only_piece(const Place& place, const Slice& slice) const {
-  const Layout& where = layout(place.buffer);
-  return where.base + (only_range(where, place, slice.window).offset + slice.begin) * element_bytes_;
+  return base(place) + (only_range(layout(place.buffer), place, slice.window).offset + slice.begin) * element_bytes_;
 }
 
 bool Execution::sends_stable(const Slice& slice) const {
   const Step& step = *slice.step;
   if (slice.coded || slice.bytes == 0 || step.sources.size() != 1 || step.destinations.empty()) return false;
   const Place& source = step.sources[0];
-  if (is_message(source) || !is_one_chunk(source)) return false;
+  if (source.kind != Place::Kind::kChunk || !is_one_chunk(source)) return false;
   if ((source.first && call_->scale != nullptr) || (step.last && call_->divide != 0)) return false;
   for (const Place& place : step.destinations) {
     if (!is_message(place)) return false;
@@ -432,7 +437,7 @@ bool Execution::memory_is_free(const Slice& slice) {
   if (tickets_.empty()) return true;
   std::erase_if(tickets_, [](const OpenTicket& open) { return open.pipe->done(open.ticket); });
   for (const Place& place : slice.step->destinations) {
-    if (is_message(place) || tickets_.empty()) continue;
+    if (place.kind != Place::Kind::kChunk || tickets_.empty()) continue;
     const Layout& where = layout(place.buffer);
     PieceWalk walk(where, place.regions, slice.window);
     walk.advance(slice.begin);

@@ -43,6 +43,13 @@ class Pipes {
   virtual ReceiveEnd& from(Rank peer, int lane) = 0;
 };
 
+// One of the two buffers as every rank has it, where it lies in a window.
+struct PeerBuffers {
+  std::span<std::byte* const> windows;  // by rank: where the window begins, in our memory
+  size_t offset = 0;                    // of the buffer, in bytes
+  std::byte* of(Rank rank) const { return windows[static_cast<size_t>(rank)] + offset; }
+};
+
 // What turns a plan into a call. The plan, the scratch memory and the user function outlive the execution.
 struct Call {
   const Plan* plan = nullptr;
@@ -56,11 +63,18 @@ struct Call {
   uint64_t draw = 0;             // for the codec's random choices
   Layout send;
   Layout recv;
+  PeerBuffers peers_send;  // for plans that reach into these
+  PeerBuffers peers_recv;
   std::byte* scratch = nullptr;  // scratch_bytes() of it, aligned to 64
   size_t window = 0;             // elements of a chunk in one pass; equal on all ranks
   size_t slice_bytes = 0;        // equal on all ranks, at most the pipes' max_message
   uint32_t operation = 0;
   uint32_t fingerprint = 0;
+
+  // Where the buffer of a window place begins.
+  std::byte* window_base(const Place& place) const {
+    return (place.buffer == Buffer::kSend ? peers_send : peers_recv).of(place.peer);
+  }
 };
 
 class Execution {
@@ -106,6 +120,7 @@ class Execution {
     size_t extent = 0;  // elements of the step in this pass
     size_t done = 0;    // of these
     bool entered = false;
+    bool signals = false;          // the step moves no bytes by its nature
     uint64_t issued = 0;           // destinations of the current slice whose stable send has been issued
     bool decided = false;          // for the current slice:
     std::byte* landing = nullptr;  // where its only source is received without a copy
@@ -140,6 +155,7 @@ class Execution {
   Outcome run_lane(int index);
   Outcome run_slice(int index, LaneState& lane);
   const Layout& layout(Buffer buffer) const;
+  std::byte* base(const Place& place) const;
   size_t extent_of(const Step& step, Window window) const;
 
   bool sends_stable(const Slice& slice) const;

@@ -12,6 +12,8 @@ namespace {
 
 // Messages shorter than this take none of the pipes' shortcuts, which are the execution's business.
 constexpr size_t kShort = 4 << 10;
+// Work within memory need not be short, but it is not interrupted.
+constexpr size_t kUninterrupted = 1 << 20;
 
 constexpr Window kWhole{0, SIZE_MAX};
 
@@ -28,14 +30,30 @@ size_t bytes_of(const Call& call, const Step& step) {
   return 0;
 }
 
+bool has_message(const Step& step) {
+  return std::any_of(step.sources.begin(), step.sources.end(), is_message) ||
+         std::any_of(step.destinations.begin(), step.destinations.end(), is_message);
+}
+
 bool suits(const Call& call) {
   const Plan& plan = *call.plan;
   if (plan.lanes.size() != 1 || plan.scratch_chunks > 0) return false;
   if (call.codec != nullptr || call.scale != nullptr || call.user != nullptr) return false;
   if (std::max(call.send.longest_chunk(), call.recv.longest_chunk()) > call.window) return false;
   const size_t limit = std::min(kShort, call.slice_bytes + 1);
-  return std::all_of(plan.lanes[0].steps.begin(), plan.lanes[0].steps.end(),
-                     [&](const Step& step) { return is_contiguous(step) && bytes_of(call, step) < limit; });
+  return std::all_of(plan.lanes[0].steps.begin(), plan.lanes[0].steps.end(), [&](const Step& step) {
+    return is_contiguous(step) && bytes_of(call, step) < (has_message(step) ? limit : kUninterrupted);
+  });
+}
+
+// The memory that a place of a step names.
+template <typename Point>
+Point memory(const Call& call, const Place& place) {
+  Point point;
+  point.buffer = place.buffer;
+  point.offset = only_range(layout(call, place), place, kWhole).offset * element_bytes(call.type);
+  if (place.kind == Place::Kind::kWindow) point.window = call.window_base(place);
+  return point;
 }
 
 }  // namespace
@@ -46,29 +64,19 @@ FastPath::FastPath(const Call& call, Pipes& pipes) : fingerprint_(call.fingerpri
 }
 
 FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) const {
-  const size_t element = element_bytes(call.type);
-  const auto offset = [&](const Place& place) {
-    return only_range(layout(call, place), place, kWhole).offset * element;
-  };
   Move move;
   for (const Place& place : step.sources) {
-    if (is_message(place)) {
-      move.sources.push_back({&pipes.from(place.peer, 0), {}, 0});
-    } else {
-      move.sources.push_back({nullptr, place.buffer, offset(place)});
-    }
+    move.sources.push_back(is_message(place) ? Point<ReceiveEnd>{&pipes.from(place.peer, 0)}
+                                             : memory<Point<ReceiveEnd>>(call, place));
   }
   for (const Place& place : step.destinations) {
-    if (is_message(place)) {
-      move.destinations.push_back({&pipes.to(place.peer, 0), {}, 0});
-    } else {
-      move.destinations.push_back({nullptr, place.buffer, offset(place)});
-    }
+    move.destinations.push_back(is_message(place) ? Point<SendEnd>{&pipes.to(place.peer, 0)}
+                                                  : memory<Point<SendEnd>>(call, place));
   }
   move.bytes = bytes_of(call, step);
   move.work.type = call.type;
   move.work.op = call.op;
-  move.work.count = move.bytes / element;
+  move.work.count = move.bytes / element_bytes(call.type);
   move.work.divide_last = step.last ? call.divide : 0;
   return move;
 }
@@ -93,7 +101,7 @@ bool FastPath::run_move(const Move& move, const Buffers& buffers, uint32_t opera
   for (size_t i = 0; i < move.sources.size(); ++i) {
     const auto& from = move.sources[i];
     if (from.end == nullptr) {
-      sources[i] = buffers.at(from.buffer, from.offset);
+      sources[i] = buffers.at(from);
       continue;
     }
     const Message* message = await(*from.end, move.bytes, operation, looks);
@@ -103,7 +111,7 @@ bool FastPath::run_move(const Move& move, const Buffers& buffers, uint32_t opera
   for (size_t i = 0; i < move.destinations.size(); ++i) {
     const auto& to = move.destinations[i];
     if (to.end != nullptr && to.end->pipe == nullptr) return false;
-    destinations[i] = to.end == nullptr ? buffers.at(to.buffer, to.offset) : to.end->pipe->reserve(move.bytes);
+    destinations[i] = to.end == nullptr ? buffers.at(to) : to.end->pipe->reserve(move.bytes);
     if (destinations[i] == nullptr && to.end != nullptr) return false;
   }
   if (move.bytes > 0) combine_at(move, sources.data(), destinations.data());
@@ -134,7 +142,9 @@ const Message* FastPath::await(const ReceiveEnd& end, size_t bytes, uint32_t ope
 void FastPath::combine_at(const Move& move, const std::byte* const* sources, std::byte* const* destinations) {
   const size_t count = move.destinations.size();
   if (move.sources.size() == 1 && move.work.divide_last == 0) {
-    for (size_t i = 0; i < count; ++i) copy(destinations[i], sources[0], move.bytes, false);
+    for (size_t i = 0; i < count; ++i) {
+      if (destinations[i] != sources[0]) copy(destinations[i], sources[0], move.bytes, false);
+    }
     return;
   }
   Combine work = move.work;

@@ -31,7 +31,8 @@ class FastPath {
   // Memory of the caller, or one end of a pipe.
   template <typename End>
   struct Point {
-    End* end = nullptr;  // null: memory
+    End* end = nullptr;           // null: memory
+    std::byte* window = nullptr;  // of a peer; null: of the caller
     Buffer buffer = Buffer::kSend;
     size_t offset = 0;  // bytes
   };
@@ -44,7 +45,11 @@ class FastPath {
   struct Buffers {
     std::byte* send;
     std::byte* recv;
-    std::byte* at(Buffer buffer, size_t offset) const { return (buffer == Buffer::kSend ? send : recv) + offset; }
+    template <typename End>
+    std::byte* at(const Point<End>& point) const {
+      if (point.window != nullptr) return point.window + point.offset;
+      return (point.buffer == Buffer::kSend ? send : recv) + point.offset;
+    }
   };
 
   Move bind(const Call& call, const Step& step, Pipes& pipes) const;

@@ -65,6 +65,11 @@ bool is_contiguous(const Step& step) {
          std::all_of(step.destinations.begin(), step.destinations.end(), contiguous);
 }
 
+bool is_signal(const Step& step) {
+  return std::all_of(step.sources.begin(), step.sources.end(), is_message) &&
+         std::all_of(step.destinations.begin(), step.destinations.end(), is_message);
+}
+
 void PieceWalk::next_chunk() {
   const Region& region = (*regions_)[region_];
   taken_ = 0;

@@ -68,7 +68,9 @@ struct Layout {
   static Layout scratch(std::byte* base, int32_t chunks, size_t room, const Layout& model);
 };
 
-inline bool is_message(const Place& place) { return place.kind == Place::Kind::kMessage; }
+inline bool is_message(const Place& place) { return !place.names_chunks(); }
+// The step moves no bytes: it sends and awaits signals.
+bool is_signal(const Step& step);
 inline bool is_one_chunk(const Place& place) {
   return place.regions.size() == 1 && place.regions[0].count == 1 && place.regions[0].block == 1;
 }

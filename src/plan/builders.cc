@@ -13,7 +13,7 @@ namespace {
 using enum Collective;
 using namespace plan;  // NOLINT(google-build-using-namespace): the table below is all that this file says
 
-enum Trait : unsigned { kLogarithmic = 1, kOrdered = 2, kEqualChunks = 4 };
+enum Trait : unsigned { kLogarithmic = 1, kOrdered = 2, kEqualChunks = 4, kSendWindow = 8, kRecvWindow = 16 };
 
 constexpr Builder entry(Collective collective, std::string_view name, bool (*fits)(const BuildOptions&),
                         Plan (*build)(const BuildOptions&), unsigned traits = 0) {
@@ -23,7 +23,9 @@ constexpr Builder entry(Collective collective, std::string_view name, bool (*fit
           build,
           (traits & kLogarithmic) != 0,
           (traits & kOrdered) != 0,
-          (traits & kEqualChunks) != 0};
+          (traits & kEqualChunks) != 0,
+          (traits & kSendWindow) != 0,
+          (traits & kRecvWindow) != 0};
 }
 
 // clang-format off
@@ -44,6 +46,7 @@ constexpr std::array kBuilders = {
   entry(kAllReduce, "in_order", fits_any, in_order::all_reduce, kLogarithmic | kOrdered),
   entry(kAllReduce, "routed_rings", routed::fits, routed::all_reduce),
   entry(kAllReduce, "hierarchical", hierarchical::fits_all_reduce, hierarchical::all_reduce),
+  entry(kAllReduce, "window", fits_one_lane, window::all_reduce, kOrdered | kSendWindow | kRecvWindow),
 
   entry(kBroadcast, "binomial", fits_any, knomial::broadcast_binomial, kLogarithmic),
   entry(kBroadcast, "knomial", knomial::fits, knomial::broadcast, kLogarithmic),
@@ -52,6 +55,7 @@ constexpr std::array kBuilders = {
   entry(kBroadcast, "chain", fits_any, chain::broadcast),
   entry(kBroadcast, "direct", fits_any, direct::broadcast),
   entry(kBroadcast, "scatter_all_gather", fits_any, scatter_all_gather::broadcast, kLogarithmic),
+  entry(kBroadcast, "window", fits_one_lane, window::broadcast, kRecvWindow),
 
   entry(kReduce, "binomial", fits_any, knomial::reduce_binomial, kLogarithmic),
   entry(kReduce, "knomial", knomial::fits, knomial::reduce, kLogarithmic),
@@ -60,6 +64,7 @@ constexpr std::array kBuilders = {
   entry(kReduce, "chain", fits_any, chain::reduce),
   entry(kReduce, "direct", fits_any, direct::reduce, kOrdered),
   entry(kReduce, "in_order", fits_any, in_order::reduce, kLogarithmic | kOrdered),
+  entry(kReduce, "window", fits_one_lane, window::reduce, kOrdered | kSendWindow),
 
   entry(kAllGather, "ring", fits_one_lane, ring::all_gather),
   entry(kAllGather, "recursive_doubling", recursive_doubling::fits_all_gather, recursive_doubling::all_gather, kLogarithmic),
@@ -68,18 +73,21 @@ constexpr std::array kBuilders = {
   entry(kAllGather, "kbruck", bruck::fits_radix, bruck::all_gather, kLogarithmic),
   entry(kAllGather, "pat", pat::fits, pat::all_gather),
   entry(kAllGather, "direct", fits_one_lane, direct::all_gather),
+  entry(kAllGather, "window", fits_one_lane, window::all_gather, kRecvWindow),
 
   entry(kReduceScatter, "ring", fits_one_lane, ring::reduce_scatter),
   entry(kReduceScatter, "recursive_halving", recursive_halving::fits, recursive_halving::reduce_scatter, kLogarithmic),
   entry(kReduceScatter, "circulant", fits_one_lane, circulant::reduce_scatter, kLogarithmic),
   entry(kReduceScatter, "pat", pat::fits, pat::reduce_scatter),
   entry(kReduceScatter, "direct", fits_one_lane, direct::reduce_scatter, kOrdered),
+  entry(kReduceScatter, "window", fits_one_lane, window::reduce_scatter, kOrdered | kSendWindow),
 
   entry(kAllToAll, "direct", fits_any, direct::all_to_all),
   entry(kAllToAll, "pairwise", fits_one_lane, pairwise::all_to_all),
   entry(kAllToAll, "bruck", fits_one_lane, bruck::all_to_all_binary, kLogarithmic | kEqualChunks),
   entry(kAllToAll, "kbruck", bruck::fits_radix, bruck::all_to_all, kLogarithmic | kEqualChunks),
   entry(kAllToAll, "hierarchical", hierarchical::fits_all_to_all, hierarchical::all_to_all, kEqualChunks),
+  entry(kAllToAll, "window", window::fits_out_of_place, window::all_to_all, kSendWindow),
 
   entry(kGather, "binomial", fits_one_lane, binomial::gather, kLogarithmic | kEqualChunks),
   entry(kGather, "direct", fits_one_lane, direct::gather),

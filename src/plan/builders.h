@@ -42,6 +42,10 @@ struct Builder {
   bool logarithmic = false;        // O(log ranks) steps on every rank
   bool ordered = false;            // operands combine in rank order: right for operations that do not commute
   bool equal_chunks_only = false;  // not for v-forms
+  bool send_window = false;        // some ranks reach into others' send buffers ...
+  bool recv_window = false;        // ... or receive buffers
+
+  bool uses_windows() const { return send_window || recv_window; }
 };
 
 // All builders; those of one collective stand together.

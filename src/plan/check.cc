@@ -74,6 +74,9 @@ class StepCheck {
 
   Fault check_place(const Place& place) {
     if (place.kind == Place::Kind::kMessage) return check_message(place);
+    if (place.kind == Place::Kind::kWindow) {
+      if (auto fault = check_window(place)) return fault;
+    }
     if (place.regions.size() > kMaxRegions) {
       return fmt::format("{} regions exceed the limit of {}", place.regions.size(), kMaxRegions);
     }
@@ -97,6 +100,13 @@ class StepCheck {
     if (place.peer == plan_.rank) return "a message goes to or comes from its own rank";
     if (place.first) return "a message is marked first";
     if (!place.regions.empty()) return "a message has regions";
+    return std::nullopt;
+  }
+
+  Fault check_window(const Place& place) const {
+    if (auto fault = out_of_range("peer", place.peer, 0, plan_.ranks - 1)) return fault;
+    if (place.peer == plan_.rank) return "a window is that of its own rank";
+    if (place.buffer == Buffer::kScratch) return "a window is of scratch";
     return std::nullopt;
   }
 
@@ -148,7 +158,7 @@ class StepCheck {
   Fault check_overlaps() const {
     for (size_t i = 0; i < step_.destinations.size(); ++i) {
       const Place& written = step_.destinations[i];
-      if (written.kind == Place::Kind::kMessage) continue;
+      if (!written.names_chunks()) continue;
       if (names_a_chunk_twice(written)) return fmt::format("{} names a chunk twice", to_text(written));
       for (size_t j = 0; j < i; ++j) {
         const Place& other = step_.destinations[j];
@@ -167,8 +177,8 @@ class StepCheck {
     return std::nullopt;
   }
 
-  static bool in_same_buffer(const Place& one, const Place& other) {
-    return other.kind == Place::Kind::kChunk && one.buffer == other.buffer;
+  bool in_same_buffer(const Place& one, const Place& other) const {
+    return other.names_chunks() && one.buffer == other.buffer && one.owner(plan_.rank) == other.owner(plan_.rank);
   }
 
   const Plan& plan_;

@@ -3,7 +3,7 @@
 //
 // The plan: what one rank does in one collective, as data. A plan has lanes that run concurrently; a lane has steps
 // that run in order; a step combines its sources, in the order listed, and writes the result to all its destinations.
-// Copy, send, receive, receive-reduce-send, one-shot reduce and signal are all this one step.
+// Copy, send, receive, receive-reduce-send, one-shot reduce, reading a peer's window and signal are all this one step.
 //
 // A plan holds no pointer, byte count, data type or transport. It speaks of chunks; the call binds chunks to bytes.
 #pragma once
@@ -36,9 +36,10 @@ enum class Collective : uint8_t {
 
 // The caller's two buffers and the library's. Chunk i of different buffers need not have the same length, but all
 // places of one step must describe equally many bytes.
-//   kSend, kRecv: chunk boundaries come with the call.
+//   kSend, kRecv: chunk boundaries come with the call. Where places of kind kWindow name them, all ranks have them at
+//   memory that every rank reaches, and divide them alike.
 //   kScratch: chunk i is as long as chunk i mod n of that user buffer which has more chunks (n; kSend if equal).
-// A step has a chunk place, from which its length follows, or no bytes at all (signals).
+// A step names chunks, from which its length follows, or moves no bytes at all (signals).
 enum class Buffer : uint8_t { kSend, kRecv, kScratch };
 
 // `count` blocks of `block` consecutive chunks; block j starts at chunk first + j * stride. Chunk numbers are taken
@@ -54,13 +55,17 @@ struct Region {
 // When a contribution passes a marked source, the operation's prologue applies (pre-multiply); when a result passes a
 // marked destination list, its epilogue applies (divide, for avg). Each contribution meets exactly one of each.
 struct Place {
-  enum class Kind : uint8_t { kChunk, kMessage };
+  enum class Kind : uint8_t { kChunk, kMessage, kWindow };
   Kind kind = Kind::kChunk;
-  Buffer buffer = Buffer::kSend;  // kChunk only
-  Rank peer = -1;                 // kMessage only: source: from peer, destination: to peer
+  Buffer buffer = Buffer::kSend;  // kChunk; kWindow: of the peer, kSend or kRecv
+  Rank peer = -1;                 // kMessage: source: from peer, destination: to peer; kWindow: whose buffer it is
   bool first = false;             // on a source: the contribution enters here (prologue)
   std::vector<Region>
-      regions;  // kChunk only: concatenated in order; at most kMaxRegions. A message is as long as the step.
+      regions;  // not kMessage: concatenated in order; at most kMaxRegions. A message is as long as the step.
+
+  bool names_chunks() const { return kind != Kind::kMessage; }
+  // Whose buffer it is, in the plan of `rank`.
+  Rank owner(Rank rank) const { return kind == Kind::kWindow ? peer : rank; }
   friend bool operator==(const Place&, const Place&) = default;
 };
 
@@ -71,9 +76,10 @@ struct After {
   friend bool operator==(const After&, const After&) = default;
 };
 
-// A step that moves bytes has at least one source, one destination and one place of kind kChunk, which tells its
+// A step that moves bytes has at least one source, one destination and one place that names chunks, which tells its
 // length. A step of messages only (or with no source, or with no destination) moves no bytes: it sends and awaits
-// signals. A step names a peer at most once among its sources and at most once among its destinations. A destination
+// signals, in every pass. Signals and messages alone order what ranks do with each other's windows. A step names a peer
+// at most once among the messages of its sources and at most once among those of its destinations. A destination
 // may be the very chunks of a source, in the same positions, and may overlap no other place. A message belongs to its
 // lane: what lane l sends to a peer, lane l of that peer receives, in the order sent.
 struct Step {

@@ -48,6 +48,7 @@ void print(std::string& out, const Place& place, std::string_view message_word) 
     print(out, place.regions[i]);
   }
   out += ']';
+  if (place.kind == Place::Kind::kWindow) fmt::format_to(std::back_inserter(out), " at {}", place.peer);
 }
 
 void print(std::string& out, const std::vector<Place>& places, std::string_view separator,
@@ -162,6 +163,16 @@ std::optional<Buffer> parse_buffer(Line& line) {
   return std::nullopt;
 }
 
+void parse_regions(Line& line, Place& place) {
+  line.expect("[");
+  if (line.accept("]")) return;
+  do {
+    if (place.regions.size() == kMaxRegions) line.fail(fmt::format("expected no more than {} regions", kMaxRegions));
+    place.regions.push_back(parse_region(line));
+  } while (!line.failed() && line.accept(","));
+  line.expect("]");
+}
+
 Place parse_place(Line& line, std::string_view message_word) {
   Place place;
   place.first = line.accept("first");
@@ -176,13 +187,11 @@ Place parse_place(Line& line, std::string_view message_word) {
     return place;
   }
   place.buffer = *buffer;
-  line.expect("[");
-  if (line.accept("]")) return place;
-  do {
-    if (place.regions.size() == kMaxRegions) line.fail(fmt::format("expected no more than {} regions", kMaxRegions));
-    place.regions.push_back(parse_region(line));
-  } while (!line.failed() && line.accept(","));
-  line.expect("]");
+  parse_regions(line, place);
+  if (line.accept("at")) {
+    place.kind = Place::Kind::kWindow;
+    place.peer = line.number("a rank");
+  }
   return place;
 }
 

@@ -12,9 +12,10 @@
 //     to 1 <- first send[1]
 //     recv[0], to 1 <- from 1 + first send[0] last
 //
-// A step reads "destinations <- sources", then "after LANE.STEP ..." and "last" where they apply; "nothing" stands for
-// an empty side. Regions: [3], [3..5] (a block), [3..5 x 4 by 8] (count and stride), [] (no chunk), joined by commas.
-// Empty lines, and what follows a #, are ignored.
+// send[1] at 3 is chunk 1 of the send buffer of rank 3 (a window). A step reads "destinations <- sources", then
+// "after LANE.STEP ..." and "last" where they apply; "nothing" stands for an empty side. Regions: [3], [3..5] (a
+// block), [3..5 x 4 by 8] (count and stride), [] (no chunk), joined by commas. Empty lines, and what follows a #, are
+// ignored.
 #pragma once
 
 #include <string>

@@ -28,6 +28,12 @@ Place to(Rank peer) {
 
 Place from(Rank peer) { return to(peer); }
 
+Place at(Rank peer, Place place) {
+  place.kind = Place::Kind::kWindow;
+  place.peer = peer;
+  return place;
+}
+
 Place first(Place place) {
   place.first = true;
   return place;
@@ -127,6 +133,12 @@ Places to_all_others(const BuildOptions& options) {
 Places from_all(const BuildOptions& options, const Place& own) {
   Places places;
   for (Rank rank = 0; rank < options.ranks; ++rank) places.push_back(rank == options.rank ? own : from(rank));
+  return places;
+}
+
+Places at_all(const BuildOptions& options, const Place& own) {
+  Places places;
+  for (Rank rank = 0; rank < options.ranks; ++rank) places.push_back(rank == options.rank ? own : at(rank, own));
   return places;
 }
 

@@ -22,6 +22,8 @@ Place recv(int32_t first, int32_t block = 1);
 Place scratch(int32_t first, int32_t block = 1);
 Place to(Rank peer);
 Place from(Rank peer);
+// The same chunks in that rank's buffer: a window.
+Place at(Rank peer, Place place);
 Place first(Place place);
 
 // A step that combines `sources`, in order, and writes `destinations`.
@@ -58,6 +60,8 @@ int32_t wrapped(int64_t value, int32_t size);
 Places to_all_others(const BuildOptions& options);
 // Messages from all ranks in rank order, with `own` in our place.
 Places from_all(const BuildOptions& options, const Place& own);
+// The same chunks of all ranks' buffers, in rank order.
+Places at_all(const BuildOptions& options, const Place& own);
 
 bool is_power_of_two(int32_t value);
 int32_t power_of_two_at_most(int32_t value);

@@ -64,7 +64,7 @@ class Interpreter {
       }
       size_t i = 0;
       for_each_chunk(place.regions, chunks_of(plan, place.buffer),
-                     [&](int32_t chunk) { cell(plan, place.buffer, chunk) = result[i++]; });
+                     [&](int32_t chunk) { cell(plan, place, chunk) = result[i++]; });
     }
   }
 
@@ -89,8 +89,9 @@ class Interpreter {
   }
 
  private:
-  Coded& cell(const Plan& plan, Buffer buffer, int32_t chunk) {
-    return memories_[static_cast<size_t>(plan.rank)][static_cast<size_t>(buffer)][static_cast<size_t>(chunk)];
+  Coded& cell(const Plan& plan, const Place& place, int32_t chunk) {
+    auto& memory = memories_[static_cast<size_t>(place.owner(plan.rank))];
+    return memory[static_cast<size_t>(place.buffer)][static_cast<size_t>(chunk)];
   }
 
   Values combined(const Plan& plan, const Step& code, std::span<const uint32_t> received) {
@@ -104,7 +105,7 @@ class Interpreter {
         queues_[*pipe++].pop_front();
       } else {
         for_each_chunk(place.regions, chunks_of(plan, place.buffer),
-                       [&](int32_t chunk) { operand.push_back(cell(plan, place.buffer, chunk)); });
+                       [&](int32_t chunk) { operand.push_back(cell(plan, place, chunk)); });
       }
       if (s == 0) {
         result = std::move(operand);

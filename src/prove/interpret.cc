@@ -73,7 +73,7 @@ class Interpreter {
     extent_ = 0;
     for (const auto* side : {&code.sources, &code.destinations}) {
       for (const Place& place : *side) {
-        if (place.kind == Place::Kind::kChunk) extent_ = static_cast<size_t>(chunk_count(place.regions));
+        if (place.names_chunks()) extent_ = static_cast<size_t>(chunk_count(place.regions));
       }
     }
     if (options_.in_place) HOCKET_TRY(check_overlaps(code));
@@ -95,10 +95,11 @@ class Interpreter {
   // In place, a step may overwrite what it reads only chunk by chunk.
   Status check_overlaps(const Step& code) const {
     for (const Place& written : code.destinations) {
-      if (written.kind != Place::Kind::kChunk) continue;
+      if (!written.names_chunks()) continue;
       const std::vector<Cell> targets = cells(written);
       for (const Place& read : code.sources) {
-        if (read.kind != Place::Kind::kChunk || read.buffer == written.buffer) continue;  // check() saw the latter
+        if (!read.names_chunks() || read.buffer == written.buffer) continue;  // check() saw the latter
+        if (owner(read) != owner(written)) continue;
         if (read.buffer == Buffer::kScratch || written.buffer == Buffer::kScratch) continue;
         const std::vector<Cell> sources = cells(read);
         const auto same = [](const Cell& a, const Cell& b) { return a.buffer == b.buffer && a.chunk == b.chunk; };
@@ -118,9 +119,11 @@ class Interpreter {
   std::vector<Cell> cells(const Place& place) const {
     std::vector<Cell> result;
     for_each_chunk(place.regions, chunks_of(*plan_, place.buffer),
-                   [&](int32_t chunk) { result.push_back(contract_.cell(plan_->rank, place.buffer, chunk)); });
+                   [&](int32_t chunk) { result.push_back(contract_.cell(owner(place), place.buffer, chunk)); });
     return result;
   }
+
+  Rank owner(const Place& place) const { return place.owner(plan_->rank); }
 
   Status fetch(const Place& place, std::span<const uint32_t>& received, Values* operand) {
     if (place.kind == Place::Kind::kMessage) {
@@ -131,12 +134,12 @@ class Interpreter {
       if (operand->size() == extent_) return {};
       return fault(fmt::format("{} chunks come from rank {}, not {}", operand->size(), place.peer, extent_));
     }
-    if (!contract_.has(plan_->rank, place.buffer))
-      return fault(fmt::format("reads {}, which this rank has not", to_text(place)));
+    if (!contract_.has(owner(place), place.buffer))
+      return fault(fmt::format("reads {}, which {} rank has not", to_text(place), whose(place)));
     Status status;
     operand->reserve(extent_);
     for_each_chunk(place.regions, chunks_of(*plan_, place.buffer), [&](int32_t chunk) {
-      Value value = load(contract_.cell(plan_->rank, place.buffer, chunk));
+      Value value = load(owner(place), contract_.cell(owner(place), place.buffer, chunk));
       if (status.ok()) status = enter(place, chunk, &value);
       operand->push_back(value);
     });
@@ -149,14 +152,15 @@ class Interpreter {
       return fault(fmt::format("reads chunk {} of {}, which holds nothing yet", chunk, to_text(place)));
     if (!place.first) return {};
     if (!contract_.reduces()) return fault("a source is marked first where nothing is reduced");
-    if (terms_.state(*value) != State::kRaw || value->shift != plan_->rank) {
-      return fault(fmt::format("{} holds more than a new contribution of this rank", to_text(place)));
+    if (terms_.state(*value) != State::kRaw || value->shift != owner(place)) {
+      return fault(fmt::format("{} holds more than a new contribution of {} rank", to_text(place), whose(place)));
     }
     *value = Terms::primed(*value);
     return {};
   }
 
   Status combine(Values* result, const Values& operand) {
+    if (operand.empty()) return {};  // signals
     if (!contract_.reduces()) return fault("combines where nothing is reduced");
     for (size_t i = 0; i < operand.size(); ++i) {
       const Value& left = (*result)[i];
@@ -203,29 +207,31 @@ class Interpreter {
       return {};
     }
     if (place.buffer == Buffer::kSend) return fault(fmt::format("writes {}, which is the caller's", to_text(place)));
-    if (!contract_.has(plan_->rank, place.buffer))
-      return fault(fmt::format("writes {}, which this rank has not", to_text(place)));
+    if (!contract_.has(owner(place), place.buffer))
+      return fault(fmt::format("writes {}, which {} rank has not", to_text(place), whose(place)));
     Status status;
     size_t position = 0;
     for_each_chunk(place.regions, chunks_of(*plan_, place.buffer), [&](int32_t chunk) {
       const Value& value = values[position++];
-      if (contract_.length(plan_->rank, place.buffer, chunk) != contract_.length(value)) {
+      if (contract_.length(owner(place), place.buffer, chunk) != contract_.length(value)) {
         status = fault(fmt::format("chunk {} of {} need not be as long as chunk {} of rank {}, which goes there", chunk,
                                    to_text(place), value.chunk, value.shift));
       }
-      store(contract_.cell(plan_->rank, place.buffer, chunk), value);
+      store(owner(place), contract_.cell(owner(place), place.buffer, chunk), value);
     });
     return status;
   }
 
-  Value load(Cell cell) const {
-    const Values& values = memories_[static_cast<size_t>(plan_->rank)].written[static_cast<size_t>(cell.buffer)];
+  static std::string_view whose(const Place& place) { return place.kind == Place::Kind::kWindow ? "that" : "this"; }
+
+  Value load(Rank owner, Cell cell) const {
+    const Values& values = memories_[static_cast<size_t>(owner)].written[static_cast<size_t>(cell.buffer)];
     const Value value = values.empty() ? Value{} : values[static_cast<size_t>(cell.chunk)];
-    return value.defined() || cell.buffer == Buffer::kScratch ? value : contract_.before(plan_->rank, cell);
+    return value.defined() || cell.buffer == Buffer::kScratch ? value : contract_.before(owner, cell);
   }
 
-  void store(Cell cell, const Value& value) {
-    Values& values = memories_[static_cast<size_t>(plan_->rank)].written[static_cast<size_t>(cell.buffer)];
+  void store(Rank owner, Cell cell, const Value& value) {
+    Values& values = memories_[static_cast<size_t>(owner)].written[static_cast<size_t>(cell.buffer)];
     if (values.empty()) values.resize(static_cast<size_t>(chunks_of(*plan_, cell.buffer)));
     values[static_cast<size_t>(cell.chunk)] = value;
   }
@@ -234,7 +240,7 @@ class Interpreter {
     const Promise promise = contract_.after(plan_->rank, chunk);
     if (promise.kind == Promise::Kind::kAnything) return {};
     const Cell cell = contract_.cell(plan_->rank, Buffer::kRecv, chunk);
-    const Value value = load(cell);
+    const Value value = load(plan_->rank, cell);
     const auto wrong = [&](std::string_view reason) {
       return fault(fmt::format("rank {} recv[{}]: {}", plan_->rank, chunk, reason));
     };

@@ -12,6 +12,7 @@
 #include "prove/interpret.h"
 #include "prove/network.h"
 #include "prove/races.h"
+#include "prove/window_races.h"
 
 namespace hocket {
 namespace {
@@ -49,6 +50,7 @@ Result<Proof> prove(std::span<const Plan> plans, const ProveOptions& options) {
   if (!network.ok()) return network.status();
   HOCKET_TRY(proving::check_ends(*network));
   HOCKET_TRY(proving::check_races(*network, contract));
+  HOCKET_TRY(proving::check_window_races(*network, contract));
   HOCKET_TRY(proving::interpret(*network, contract, options, &proof));
   if (plans[0].collective == Collective::kBarrier) HOCKET_TRY(proving::check_barrier(*network));
   if (proof.longest_message > plans[0].message_chunks) {

@@ -5,6 +5,8 @@
 //   - every rank ends with the right result: each contribution exactly once, each mark met exactly once;
 //   - nobody waits forever while every pipe holds the declared number of messages, and all that is sent is received;
 //   - lanes do not race, in one pass, in two overlapping passes, and in two calls that follow each other;
+//   - nobody touches a peer's buffer before the peer's call has begun or after it has ended, nor at the same time as
+//     somebody who changes it;
 //   - places of a step are equally long whatever the lengths of the chunks, and only buffers that exist are touched.
 // Knows plans; knows no transport, byte or type.
 //
@@ -12,7 +14,8 @@
 // events cannot change what happens. A pass leaves all pipes empty; running passes (and calls) one after the other is
 // therefore a possible order, and if it ends well, so does each overlapping one. Races are looked for across passes:
 // user buffers are different memory in each pass, scratch is the same. Lanes go pass by pass, so what is ordered with
-// its neighbour pass is ordered with all. A call starts when all lanes of the rank have ended the last one.
+// its neighbour pass is ordered with all. A call starts when all lanes of the rank have ended the last one; between two
+// calls the caller does with its buffers what it likes.
 #pragma once
 
 #include <cstdint>

@@ -91,7 +91,7 @@ class RankAccesses {
 
   template <typename Visit>
   void visit_place(const Place& place, const Access& access, const Visit& visit) const {
-    if (place.kind != Place::Kind::kChunk) return;
+    if (place.kind != Place::Kind::kChunk) return;  // windows: see window_races.h
     for_each_chunk(place.regions, chunks_of(plan_, place.buffer),
                    [&](int32_t chunk) { visit(contract_.cell(plan_.rank, place.buffer, chunk), access); });
   }

@@ -79,7 +79,7 @@ class Counter {
 const Place* first_chunk_place(const Step& step) {
   for (const auto* places : {&step.sources, &step.destinations}) {
     for (const Place& place : *places) {
-      if (place.kind == Place::Kind::kChunk) return &place;
+      if (place.names_chunks()) return &place;
     }
   }
   return nullptr;
@@ -89,14 +89,14 @@ void add_step(const Step& step, int32_t channel, const Counter& counter, Program
   Program::Step& made = maker.begin_step();
   if (const Place* place = first_chunk_place(step)) counter.count(*place, made);
   for (const Place& place : step.sources) {
-    if (place.kind == Place::Kind::kChunk) {
+    if (place.names_chunks()) {
       ++made.read_chunks;
     } else {
       maker.receive(place.peer, channel);
     }
   }
   for (const Place& place : step.destinations) {
-    if (place.kind == Place::Kind::kChunk) {
+    if (place.names_chunks()) {
       ++made.written_chunks;
     } else {
       maker.send(place.peer, channel);

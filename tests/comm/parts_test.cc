@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 
 #include "comm/handshake_crypto.h"
@@ -226,6 +227,79 @@ TEST(Wire, PipesThatCannotBeAreRefused) {
   EXPECT_FALSE(accepts({static_cast<PipeClass>(2), 0, 0}));
   EXPECT_FALSE(accepts({PipeClass::kCollective, 0, -1}));
   EXPECT_FALSE(accepts({PipeClass::kCollective, 0, 65536}));
+}
+
+TEST(Wire, WindowsOutsideTheirMemoryAreRefused) {
+  const auto accepts = [](const WindowOffer& offer) {
+    const std::string frame = window_message(offer);
+    Reader reader(std::string_view(frame).substr(1));
+    WindowOffer read;
+    return read_window(reader, &read);
+  };
+  EXPECT_TRUE(accepts({1, 100, 4096, 3996}));
+  EXPECT_TRUE(accepts({1, 100, 0, 0}));  // memory that cannot be reached
+  EXPECT_FALSE(accepts({1, 101, 4096, 3996}));
+  EXPECT_FALSE(accepts({1, 0, 4096, 4097}));
+  EXPECT_FALSE(accepts({1, UINT64_MAX, 4096, 1}));
+}
+
+struct Memory {
+  std::array<std::byte, 256> bytes{};
+  std::byte* at(size_t offset) { return bytes.data() + offset; }
+  WindowPart part(size_t size) { return {bytes.data(), size, nullptr}; }
+};
+
+class NoSegment final : public Segment {
+ public:
+  std::span<std::byte> bytes() const override { return {}; }
+  Handle handle() const override { return kNoHandle; }
+};
+
+TEST(WindowTable, IsCompleteWhenAllHaveTold) {
+  Memory mine, first, third;
+  WindowTable table(1, 3);
+  EXPECT_TRUE(table.put(0, 1, first.part(256)));  // a peer may be ahead of us
+  EXPECT_EQ(table.find(mine.at(0), 8).spot.window, 0U);
+  EXPECT_TRUE(table.empty());
+  EXPECT_EQ(table.open(mine.bytes, std::make_shared<NoSegment>()), 1U);
+  EXPECT_FALSE(table.empty());
+  EXPECT_FALSE(table.find(mine.at(64), 8).complete);
+  EXPECT_THAT(table.missing(1), testing::ElementsAre(2));
+  EXPECT_TRUE(table.put(2, 1, third.part(128)));
+  const WindowTable::Found found = table.find(mine.at(64), 64);
+  EXPECT_TRUE(found.complete && found.reachable);
+  EXPECT_EQ(found.spot, (WindowSpot{1, 64}));
+  EXPECT_FALSE(table.find(mine.at(64), 65).reachable);  // rank 2 has less
+  EXPECT_EQ(table.find(mine.at(64), 193).spot.window, 0U);
+  const std::vector<std::byte*> begins(table.begins(1).begin(), table.begins(1).end());
+  EXPECT_THAT(begins, testing::ElementsAre(first.at(0), mine.at(0), third.at(0)));
+  EXPECT_TRUE(table.close(1));
+  EXPECT_FALSE(table.close(1));
+  EXPECT_TRUE(table.empty());
+  EXPECT_TRUE(table.put(0, 1, first.part(256)));  // late, and of no interest
+}
+
+TEST(WindowTable, OneUnreachablePartMakesItNone) {
+  Memory mine, other;
+  WindowTable plain(0, 2);
+  plain.open(mine.bytes, nullptr);
+  EXPECT_TRUE(plain.put(1, 1, other.part(256)));
+  EXPECT_TRUE(plain.find(mine.at(0), 8).complete);
+  EXPECT_FALSE(plain.find(mine.at(0), 8).reachable);
+  WindowTable alone(0, 2);
+  alone.give_up(alone.open(mine.bytes, std::make_shared<NoSegment>()));
+  EXPECT_TRUE(alone.find(mine.at(0), 8).complete);
+  EXPECT_FALSE(alone.find(mine.at(0), 8).reachable);
+}
+
+TEST(WindowTable, RefusesWhatPeersCannotTell) {
+  Memory memory;
+  WindowTable table(0, 2);
+  EXPECT_FALSE(table.put(1, 0, memory.part(8)));
+  EXPECT_FALSE(table.put(0, 1, memory.part(8)));
+  EXPECT_FALSE(table.put(1, WindowTable::kMaxAhead + 1, memory.part(8)));
+  EXPECT_TRUE(table.put(1, 1, memory.part(8)));
+  EXPECT_FALSE(table.put(1, 1, memory.part(8)));
 }
 
 }  // namespace

@@ -133,6 +133,16 @@ void place(const Shape& shape, Rank rank, Buffers& buffers, Request& request) {
   }
 }
 
+// Where the buffers of all ranks begin.
+std::vector<std::byte*> beginnings(const std::vector<Request>& requests, Buffer buffer) {
+  std::vector<std::byte*> result;
+  for (const Request& request : requests) {
+    const void* start = buffer == Buffer::kSend ? request.send : request.recv;
+    result.push_back(static_cast<std::byte*>(const_cast<void*>(start)));
+  }
+  return result;
+}
+
 void check(const Shape& shape, uint32_t seed) {
   SCOPED_TRACE(shape.text());
   LocalRanks ranks(shape.ranks, kMaxMessage);
@@ -168,6 +178,12 @@ void check(const Shape& shape, uint32_t seed) {
     call.fingerprint = 0xABCD;
     scratch[i].resize(Execution::scratch_bytes(call) + 64);
     call.scratch = scratch[i].data();
+  }
+  const std::vector<std::byte*> sends = beginnings(requests, Buffer::kSend);
+  const std::vector<std::byte*> receives = beginnings(requests, Buffer::kRecv);
+  for (Call& call : calls) {
+    call.peers_send = {sends, 0};
+    call.peers_recv = {receives, 0};
   }
   for (uint32_t round = 0; round < 2; ++round) {
     for (Call& call : calls) ++call.operation;

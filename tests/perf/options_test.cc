@@ -103,7 +103,8 @@ TEST(CommandLine, TakesEveryFlagShortAndLong) {
     EXPECT_EQ(options.timeout_seconds, 9);
     EXPECT_EQ(options.unalign, 1);
     EXPECT_EQ(options.json_file, "x.json");
-    EXPECT_THAT(options.ignored, testing::ElementsAre("-y", "-R"));
+    EXPECT_THAT(options.ignored, testing::ElementsAre("-y"));
+    EXPECT_EQ(options.registration, Registration::kSymmetric);
   }
 }
 

@@ -16,6 +16,7 @@ namespace hocket {
 namespace {
 
 using plan::add;
+using plan::at;
 using plan::first;
 using plan::from;
 using plan::recv;
@@ -67,6 +68,15 @@ const Fault kFaults[] = {
     {"a message has regions", [](Plan& p) { step(p).sources[0].regions = {{}}; }},
     {"peer is 4, not 0 to 3", [](Plan& p) { step(p).sources[0].peer = 4; }},
     {"goes to or comes from its own rank", [](Plan& p) { step(p).sources[0].peer = 1; }},
+    {"peer is 4, not 0 to 3", [](Plan& p) { step(p).sources[1] = at(4, send(0, 2)); }},
+    {"a window is that of its own rank", [](Plan& p) { step(p).sources[1] = at(1, send(0, 2)); }},
+    {"a window is of scratch", [](Plan& p) { step(p).sources[1] = at(2, scratch(0, 2)); }},
+    {"first chunk is 8, not 0 to 7", [](Plan& p) { step(p).sources[1] = at(2, send(8, 2)); }},
+    {"source recv[1..2] at 2 overlaps destination recv[0..1] at 2 otherwise",
+     [](Plan& p) {
+       step(p).destinations[0] = at(2, recv(0, 2));
+       step(p).sources[1] = at(2, recv(1, 2));
+     }},
     {"rank 0 is a source twice", [](Plan& p) { step(p).sources.push_back(from(0)); }},
     {"rank 2 is a destination twice", [](Plan& p) { step(p).destinations.push_back(to(2)); }},
     {"bytes without a source", [](Plan& p) { step(p).sources.clear(); }},

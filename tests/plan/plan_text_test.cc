@@ -38,6 +38,7 @@ const Golden kGolden[] = {
     {"all_to_all_bruck", Collective::kAllToAll, "bruck", {.rank = 1, .ranks = 7}},
     {"gather_binomial", Collective::kGather, "binomial", {.rank = 3, .ranks = 6, .root = 1}},
     {"barrier_dissemination", Collective::kBarrier, "dissemination", {.rank = 0, .ranks = 5}},
+    {"all_reduce_window", Collective::kAllReduce, "window", {.rank = 1, .ranks = 3}},
     {"exscan_doubling", Collective::kExScan, "doubling", {.rank = 3, .ranks = 8}},
 };
 
@@ -95,6 +96,7 @@ TEST(PlanText, UnusualFormsRoundTrip) {
                            "  nothing <- from 1\n"
                            "  to 1 <- send[]\n"
                            "  scratch[1 x 0 by 0] <- from 2\n"
+                           "  recv[1], recv[1] at 2, to 1 <- first send[1] + first send[1] at 2 + from 1 last\n"
                            "lane 1\n"
                            "  scratch[0..1] <- first send[0..1]\n";
   const auto plan = parse_plan(text);

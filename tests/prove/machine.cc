@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "plan/regions.h"
@@ -50,6 +51,8 @@ class Machine {
       for (size_t lane = 0; lane < plan.lanes.size(); ++lane) lanes_.push_back({plan.rank, lane, 0, {}, false});
     }
     for (size_t window = 0; window < kCalls * kPasses; ++window) make_windows();
+    begun_.assign(plans_.size(), 0);
+    ended_.assign(plans_.size(), 0);
   }
 
   std::optional<std::string> run() {
@@ -70,7 +73,12 @@ class Machine {
     for (const auto& [ends, pipe] : pipes_) {
       if (!pipe.empty()) return "a message is left over";
     }
-    return check_results();
+    // Ranks without steps.
+    for (Rank rank = 0; rank < model_.ranks; ++rank) {
+      for (size_t call = 0; call < kCalls; ++call) begin_call(rank, call);
+      end_calls(rank);
+    }
+    return fault_ ? fault_ : check_untouched();
   }
 
  private:
@@ -131,7 +139,8 @@ class Machine {
         own.send.push_back(fresh(length(rank, Buffer::kSend, chunk)));
       for (int32_t chunk = 0; chunk < model_.recv_chunks; ++chunk)
         own.recv.push_back(fresh(length(rank, Buffer::kRecv, chunk)));
-      given.push_back(own.send);
+      std::vector<Maps>& contribution = given.emplace_back();
+      for (const Maps& maps : own.send) contribution.push_back(fresh(maps.size()));
       for (Maps& maps : own.send) own.send_at.push_back(&maps);
       for (Maps& maps : own.recv) own.recv_at.push_back(&maps);
       if (options_.in_place) share(own, rank);
@@ -158,6 +167,45 @@ class Machine {
       default:
         own.recv_at = own.send_at;
     }
+  }
+
+  // The caller gives what it contributes at the last moment.
+  void begin_call(Rank rank, size_t call) {
+    const auto at = static_cast<size_t>(rank);
+    if (begun_[at] > call) return;
+    begun_[at] = call + 1;
+    for (size_t window = call * kPasses; window < (call + 1) * kPasses; ++window) {
+      for (size_t chunk = 0; chunk < given_[window][at].size(); ++chunk)
+        *windows_[window][at].send_at[chunk] = given_[window][at][chunk];
+    }
+  }
+
+  // The caller takes its results as soon as it can, and then uses the memory for something else.
+  void end_calls(Rank rank) {
+    const auto at = static_cast<size_t>(rank);
+    const auto has_ended = [&](const LaneState& lane) {
+      return lane.rank != rank || lane.done >= length_of(lane) * kPasses * (ended_[at] + 1);
+    };
+    while (ended_[at] < begun_[at] && std::ranges::all_of(lanes_, has_ended)) {
+      for (size_t window = ended_[at] * kPasses; window < (ended_[at] + 1) * kPasses; ++window) {
+        if (!fault_) fault_ = check_results(window, rank);
+        Windows& own = windows_[window][at];
+        for (auto* chunks : {&own.send, &own.recv}) {
+          for (Maps& maps : *chunks) maps = fresh(maps.size());
+        }
+        left_.emplace_back(window, rank, own.send, own.recv);
+      }
+      ++ended_[at];
+    }
+  }
+
+  std::optional<std::string> check_untouched() const {
+    for (const auto& [window, rank, send, recv] : left_) {
+      const Windows& own = windows_[window][static_cast<size_t>(rank)];
+      if (own.send != send || own.recv != recv)
+        return fmt::format("window {}: the memory of rank {} was written after its call", window, rank);
+    }
+    return std::nullopt;
   }
 
   size_t window_of(const LaneState& lane) const { return lane.done / length_of(lane); }
@@ -192,16 +240,19 @@ class Machine {
   bool go(LaneState& lane) {
     if (lane.holds) {
       write(lane);
+      end_calls(lane.rank);
       return true;
     }
     if (!may_begin(lane)) return false;
+    begin_call(lane.rank, window_of(lane) / kPasses);
     read(lane);
     return true;
   }
 
   std::vector<Map*> cells(const LaneState& lane, const Place& place) {
     std::vector<Map*> result;
-    Windows& own = windows_[window_of(lane)][static_cast<size_t>(lane.rank)];
+    const Rank owner = place.kind == Place::Kind::kWindow ? place.peer : lane.rank;
+    Windows& own = windows_[window_of(lane)][static_cast<size_t>(owner)];
     for_each_chunk(place.regions, chunks_of(plan_of(lane.rank), place.buffer), [&](int32_t chunk) {
       const auto at = static_cast<size_t>(chunk);
       Maps& maps = place.buffer == Buffer::kSend   ? *own.send_at[at]
@@ -307,16 +358,11 @@ class Machine {
     }
   }
 
-  std::optional<std::string> check_results() const {
-    for (size_t window = 0; window < kCalls * kPasses; ++window) {
-      for (Rank rank = 0; rank < model_.ranks; ++rank) {
-        for (int32_t chunk = 0; chunk < model_.recv_chunks; ++chunk) {
-          const auto wanted = expected(window, rank, chunk);
-          const Maps& found = *windows_[window][static_cast<size_t>(rank)].recv_at[static_cast<size_t>(chunk)];
-          if (wanted && *wanted != found)
-            return fmt::format("window {} rank {} chunk {} is wrong", window, rank, chunk);
-        }
-      }
+  std::optional<std::string> check_results(size_t window, Rank rank) const {
+    for (int32_t chunk = 0; chunk < model_.recv_chunks; ++chunk) {
+      const auto wanted = expected(window, rank, chunk);
+      const Maps& found = *windows_[window][static_cast<size_t>(rank)].recv_at[static_cast<size_t>(chunk)];
+      if (wanted && *wanted != found) return fmt::format("window {} rank {} chunk {} is wrong", window, rank, chunk);
     }
     return std::nullopt;
   }
@@ -328,7 +374,11 @@ class Machine {
   std::vector<LaneState> lanes_;
   std::vector<std::vector<Maps>> scratch_;             // per rank
   std::vector<std::vector<Windows>> windows_;          // per pass of a call, per rank
-  std::vector<std::vector<std::vector<Maps>>> given_;  // what was in the send buffers
+  std::vector<std::vector<std::vector<Maps>>> given_;  // what the send buffers hold when the call begins
+  std::vector<size_t> begun_;                          // calls, per rank
+  std::vector<size_t> ended_;
+  // What the caller left in its buffers after the call.
+  std::vector<std::tuple<size_t, Rank, std::vector<Maps>, std::vector<Maps>>> left_;
   std::map<std::tuple<Rank, Rank, size_t>, std::deque<Maps>> pipes_;
   std::optional<std::string> fault_;
 };

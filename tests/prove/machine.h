@@ -2,7 +2,8 @@
 // Copyright The Hocket authors
 //
 // A second opinion on plans: runs them on numbers, step by step in random order, two passes that overlap in each of two
-// calls, through pipes of the declared depth. Shares nothing with the verifier.
+// calls, through pipes of the declared depth. Outside its call a rank's memory is its caller's, who changes it. Shares
+// nothing with the verifier.
 #pragma once
 
 #include <cstdint>

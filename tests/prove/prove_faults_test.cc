@@ -14,6 +14,8 @@ namespace hocket {
 namespace {
 
 using plan::add;
+using plan::at;
+using plan::at_all;
 using plan::finish;
 using plan::first;
 using plan::from;
@@ -327,6 +329,99 @@ TEST(ProveFaults, BarrierThatSomeLeaveEarly) {
     add(plan.lanes[0], {}, {from(plan::wrapped(plan.rank - 2, 5))});
   }
   expect_rejected(plans, HasSubstr("rank 0 may leave the barrier before rank 1 has come"));
+}
+
+// ---- Windows --------------------------------------------------------------------------------------------------------
+
+// Reductions on windows begin with these steps: signal all, await all, combine.
+constexpr size_t kAwaitAll = 1;
+constexpr size_t kCombine = 2;
+
+TEST(ProveFaults, WindowReadBeforeItsRankHasCome) {
+  Plans plans = build(Collective::kReduceScatter, "window", {.ranks = 3});
+  expect_proved(plans);
+  // Rank 1 does not wait for rank 2, whose signal it takes later.
+  std::erase(step(plans, 1, kAwaitAll).sources, from(2));
+  lane(plans, 1).steps.insert(lane(plans, 1).steps.begin() + kCombine + 1, Step{{from(2)}, {}, false, {}});
+  expect_rejected(plans, AllOf(HasSubstr("window race: rank 1 lane 0 step 2 reads first send[1] at 2"),
+                               HasSubstr("rank 2 may not have begun the call")));
+}
+
+TEST(ProveFaults, WindowReadAfterItsRankHasGone) {
+  for (const auto& [collective, reads] : {std::pair{Collective::kReduceScatter, "first send[1] at 0"},
+                                          {Collective::kAllGather, "recv[0] at 0"},
+                                          {Collective::kAllReduce, "recv[0] at 0"}}) {
+    Plans plans = build(collective, "window", {.ranks = 3});
+    // All but rank 0 end by awaiting all, which keeps them; nobody keeps rank 0.
+    lane(plans, 0).steps.pop_back();
+    for (const Rank rank : {1, 2}) {
+      auto& steps = lane(plans, rank).steps;
+      std::erase(steps[steps.size() - 2].destinations, to(0));
+    }
+    expect_rejected(plans, AllOf(HasSubstr(reads), HasSubstr("rank 0 may have ended the call")));
+  }
+}
+
+TEST(ProveFaults, WindowReadBeforeItIsWritten) {
+  Plans plans = build(Collective::kAllReduce, "window", {.ranks = 2});
+  // signal, await, combine, signal, await, copy, signal, await: the first await takes both signals.
+  ASSERT_EQ(lane(plans, 0).steps.size(), 8U);
+  std::swap(step(plans, 0, 4), step(plans, 0, 5));
+  expect_rejected(plans, AllOf(HasSubstr("writes recv[1]"), HasSubstr("rank 0 lane 0 step 4 may touch it at once")));
+}
+
+TEST(ProveFaults, WrongWindow) {
+  Plans plans = build(Collective::kAllReduce, "window", {.ranks = 3});
+  step(plans, 1, kCombine).sources[0].regions[0].first = 2;
+  expect_rejected(plans, HasSubstr("combines chunk 2 with chunk 1"));
+
+  plans = build(Collective::kAllReduce, "window", {.ranks = 3});
+  step(plans, 1, kCombine).sources[0].peer = 2;
+  expect_rejected(plans, HasSubstr("counts the contribution of rank 2 to chunk 1 twice"));
+
+  plans = build(Collective::kAllGather, "window", {.ranks = 3});
+  step(plans, 1, 3).sources[0].regions[0].first = 0;
+  expect_rejected(plans, HasSubstr("rank 1 lane 0 step 3"));
+
+  plans = build(Collective::kBroadcast, "window", {.ranks = 2});
+  step(plans, 1, 1).sources[0].buffer = Buffer::kSend;
+  expect_proved(plans);
+  plans = build(Collective::kReduceScatter, "window", {.ranks = 2});
+  step(plans, 1, kCombine).destinations.push_back(at(0, send(1)));
+  expect_rejected(plans, HasSubstr("writes send[1] at 0, which is the caller's"));
+}
+
+// Two ranks write to all: the other way to reduce, which the verifier must be able to judge too.
+TEST(ProveFaults, WindowsThatArePutTo) {
+  Plans plans = blank(Collective::kAllReduce, 2);
+  for (Plan& plan : plans) {
+    plan.send_chunks = plan.recv_chunks = 2;
+    const Rank peer = 1 - plan.rank;
+    Lane& own = plan.lanes[0];
+    add(own, {to(peer)}, {});
+    add(own, {}, {from(peer)});
+    finish(own, {recv(plan.rank), at(peer, recv(plan.rank))},
+           at_all({.rank = plan.rank, .ranks = 2}, first(send(plan.rank))));
+    add(own, {to(peer)}, {});
+    add(own, {}, {from(peer)});
+  }
+  expect_proved(plans);
+  expect_proved(plans, {.in_place = true});
+  Plans early = plans;
+  for (Plan& plan : early) {
+    std::swap(plan.lanes[0].steps[1], plan.lanes[0].steps[2]);
+    std::swap(plan.lanes[0].steps[0], plan.lanes[0].steps[1]);
+  }
+  expect_rejected(early, HasSubstr("may not have begun the call"));
+  for (Plan& plan : plans) plan.lanes[0].steps.resize(2);
+  for (Plan& plan : plans) {
+    const Rank peer = 1 - plan.rank;
+    add(plan.lanes[0], {recv(0, 2)}, {first(send(0, 2))});
+    add(plan.lanes[0], {at(peer, recv(0))}, {recv(0)});
+    add(plan.lanes[0], {to(peer)}, {});
+    add(plan.lanes[0], {}, {from(peer)});
+  }
+  expect_rejected(plans, HasSubstr("may touch it at once"));
 }
 
 TEST(ProveFaults, LanesThatDoNotMeet) {

@@ -126,7 +126,7 @@ class Mutation {
 
   bool change_peer() {
     Place* place = any_place();
-    if (place == nullptr || place->kind != Place::Kind::kMessage) return false;
+    if (place == nullptr || place->kind == Place::Kind::kChunk) return false;
     place->peer = static_cast<Rank>(random_() % plans_.size());
     return true;
   }
@@ -140,7 +140,7 @@ class Mutation {
 
   bool change_buffer() {
     Place* place = any_place();
-    if (place == nullptr || place->kind != Place::Kind::kChunk) return false;
+    if (place == nullptr || !place->names_chunks()) return false;
     place->buffer = static_cast<Buffer>(random_() % 3);
     return true;
   }

@@ -145,4 +145,14 @@ Plan scan(const BuildOptions& options);
 Plan exscan(const BuildOptions& options);
 }  // namespace doubling_scan
 
+namespace window {
+Plan all_reduce(const BuildOptions& options);
+Plan reduce_scatter(const BuildOptions& options);
+Plan all_gather(const BuildOptions& options);
+Plan broadcast(const BuildOptions& options);
+Plan reduce(const BuildOptions& options);
+Plan all_to_all(const BuildOptions& options);
+bool fits_out_of_place(const BuildOptions& options);
+}  // namespace window
+
 }  // namespace hocket::plan

@@ -257,7 +257,7 @@ bool builds_within(const Hierarchy& hierarchy) {
 bool fits_all_reduce(const BuildOptions& options) {
   if (!fits_any(options) || options.hierarchy == nullptr || options.hierarchy->across == "hierarchical") return false;
   const Builder* across = find_builder(Collective::kAllReduce, options.hierarchy->across);
-  if (across == nullptr || !builds_within(*options.hierarchy)) return false;
+  if (across == nullptr || across->uses_windows() || !builds_within(*options.hierarchy)) return false;
   if (!across->fits(part_options(0, static_cast<Rank>(options.hierarchy->levels.back().size())))) return false;
   const Shape shape(*options.hierarchy);
   return shape.across.lanes.size() * static_cast<size_t>(options.lanes) <= kMaxLanes;

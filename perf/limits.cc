@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What the machine allows: all-reduces of float32, in place, written by hand for two processes that share memory, with
+// nothing around them. Hocket on windows is measured against `direct` and `directown`.
+//   flag       one cache line each way: no data, the least that an exchange can take
+//   oneshot    copy to shared memory, flag, add (through private buffers)
+//   direct     buffers in shared memory: each adds one half and writes it to both
+//   directown  each adds one half into its own buffer, and copies the other half from its peer's
+//   memcpy     one process copies between two private buffers
+// As for a collective, a process may touch its buffer before and after each call: that takes an exchange of flags at
+// the beginning and one at the end (oneshot needs none, with two slots used in turn).
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace {
+
+constexpr size_t kLine = 64;
+constexpr size_t kPage = 4096;
+constexpr size_t kMaxRepetitions = 64;
+constexpr uint64_t kPatience = 100000;  // looks
+
+struct alignas(kLine) Flag {
+  std::atomic<uint64_t> value{0};
+};
+
+// What both processes see before the buffers.
+struct Shared {
+  Flag flags[2];
+  std::atomic<bool> failed{false};
+  alignas(kLine) double seconds[2][kMaxRepetitions];
+};
+
+struct Buffers {
+  float* own[2];    // shared, one of each rank
+  float* slots[4];  // shared: two of each rank
+  float* local;     // private
+  float* other;     // private
+};
+
+class Rank {
+ public:
+  Rank(int rank, Shared& shared, const Buffers& buffers) : rank_(rank), shared_(shared), buffers_(buffers) {}
+
+  int rank() const { return rank_; }
+  Shared& shared() { return shared_; }
+
+  void flag(size_t /*count*/) { meet(); }
+
+  void oneshot(size_t count) {
+    const size_t turn = ++turns_ % 2;
+    std::memcpy(slot(rank_, turn), buffers_.local, count * sizeof(float));
+    meet();
+    add(buffers_.local, buffers_.local, slot(1 - rank_, turn), count);
+  }
+
+  void direct(size_t count) {
+    meet();
+    const size_t begin = rank_ == 0 ? 0 : count / 2;
+    const size_t half = rank_ == 0 ? count / 2 : count - count / 2;
+    float* mine = buffers_.own[rank_] + begin;
+    float* theirs = buffers_.own[1 - rank_] + begin;
+    for (size_t i = 0; i < half; ++i) {
+      const float sum = mine[i] + theirs[i];
+      mine[i] = sum;
+      theirs[i] = sum;
+    }
+    meet();
+  }
+
+  void directown(size_t count) {
+    meet();
+    const size_t middle = count / 2;
+    const size_t begin = rank_ == 0 ? 0 : middle;
+    const size_t half = rank_ == 0 ? middle : count - middle;
+    float* mine = buffers_.own[rank_];
+    const float* theirs = buffers_.own[1 - rank_];
+    add(mine + begin, mine + begin, theirs + begin, half);
+    meet();
+    const size_t rest = rank_ == 0 ? middle : 0;
+    std::memcpy(mine + rest, theirs + rest, (count - half) * sizeof(float));
+    meet();
+  }
+
+  void copy(size_t count) {
+    if (rank_ == 0) std::memcpy(buffers_.other, buffers_.local, count * sizeof(float));
+  }
+
+  // Both are here.
+  void meet() {
+    shared_.flags[rank_].value.store(++met_, std::memory_order_release);
+    for (uint64_t looks = 0; shared_.flags[1 - rank_].value.load(std::memory_order_acquire) < met_; ++looks) {
+      if (looks < kPatience) continue;
+      if (shared_.failed) std::_Exit(1);  // the other one has said why
+      sched_yield();
+    }
+  }
+
+ private:
+  float* slot(int rank, size_t turn) { return buffers_.slots[2 * static_cast<size_t>(rank) + turn]; }
+
+  static void add(float* to, const float* one, const float* other, size_t count) {
+    for (size_t i = 0; i < count; ++i) to[i] = one[i] + other[i];
+  }
+
+  const int rank_;
+  Shared& shared_;
+  const Buffers buffers_;
+  uint64_t met_ = 0;
+  size_t turns_ = 0;
+};
+
+struct Limit {
+  const char* name;
+  void (Rank::*run)(size_t count);
+  float* Buffers::* local;  // where it works: private memory,
+  bool reduces;             // or own[rank]; and whether the result is a sum
+  size_t bytes_at_most;
+};
+
+constexpr Limit kLimits[] = {
+    {"flag", &Rank::flag, &Buffers::local, false, 64},
+    {"oneshot", &Rank::oneshot, &Buffers::local, true, 1 << 20},
+    {"direct", &Rank::direct, nullptr, true, SIZE_MAX},
+    {"directown", &Rank::directown, nullptr, true, SIZE_MAX},
+    {"memcpy", &Rank::copy, &Buffers::local, false, SIZE_MAX},
+};
+
+// Small integers: sums are exact.
+float value(int rank, size_t index) { return static_cast<float>((index * 7 + static_cast<size_t>(rank) * 3) % 101); }
+
+bool is_right(Rank& rank, const Buffers& buffers, const Limit& limit, size_t count) {
+  if (!limit.reduces) return true;
+  float* data = limit.local != nullptr ? buffers.*limit.local : buffers.own[rank.rank()];
+  for (size_t i = 0; i < count; ++i) data[i] = value(rank.rank(), i);
+  (rank.*limit.run)(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (data[i] != value(0, i) + value(1, i)) return false;
+  }
+  std::memset(data, 0, count * sizeof(float));  // repeated sums stay what they are
+  return true;
+}
+
+double seconds_per_call(Rank& rank, const Limit& limit, size_t count, int calls) {
+  rank.meet();
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < calls; ++i) (rank.*limit.run)(count);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  return taken.count() / calls;
+}
+
+struct Options {
+  size_t first = 4;
+  size_t last = 128 << 20;
+  int factor = 2;
+  int repetitions = 9;
+};
+
+int calls_for(size_t bytes) {
+  constexpr size_t kBytesPerRepetition = size_t{64} << 20;
+  return static_cast<int>(std::clamp<size_t>(kBytesPerRepetition / std::max<size_t>(bytes, 1), 2, 20000));
+}
+
+// The slower rank's time of each repetition: their median, and the best.
+void print_time(const Shared& shared, int repetitions) {
+  std::vector<double> slower;
+  for (int i = 0; i < repetitions; ++i) slower.push_back(std::max(shared.seconds[0][i], shared.seconds[1][i]) * 1e6);
+  std::sort(slower.begin(), slower.end());
+  std::printf("%12.2f (%8.2f)", slower[slower.size() / 2], slower.front());
+}
+
+bool measure(Rank& rank, const Buffers& buffers, const Options& options) {
+  for (size_t bytes = options.first; bytes <= options.last; bytes *= static_cast<size_t>(options.factor)) {
+    if (rank.rank() == 0) std::printf("%10zu", bytes);
+    for (const Limit& limit : kLimits) {
+      const size_t count = bytes / sizeof(float);
+      if (bytes > limit.bytes_at_most) {
+        if (rank.rank() == 0) std::printf("%23s", "-");
+        continue;
+      }
+      if (!is_right(rank, buffers, limit, count)) {
+        rank.shared().failed = true;
+        std::fprintf(stderr, "limits: %s of %zu bytes gives wrong sums on rank %d\n", limit.name, bytes, rank.rank());
+        return false;
+      }
+      seconds_per_call(rank, limit, count, 2);
+      for (int i = 0; i < options.repetitions; ++i)
+        rank.shared().seconds[rank.rank()][i] = seconds_per_call(rank, limit, count, calls_for(bytes));
+      rank.meet();
+      if (rank.rank() == 0) print_time(rank.shared(), options.repetitions);
+      rank.meet();
+    }
+    if (rank.rank() == 0) {
+      std::printf("\n");
+      std::fflush(stdout);
+    }
+  }
+  return true;
+}
+
+std::byte* map(size_t bytes, int sharing) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    std::fprintf(stderr, "limits: no memory for %zu bytes\n", bytes);
+    std::exit(2);
+  }
+  std::memset(memory, 0, bytes);
+  return static_cast<std::byte*>(memory);
+}
+
+Buffers make_buffers(size_t bytes, std::byte* shared) {
+  const size_t slot = std::min<size_t>(bytes, 1 << 20);
+  const auto take = [&shared](size_t size) {
+    auto* floats = reinterpret_cast<float*>(shared);
+    shared += size;
+    return floats;
+  };
+  Buffers buffers{};
+  for (float*& own : buffers.own) own = take(bytes);
+  for (float*& each : buffers.slots) each = take(slot);
+  buffers.local = reinterpret_cast<float*>(map(bytes, MAP_PRIVATE));
+  buffers.other = reinterpret_cast<float*>(map(bytes, MAP_PRIVATE));
+  return buffers;
+}
+
+int run(const Options& options) {
+  const size_t bytes = (options.last + kPage - 1) / kPage * kPage;
+  std::byte* memory = map(sizeof(Shared) + kPage + 2 * bytes + 4 * std::min<size_t>(bytes, 1 << 20), MAP_SHARED);
+  auto* shared = new (memory) Shared;
+  std::byte* buffers = memory + (sizeof(Shared) + kPage - 1) / kPage * kPage;
+  std::printf("# all-reduce of two processes, float32, in place; microseconds a call: median (best) of %d\n%10s",
+              options.repetitions, "# bytes");
+  for (const Limit& limit : kLimits) std::printf("%23s", limit.name);
+  std::printf("\n");
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child < 0) return 2;
+  const Buffers mine = make_buffers(bytes, buffers);
+  Rank rank(child == 0 ? 1 : 0, *shared, mine);
+  const bool ok = measure(rank, mine, options);
+  if (child == 0) std::_Exit(ok ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return ok && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("What the machine allows two processes that share memory, written by hand", "limits");
+  Options options;
+  const auto sizes = CLI::AsSizeValue(false);
+  app.add_option("-b,--minbytes", options.first, "Smallest size")->transform(sizes);
+  app.add_option("-e,--maxbytes", options.last, "Largest size")->transform(sizes);
+  app.add_option("-f,--stepfactor", options.factor, "Factor between sizes")->check(CLI::Range(2, 1 << 20));
+  app.add_option("-r,--repetitions", options.repetitions, "Of which the median is shown")
+      ->check(CLI::Range(1, static_cast<int>(kMaxRepetitions)));
+  CLI11_PARSE(app, argc, argv);
+  return run(options);
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Shared memory and its registration. A window's handle is its number.
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "api/session.h"
+#include "comm/shared_heap.h"
+#include "hocket/hocket.h"
+
+namespace {
+
+using hocket::Code;
+using hocket::Communicator;
+using hocket::guarded;
+using hocket::Occupy;
+using hocket::report;
+using hocket::Result;
+using hocket::Session;
+using hocket::SharedHeap;
+using hocket::Status;
+using hocket::with_session;
+
+Status null_pointer(const char* name) { return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name)); }
+
+// Never destroyed: memory may be in use when the process ends.
+SharedHeap& heap() {
+  static auto& instance = *new SharedHeap(hocket::real_system().memory);
+  return instance;
+}
+
+// Registers, and gives the window's number to `take`.
+template <typename Take>
+hocketResult_t open_window(hocketComm_t comm, void* memory, size_t bytes, bool has_result, const char* result_name,
+                           const Take& take) noexcept {
+  return with_session(comm, [&](Session& session) -> Status {
+    if (memory == nullptr) return null_pointer("buff");
+    if (bytes == 0) return Status(Code::kInvalidArgument, "size is 0");
+    if (!has_result) return null_pointer(result_name);
+    const Occupy occupy(session);
+    HOCKET_TRY(occupy.status());
+    const SharedHeap::Piece piece = heap().find(memory, bytes);
+    take(session.communicator->mesh().open_window({static_cast<std::byte*>(memory), bytes}, piece.segment,
+                                                  piece.offset));
+    return {};
+  });
+}
+
+hocketResult_t close_window(hocketComm_t comm, const void* handle, const char* name) noexcept {
+  return with_session(comm, [&](Session& session) -> Status {
+    if (handle == nullptr) return {};
+    Communicator& communicator = *session.communicator;
+    communicator.wait_until_idle();
+    const auto number = reinterpret_cast<uintptr_t>(handle);
+    if (number <= UINT32_MAX && communicator.mesh().windows().close(static_cast<uint32_t>(number))) return {};
+    return Status(Code::kInvalidArgument, fmt::format("{}: {} is not registered with rank {} of this communicator",
+                                                      name, handle, communicator.rank()));
+  });
+}
+
+}  // namespace
+
+hocketResult_t hocketMemAlloc(void** ptr, size_t size) {
+  return guarded([&] {
+    if (ptr == nullptr) return report(null_pointer("ptr"));
+    if (size == 0) return report(Status(Code::kInvalidArgument, "size is 0"));
+    const Result<void*> memory = heap().allocate(size);
+    if (!memory.ok()) return report(memory.status());
+    *ptr = *memory;
+    return hocketSuccess;
+  });
+}
+
+hocketResult_t hocketMemFree(void* ptr) {
+  if (ptr == nullptr) return hocketSuccess;
+  return guarded([&] { return report(heap().free(ptr)); });
+}
+
+hocketResult_t hocketCommRegister(const hocketComm_t comm, void* buff, size_t size, void** handle) {
+  return open_window(comm, buff, size, handle != nullptr, "handle",
+                     [&](uint32_t number) { *handle = reinterpret_cast<void*>(uintptr_t{number}); });
+}
+
+hocketResult_t hocketCommDeregister(const hocketComm_t comm, void* handle) {
+  return close_window(comm, handle, "handle");
+}
+
+hocketResult_t hocketCommWindowRegister(hocketComm_t comm, void* buff, size_t size, hocketWindow_t* win, int winFlags) {
+  if (winFlags != HOCKET_WIN_DEFAULT && winFlags != HOCKET_WIN_COLL_SYMMETRIC) {
+    return report(Status(Code::kInvalidArgument, fmt::format("winFlags: {} is none", winFlags)));
+  }
+  return open_window(comm, buff, size, win != nullptr, "win",
+                     [&](uint32_t number) { *win = reinterpret_cast<hocketWindow_t>(uintptr_t{number}); });
+}
+
+hocketResult_t hocketCommWindowDeregister(hocketComm_t comm, hocketWindow_t win) {
+  return close_window(comm, win, "win");
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/call_windows.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hocket {
+namespace {
+
+constexpr Duration kLook = std::chrono::microseconds(100);
+
+// How many blocks of `count` elements each buffer has.
+struct Blocks {
+  size_t send = 0;  // 0: no plan reaches into it
+  size_t recv = 0;
+};
+
+Blocks blocks(Collective collective, Rank ranks) {
+  const auto all = static_cast<size_t>(ranks);
+  switch (collective) {
+    case Collective::kAllReduce:
+      return {1, 1};
+    case Collective::kReduce:
+      return {1, 0};
+    case Collective::kBroadcast:
+      return {0, 1};
+    case Collective::kAllGather:
+      return {0, all};
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll:
+      return {all, 0};
+    default:
+      return {};
+  }
+}
+
+// A peer's scalar is its own affair: nobody else can multiply its contribution by it. A codec works on messages.
+bool may_use_windows(const Request& request) {
+  return !request.facts.v_form && request.facts.count > 0 && !request.reduction.scaled && request.facts.coding == 0;
+}
+
+// Where a buffer is in a window that reaches all ranks, if it is.
+Result<WindowSpot> find_spot(System& system, const Mesh& mesh, Duration patience, const void* buffer, size_t bytes) {
+  if (bytes == 0 || buffer == nullptr) return WindowSpot{};
+  WindowTable::Found found = mesh.windows().find(buffer, bytes);
+  const Time limit = found.complete ? Time{} : system.clock.now() + patience;
+  for (; !found.complete; found = mesh.windows().find(buffer, bytes)) {
+    if (mesh.failed()) return mesh.status();
+    const Time now = system.clock.now();
+    if (now >= limit) {
+      const uint32_t window = found.spot.window;
+      return Status(Code::kTimeout, fmt::format("rank {}: window {}: not registered by ranks {} within {:g} s",
+                                                mesh.rank(), window, fmt::join(mesh.windows().missing(window), ", "),
+                                                std::chrono::duration<double>(patience).count()));
+    }
+    system.threads.sleep_until(now + kLook);
+  }
+  return found.reachable ? found.spot : WindowSpot{};
+}
+
+PeerBuffers peers(const WindowSpot& spot, const WindowTable& windows) {
+  if (spot.window == 0) return {};
+  return {windows.begins(spot.window), spot.offset};
+}
+
+}  // namespace
+
+Status find_windows(System& system, const Mesh& mesh, Duration patience, Request& request) {
+  CallFacts& facts = request.facts;
+  if (!may_use_windows(request)) return {};
+  const size_t block = facts.count * element_bytes(facts.type);
+  const Blocks whole = blocks(facts.collective, mesh.ranks());
+  const Result<WindowSpot> send = find_spot(system, mesh, patience, request.send, whole.send * block);
+  if (!send.ok()) return send.status();
+  const Result<WindowSpot> recv = find_spot(system, mesh, patience, request.recv, whole.recv * block);
+  if (!recv.ok()) return recv.status();
+  facts.send_spot = *send;
+  facts.recv_spot = *recv;
+  return {};
+}
+
+void bind_windows(const Request& request, const WindowTable& windows, Call& call) {
+  call.peers_send = peers(request.facts.send_spot, windows);
+  call.peers_recv = peers(request.facts.recv_spot, windows);
+}
+
+}  // namespace hocket

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A call's buffers in windows: where they are, and where the peers have theirs.
+#pragma once
+
+#include "base/status.h"
+#include "base/system.h"
+#include "comm/mesh.h"
+#include "comm/request.h"
+#include "execute/execution.h"
+
+namespace hocket {
+
+// Notes the spots of the buffers that peers may reach. Waits, up to `patience`, for ranks that have not registered
+// their part of a window that is used.
+Status find_windows(System& system, const Mesh& mesh, Duration patience, Request& request);
+
+void bind_windows(const Request& request, const WindowTable& windows, Call& call);
+
+}  // namespace hocket

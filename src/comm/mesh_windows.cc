@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/mesh_windows.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hocket {
+
+uint32_t WindowTable::open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment) {
+  const std::lock_guard lock(mutex_);
+  const uint32_t number = ++last_;
+  Window& ours = window(number);
+  if (segment == nullptr) ours.reachable = false;  // nobody else can map it
+  enter(ours, static_cast<size_t>(rank_), {memory.data(), memory.size(), std::move(segment)});
+  ++open_;
+  return number;
+}
+
+bool WindowTable::close(uint32_t number) {
+  const std::lock_guard lock(mutex_);
+  if (number > last_ || windows_.erase(number) == 0) return false;
+  --open_;
+  return true;
+}
+
+bool WindowTable::put(int32_t peer, uint32_t number, WindowPart part) {
+  const std::lock_guard lock(mutex_);
+  const auto from = static_cast<size_t>(peer);
+  if (number == 0 || number > last_ + kMaxAhead || peer == rank_) return false;
+  if (number <= last_ && !windows_.contains(number)) return true;  // closed here already
+  Window& theirs = window(number);
+  if (theirs.known[from]) return false;
+  enter(theirs, from, std::move(part));
+  return true;
+}
+
+void WindowTable::give_up(uint32_t number) {
+  const std::lock_guard lock(mutex_);
+  Window& none = window(number);
+  none.reachable = false;
+  none.unknown = 0;
+}
+
+WindowTable::Window& WindowTable::window(uint32_t number) {
+  std::unique_ptr<Window>& found = windows_[number];
+  if (found == nullptr) {
+    found = std::make_unique<Window>();
+    found->parts.resize(ranks_);
+    found->begins.resize(ranks_);
+    found->known.resize(ranks_);
+    found->unknown = ranks_;
+  }
+  return *found;
+}
+
+const WindowTable::Window* WindowTable::find(uint32_t number) const {
+  const auto found = windows_.find(number);
+  return found == windows_.end() ? nullptr : found->second.get();
+}
+
+void WindowTable::enter(Window& window, size_t rank, WindowPart part) {
+  window.reachable = window.reachable && part.begin != nullptr;
+  window.usable = std::min(window.usable, part.bytes);
+  window.begins[rank] = part.begin;
+  window.parts[rank] = std::move(part);
+  window.known[rank] = true;
+  --window.unknown;
+}
+
+WindowTable::Found WindowTable::find(const void* begin, size_t bytes) const {
+  const auto* first = static_cast<const std::byte*>(begin);
+  const std::lock_guard lock(mutex_);
+  for (const auto& [number, window] : windows_) {
+    if (number > last_) break;
+    const WindowPart& ours = window->parts[static_cast<size_t>(rank_)];
+    if (first < ours.begin || first > ours.begin + ours.bytes) continue;
+    const auto offset = static_cast<size_t>(first - ours.begin);
+    if (bytes > ours.bytes - offset) continue;
+    return {{number, offset}, window->unknown == 0, window->reachable && offset + bytes <= window->usable};
+  }
+  return {};
+}
+
+std::vector<int32_t> WindowTable::missing(uint32_t number) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int32_t> ranks;
+  const Window* found = find(number);
+  for (size_t rank = 0; found != nullptr && rank < ranks_; ++rank) {
+    if (!found->known[rank]) ranks.push_back(static_cast<int32_t>(rank));
+  }
+  return ranks;
+}
+
+std::span<std::byte* const> WindowTable::begins(uint32_t number) const {
+  const std::lock_guard lock(mutex_);
+  return find(number)->begins;
+}
+
+}  // namespace hocket

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Windows: memory that every rank of a communicator has registered and every other can reach. Ranks register in the
+// same order, each its own part, and tell the others; who has heard from all knows where all parts are, or that some
+// rank's part cannot be reached and the window is none. Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/system.h"
+
+namespace hocket {
+
+// A rank's part of a window.
+struct WindowPart {
+  std::byte* begin = nullptr;  // in our memory; null: we cannot reach it
+  size_t bytes = 0;
+  std::shared_ptr<const Segment> segment;  // what keeps it mapped
+};
+
+// Where a buffer is, if it is in a window. The same on all ranks.
+struct WindowSpot {
+  uint32_t window = 0;  // 0: in none
+  uint64_t offset = 0;  // bytes
+  friend bool operator==(const WindowSpot&, const WindowSpot&) = default;
+};
+
+class WindowTable {
+ public:
+  // How many windows a peer may be ahead of us.
+  static constexpr uint32_t kMaxAhead = 1 << 12;
+
+  WindowTable(int32_t rank, int32_t ranks) : rank_(rank), ranks_(static_cast<size_t>(ranks)) {}
+
+  // This rank's next window, of which it has only its own part so far. Returns its number, from 1 on.
+  uint32_t open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment);
+  // Forgets a window of ours; false when there is none. Nothing that uses it is under way.
+  bool close(uint32_t number);
+  // A peer's part. False: it cannot be, because the peer has told before, or is too far ahead.
+  bool put(int32_t peer, uint32_t number, WindowPart part);
+  // No peer will tell: the window is none.
+  void give_up(uint32_t number);
+
+  // Lock-free: this rank has no window.
+  bool empty() const { return open_.load(std::memory_order_relaxed) == 0; }
+  // The window of ours that holds all these bytes, if any does.
+  struct Found {
+    WindowSpot spot;
+    bool complete = true;    // all ranks have told of it, and
+    bool reachable = false;  // all have these bytes and can be reached
+  };
+  Found find(const void* begin, size_t bytes) const;
+  // Ranks that have not told of it yet.
+  std::vector<int32_t> missing(uint32_t number) const;
+  // Where each rank's part of a complete window begins; valid until it is closed.
+  std::span<std::byte* const> begins(uint32_t number) const;
+
+ private:
+  struct Window {
+    std::vector<WindowPart> parts;  // by rank
+    std::vector<std::byte*> begins;
+    std::vector<bool> known;
+    size_t unknown = 0;
+    size_t usable = SIZE_MAX;  // bytes that all ranks have
+    bool reachable = true;
+  };
+
+  Window& window(uint32_t number);
+  const Window* find(uint32_t number) const;
+  static void enter(Window& window, size_t rank, WindowPart part);
+
+  const int32_t rank_;
+  const size_t ranks_;
+  mutable std::mutex mutex_;
+  std::map<uint32_t, std::unique_ptr<Window>> windows_;
+  uint32_t last_ = 0;  // opened by this rank
+  std::atomic<uint32_t> open_ = 0;
+};
+
+}  // namespace hocket

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/shared_heap.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace hocket {
+
+Result<void*> SharedHeap::allocate(size_t bytes) {
+  Result<std::unique_ptr<Segment>> segment = memory_.create(bytes);
+  if (!segment.ok()) return segment.status();
+  std::byte* start = (*segment)->bytes().data();
+  const std::lock_guard lock(mutex_);
+  segments_[start] = std::move(*segment);
+  return static_cast<void*>(start);
+}
+
+Status SharedHeap::free(void* start) {
+  const std::lock_guard lock(mutex_);
+  if (segments_.erase(static_cast<const std::byte*>(start)) == 1) return {};
+  return {Code::kInvalidArgument, fmt::format("ptr: {} is not what hocketMemAlloc gave", fmt::ptr(start))};
+}
+
+SharedHeap::Piece SharedHeap::find(const void* start, size_t bytes) const {
+  const auto* begin = static_cast<const std::byte*>(start);
+  const std::lock_guard lock(mutex_);
+  const auto after = segments_.upper_bound(begin);
+  if (after == segments_.begin()) return {};
+  const auto& [first, segment] = *std::prev(after);
+  const size_t size = segment->bytes().size();
+  const auto offset = static_cast<size_t>(begin - first);
+  if (offset > size || bytes > size - offset) return {};
+  return {segment, offset};
+}
+
+}  // namespace hocket

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Memory that other processes of this host can map: what hocketMemAlloc gives. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/status.h"
+#include "base/system.h"
+
+namespace hocket {
+
+class SharedHeap {
+ public:
+  // A part of what was allocated; kept as long as somebody holds it. No segment: the memory is not of this heap.
+  struct Piece {
+    std::shared_ptr<const Segment> segment;
+    size_t offset = 0;  // in the segment
+  };
+
+  explicit SharedHeap(SharedMemory& memory) : memory_(memory) {}
+
+  Result<void*> allocate(size_t bytes);
+  // Fails for what is not the beginning of an allocation.
+  Status free(void* start);
+  Piece find(const void* start, size_t bytes) const;
+
+ private:
+  SharedMemory& memory_;
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, std::shared_ptr<const Segment>> segments_;  // by where they begin
+};
+
+}  // namespace hocket
