@@ -96,8 +96,8 @@ class Communicator {
   // Gives a call whose turn has come its scratch memory.
   Status lend_memory(Call& call);
 
-  // Numbers splits, so that every split has an identity of its own.
-  uint32_t next_split() { return splits_++; }
+  // Numbers the communicators that are made of this one in one way, so that each has an identity of its own.
+  uint32_t next_child(const std::string& way) { return children_[way]++; }
 
   // Reduction operations made by the user.
   Result<int32_t> create_reduction(Reduction reduction);
@@ -141,7 +141,7 @@ class Communicator {
   std::vector<std::unique_ptr<const Plan>> transfer_plans_;  // by peer, sending first
   Memory scratch_;
   std::mutex poller_mutex_;
-  uint32_t splits_ = 0;
+  std::map<std::string, uint32_t> children_;  // how many, by way
   mutable std::mutex reductions_mutex_;
   std::map<int32_t, Reduction> reductions_;
   int32_t next_reduction_ = kFirstCreated;

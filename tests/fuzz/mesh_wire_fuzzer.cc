@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What ranks and roots tell each other, from a peer that says anything: it is refused, or what was read, written again,
+// reads the same.
+#include <cstdlib>
+
+#include "comm/mesh_wire.h"
+
+namespace {
+
+using hocket::Reader;
+
+constexpr int32_t kRanks = 64;
+
+// The first byte of a message is its type, which its reader does not see.
+Reader behind_type(std::string_view message) { return Reader(message.substr(1)); }
+
+void check(bool holds) {
+  if (!holds) std::abort();
+}
+
+void read_all_opinions(std::string_view bytes) {
+  Reader reader(bytes);
+  hocket::Opinion opinion;
+  if (!read_opinion(reader, kRanks, &opinion)) return;
+  for (const auto& [rank, absent] : opinion.view.absent) check(rank >= 0 && rank < kRanks);
+  for (const int32_t rank : opinion.holders) check(rank >= 0 && rank < kRanks);
+  const std::string message = opinion_message(opinion);
+  Reader again = behind_type(message);
+  hocket::Opinion same;
+  check(read_opinion(again, kRanks, &same) && same.view.equals(opinion.view) && same.holders == opinion.holders);
+}
+
+void read_the_rest(std::string_view bytes) {
+  hocket::CallReport report;
+  if (Reader reader(bytes); read_answer(reader, &report)) {
+    const std::string message = answer_message(report);
+    Reader again = behind_type(message);
+    hocket::CallReport same;
+    check(read_answer(again, &same) && same.text == report.text && same.operation == report.operation);
+  }
+  hocket::PipeName name;
+  uint8_t transport = 0;
+  if (Reader reader(bytes); read_offer(reader, &name, &transport)) check(is_pipe(name));
+  hocket::CheckIn check_in;
+  if (read_check_in(bytes, &check_in)) check(check_in_message(check_in).size() <= bytes.size());
+  (void)hocket::read_reply(bytes);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  read_all_opinions(bytes);
+  read_the_rest(bytes);
+  return 0;
+}
