@@ -9,12 +9,14 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "comm/launch.h"
+#include "comm/process_flight.h"
 #include "comm/service.h"
 #include "comm/unique_id.h"
 
 namespace hocket {
 
 Result<hocketComm_t> open_session(std::shared_ptr<Mesh> mesh, CommunicatorOptions options) {
+  options.flight = process_flight();
   auto communicator = std::make_shared<Communicator>(real_system(), std::move(mesh), std::move(options));
   void* handle = sessions().add(std::make_unique<Session>(std::move(communicator)));
   if (handle == nullptr) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace hocket {
 namespace {
@@ -62,15 +63,16 @@ bool Agreement::note_absent(int32_t rank, Absence how, const std::string& text) 
 }
 
 bool Agreement::note_cause(const Status& cause) {
-  if (has_begun()) return false;
+  if (opinion_.view.blames()) return false;
   opinion_.view.join(rank_, cause);
+  opinion_.holders.clear();
   settle();
   return true;
 }
 
 bool Agreement::hear(int32_t from, const Opinion& theirs) {
   if (decided() || opinion_.view.is_lost(from)) return false;
-  if (theirs.decided) {
+  if (theirs.decided && theirs.view.blames()) {
     opinion_ = theirs;
     decided_ = true;
     return true;
@@ -85,9 +87,10 @@ bool Agreement::hear(int32_t from, const Opinion& theirs) {
 }
 
 void Agreement::settle() {
-  opinion_.holders.insert(rank_);
+  if (const auto look_up = std::exchange(look_up_, nullptr)) own_ = look_up();
+  opinion_.holders.emplace(rank_, own_);
   const bool given_up = opinion_.view.is_lost(rank_);
-  decided_ = given_up || awaited().empty();
+  decided_ = given_up || (opinion_.view.blames() && awaited().empty());
   opinion_.decided = decided_ && !given_up;
 }
 

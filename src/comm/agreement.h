@@ -9,12 +9,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "observe/whereabouts.h"
 
 namespace hocket {
 
@@ -39,18 +41,22 @@ struct View {
   bool is_lost(int32_t rank) const;
   // Absent ranks that did not take leave.
   std::vector<int32_t> lost() const;
+  // There is something to agree on. A rank that seemed to have died may turn out to have taken leave.
+  bool blames() const { return !cause.ok() || !lost().empty(); }
 };
 
 // What a rank tells others.
 struct Opinion {
   View view;
-  std::set<int32_t> holders;  // known to hold this view
-  bool decided = false;       // for all, so not by one whom the others have given up
+  std::map<int32_t, Whereabouts> holders;  // known to hold this view, and where they stood when they heard of it
+  bool decided = false;                    // for all, so not by one whom the others have given up
 };
 
 class Agreement {
  public:
-  Agreement(int32_t rank, int32_t ranks) : rank_(rank), ranks_(ranks) {}
+  // `look_up` says where this rank stands; it is asked once.
+  Agreement(int32_t rank, int32_t ranks, std::function<Whereabouts()> look_up = {})
+      : rank_(rank), ranks_(ranks), look_up_(std::move(look_up)) {}
 
   bool has_begun() const { return !opinion_.holders.empty(); }
   bool decided() const { return decided_; }
@@ -61,13 +67,13 @@ class Agreement {
   // Counts only as the first that this rank knows of: what comes later is a consequence.
   bool note_cause(const Status& cause);
   bool hear(int32_t from, const Opinion& theirs);
-  // Ends an agreement that takes too long, on what is known here.
+  // Ends an agreement that takes too long, on what is known here: something that is to blame.
   void decide_alone() { decided_ = opinion_.decided = true; }
 
   // Present ranks of which it is not known that they hold this view.
   std::vector<int32_t> awaited() const;
   // This rank is the first of the holders, who looks for those that are awaited.
-  bool leads() const { return has_begun() && *opinion_.holders.begin() == rank_; }
+  bool leads() const { return has_begun() && opinion_.holders.begin()->first == rank_; }
 
   // Of a decided agreement.
   Status verdict() const;
@@ -78,6 +84,8 @@ class Agreement {
 
   const int32_t rank_;
   const int32_t ranks_;
+  std::function<Whereabouts()> look_up_;  // until it was asked
+  Whereabouts own_;
   Opinion opinion_;
   bool decided_ = false;
 };

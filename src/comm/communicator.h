@@ -32,6 +32,7 @@ struct CommunicatorOptions {
   Duration spin{-1};             // before yielding; negative: chosen
   Forced forced;
   std::string key;  // of the communicator: splits derive theirs from it
+  FlightRecorder* flight = nullptr;
 };
 
 // The pipe ends of one class, opened through the mesh when first used.
@@ -130,6 +131,7 @@ class Communicator {
   std::string prefix_;
   const Wait wait_;
   Chooser chooser_;
+  FlightLane* const lane_;  // null: not recorded
   std::shared_ptr<CallLog> call_log_;
   PipeEnds collective_pipes_;
   PipeEnds transfer_pipes_;

@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "base/system.h"
+#include "observe/whereabouts.h"
 #include "transports/pipe.h"
 
 namespace hocket {
@@ -67,6 +68,8 @@ class Mesh {
   // leave().
   using Recorder = std::function<CallReport(uint32_t operation)>;
   virtual void set_recorder(Recorder recorder) = 0;
+  // Says where this rank stands when the communicator fails. Called and cleared as the recorder is.
+  virtual void set_whereabouts(std::function<Whereabouts()> look_up) = 0;
   // Asks a peer for one of its calls. The reply is fetched with answer(); a new question replaces the old one.
   virtual void ask(int32_t peer, uint32_t operation) = 0;
   virtual bool answer(int32_t peer, CallReport* report) = 0;

@@ -37,7 +37,7 @@ MeshRank::MeshRank(Service& service, std::unique_ptr<Poller> poller, const std::
       left_(static_cast<size_t>(ranks)),
       exchange_(rank, ranks, self_info(service, rank)),
       links_(service, id, key, rank, ranks, *this),
-      agreement_(rank, ranks) {
+      agreement_(rank, ranks, [this] { return whereabouts(); }) {
   for (size_t i = 0; i < peers_.size(); ++i) peers_[i].rank = static_cast<int32_t>(i);
 }
 
@@ -116,6 +116,7 @@ std::string MeshRank::describe(int32_t peer) const {
 }
 
 void MeshRank::on_link_up(int32_t peer) {
+  if (said_farewell_) return links_.send(peer, plain_message(MessageType::kFarewell));
   if (peers_[static_cast<size_t>(peer)].host_identity == service_.self().host_identity) {
     links_.send(peer, plain_message(MessageType::kGreeting), {poller_->wake_handle()});
   }
@@ -167,6 +168,7 @@ void MeshRank::leave() {
     }
   }
   set_recorder(nullptr);
+  set_whereabouts(nullptr);
   // Unless the links are closed, an offer with a pipe's handles may still wait to be sent.
   if (closed_) pipes_.clear();
 }

@@ -55,6 +55,7 @@ class MeshRank final : public Mesh,
   std::vector<int32_t> present() const override;
   bool has_left(int32_t peer) const override { return left_[static_cast<size_t>(peer)]; }
   void set_recorder(Recorder recorder) override;
+  void set_whereabouts(std::function<Whereabouts()> look_up) override;
   void ask(int32_t peer, uint32_t operation) override;
   bool answer(int32_t peer, CallReport* report) override;
   void leave() override;
@@ -92,6 +93,8 @@ class MeshRank final : public Mesh,
   void pursue(Time limit);
   void look_for_awaited();
   void reach_verdict();
+  Whereabouts whereabouts() const;
+  void show_whereabouts(const Status& status) const;
   // The first status counts.
   bool record(const Status& status, const View& view);
   void show_failure();
@@ -147,6 +150,7 @@ class MeshRank final : public Mesh,
   Status status_;
   View agreed_;  // on which status_ rests
   Recorder recorder_;
+  std::function<Whereabouts()> look_up_;
   std::map<int32_t, uint32_t> questions_;  // the newest to each peer
   std::map<int32_t, CallReport> answers_;
   std::map<int32_t, std::shared_ptr<PeerWaker>> wakers_;

@@ -118,7 +118,9 @@ Duration MeshRank::patience() const { return complete_ ? 2 * service_.options().
 void MeshRank::pursue(Time limit) {
   const Time now = service_.system().clock.now();
   service_.reactor().at(std::min(now + kReachOut, limit), [self = shared_from_this(), limit] {
-    if (self->agreement_.decided() || self->failed() || self->said_farewell_) return;
+    const bool unsettled = self->agreement_.opinion().view.blames() && !self->agreement_.decided();
+    self->pursued_ = unsettled && !self->failed() && !self->said_farewell_;
+    if (!self->pursued_) return;
     if (self->service_.system().clock.now() < limit) {
       if (self->agreement_.leads()) self->look_for_awaited();
       return self->pursue(limit);
@@ -137,7 +139,23 @@ void MeshRank::look_for_awaited() {
 }
 
 void MeshRank::reach_verdict() {
-  if (record(agreement_.verdict(), agreement_.opinion().view)) show_failure();
+  const Status verdict = agreement_.verdict();
+  if (!record(verdict, agreement_.opinion().view)) return;
+  show_whereabouts(verdict);
+  show_failure();
+}
+
+Whereabouts MeshRank::whereabouts() const {
+  const std::lock_guard lock(mutex_);
+  return look_up_ ? look_up_() : Whereabouts();
+}
+
+// One rank shows what all know. Of a rank that died there is no more to say than its name.
+void MeshRank::show_whereabouts(const Status& status) const {
+  if (!agreement_.leads()) return;
+  const std::string page = wait_report(agreement_.opinion().holders);
+  if (status.code() == Code::kTimeout) return log_warn("{}\n{}", status.message(), page);
+  log_info("{}\n{}", status.message(), page);
 }
 
 // ---- What those who drive see

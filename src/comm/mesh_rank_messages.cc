@@ -99,6 +99,11 @@ void MeshRank::set_recorder(Recorder recorder) {
   recorder_ = std::move(recorder);
 }
 
+void MeshRank::set_whereabouts(std::function<Whereabouts()> look_up) {
+  const std::lock_guard lock(mutex_);
+  look_up_ = std::move(look_up);
+}
+
 void MeshRank::ask(int32_t peer, uint32_t operation) {
   {
     const std::lock_guard lock(mutex_);

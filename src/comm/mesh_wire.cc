@@ -54,6 +54,17 @@ bool read_absent(Reader& reader, int32_t ranks, View* view) {
 
 std::string_view bounded(std::string_view text, size_t limit) { return text.substr(0, limit); }
 
+bool read_holder(Reader& reader, int32_t ranks, Opinion* opinion) {
+  int32_t rank = 0;
+  if (!read_rank(reader, ranks, &rank)) return false;
+  Whereabouts& where = opinion->holders[rank];
+  where.collectives = reader.u32();
+  where.call = reader.text(kMaxName);
+  where.awaited = reader.i32();
+  where.waited_ms = reader.u32();
+  return reader.ok() && where.awaited >= -1 && where.awaited < ranks;
+}
+
 }  // namespace
 
 void write_peer(Writer& writer, const PeerInfo& peer) {
@@ -104,7 +115,13 @@ std::string opinion_message(const Opinion& opinion) {
     writer.text(bounded(absent.text, kMaxText));
   }
   writer.u32(static_cast<uint32_t>(opinion.holders.size()));
-  for (const int32_t rank : opinion.holders) writer.i32(rank);
+  for (const auto& [rank, where] : opinion.holders) {
+    writer.i32(rank);
+    writer.u32(where.collectives);
+    writer.text(bounded(where.call, kMaxName));
+    writer.i32(where.awaited);
+    writer.u32(where.waited_ms);
+  }
   return writer.take();
 }
 
@@ -118,9 +135,7 @@ bool read_opinion(Reader& reader, int32_t ranks, Opinion* opinion) {
     if (!read_absent(reader, ranks, &opinion->view)) return false;
   }
   for (uint32_t left = reader.u32(); left > 0; --left) {
-    int32_t rank = 0;
-    if (!read_rank(reader, ranks, &rank)) return false;
-    opinion->holders.insert(rank);
+    if (!read_holder(reader, ranks, opinion)) return false;
   }
   return reader.finished();
 }

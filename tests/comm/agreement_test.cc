@@ -154,7 +154,7 @@ void expect_agreement(const Story& story) {
   const Agreement* first = nullptr;
   for (int32_t rank = 0; rank < story.ranks(); ++rank) {
     const Agreement& agreement = story.agreement(rank);
-    if (!story.survives(rank) || !agreement.has_begun()) continue;
+    if (!story.survives(rank) || !agreement.opinion().view.blames()) continue;
     ASSERT_TRUE(agreement.decided()) << "rank " << rank;
     if (first == nullptr) first = &agreement;
     EXPECT_EQ(agreement.verdict().message(), first->verdict().message()) << "rank " << rank;
@@ -192,6 +192,26 @@ TEST(Agreement, LostRanksWeighMoreThanWhatTheirLossCaused) {
   EXPECT_TRUE(one.decided());
   EXPECT_EQ(one.verdict().message(), "rank 2 died");
   EXPECT_EQ(one.opinion().view.lost(), std::vector<int32_t>{2});
+}
+
+TEST(Agreement, AFarewellThatIsHeardLateExcusesWhoSeemedToHaveDied) {
+  Agreement one(0, 3);
+  Agreement two(1, 3);
+  EXPECT_TRUE(one.note_absent(2, Absence::kDied, "rank 2 died"));
+  EXPECT_TRUE(two.hear(0, one.opinion()));
+  EXPECT_TRUE(two.decided());
+  Agreement other(1, 3);
+  EXPECT_TRUE(other.note_absent(2, Absence::kLeft, {}));
+  EXPECT_FALSE(other.hear(0, one.opinion()));
+  EXPECT_TRUE(one.hear(1, other.opinion()));
+  EXPECT_FALSE(one.decided());
+  EXPECT_FALSE(other.decided());
+  EXPECT_FALSE(one.opinion().view.blames());
+  // What happens then is agreed on as ever.
+  EXPECT_TRUE(other.note_cause(Status(Code::kTimeout, "too late")));
+  EXPECT_TRUE(one.hear(1, other.opinion()));
+  EXPECT_TRUE(one.decided());
+  EXPECT_EQ(one.verdict().message(), "too late");
 }
 
 }  // namespace

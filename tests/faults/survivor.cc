@@ -4,8 +4,10 @@
 // The role of every rank of a trial: random collectives, each checked, until one fails; then on without the lost ones.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <numeric>
 #include <random>
 
@@ -63,7 +65,13 @@ hocketResult_t call(const Member& member, std::mt19937_64& random, uint32_t roun
       for (size_t i = 0; i < count && member.rank == root; ++i) wanted.push_back(sum_of(member.ranks, i, round));
   }
   recv.resize(wanted.size());
-  if (result == hocketSuccess && recv != wanted) std::printf("wrong result of call %u, kind %d\n", round, kind);
+  const auto [got, expected] = std::mismatch(recv.begin(), recv.end(), wanted.begin());
+  if (result == hocketSuccess && got != recv.end()) {
+    const auto differ = std::inner_product(recv.begin(), recv.end(), wanted.begin(), size_t{0}, std::plus<>(),
+                                           [](int32_t one, int32_t other) { return size_t{one != other}; });
+    std::printf("wrong result of call %u, kind %d, root %d of %d: %d instead of %d at %td, %zu of %zu differ\n", round,
+                kind, root, member.ranks, *got, *expected, got - recv.begin(), differ, recv.size());
+  }
   return result;
 }
 
