@@ -22,6 +22,7 @@ struct Command {
 
 Command explain(CLI::App& program);
 Command simulate(CLI::App& program);
+Command status(CLI::App& program);
 Command topo(CLI::App& program);
 Command tune(CLI::App& program);
 

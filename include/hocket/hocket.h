@@ -160,6 +160,27 @@ HOCKET_API hocketResult_t hocketCommDestroy(hocketComm_t comm);
 HOCKET_API hocketResult_t hocketCommAbort(hocketComm_t comm);
 /* The communicator's state: hocketSuccess, hocketInProgress (asynchronous operations pending) or its failure. */
 HOCKET_API hocketResult_t hocketCommGetAsyncError(hocketComm_t comm, hocketResult_t* asyncError);
+/* (beyond NCCL) The ranks that are lost, as all survivors agree. *count: how many there are; the first `capacity` of
+ * them are written to `ranks`, which may be NULL when capacity is 0. None while comm works, or when it failed without a
+ * loss. */
+HOCKET_API hocketResult_t hocketCommGetFailed(hocketComm_t comm, int* ranks, int capacity, int* count);
+/* Ends everything under way on this and every other rank with hocketRemoteError, from any thread. comm stays, for
+ * Shrink, Destroy and Abort. flags: HOCKET_REVOKE_DEFAULT. */
+#define HOCKET_REVOKE_DEFAULT 0
+HOCKET_API hocketResult_t hocketCommRevoke(hocketComm_t comm, int revokeFlags);
+/* A communicator of those who go on, in the old order: all ranks but the excluded ones and, when comm has failed, the
+ * lost ones and those that took leave. Every rank that goes on calls it with the same list. HOCKET_SHRINK_ABORT revokes
+ * comm first, so that calls under way end; HOCKET_SHRINK_DEFAULT does not. */
+#define HOCKET_SHRINK_DEFAULT 0
+#define HOCKET_SHRINK_ABORT 1
+HOCKET_API hocketResult_t hocketCommShrink(hocketComm_t comm, int* excludeRanksList, int excludeRanksCount,
+                                           hocketComm_t* newcomm, hocketConfig_t* config, int shrinkFlags);
+/* The id with which newcomers join those of comm: one rank asks for it, gives it to the newcomers and to Grow. */
+HOCKET_API hocketResult_t hocketCommGetUniqueId(hocketComm_t comm, hocketUniqueId* uniqueId);
+/* A communicator of nRanks ranks: those of comm keep their ranks (they pass rank -1; uniqueId on one of them, NULL on
+ * the others), newcomers pass comm NULL, the id and the rank that they take. Blocks until all have come. */
+HOCKET_API hocketResult_t hocketCommGrow(hocketComm_t comm, int nRanks, const hocketUniqueId* uniqueId, int rank,
+                                         hocketComm_t* newcomm, hocketConfig_t* config);
 HOCKET_API hocketResult_t hocketCommCount(const hocketComm_t comm, int* count);
 HOCKET_API hocketResult_t hocketCommUserRank(const hocketComm_t comm, int* rank);
 

@@ -21,39 +21,17 @@ namespace {
 using hocket::Code;
 using hocket::Communicator;
 using hocket::CommunicatorOptions;
+using hocket::create;
 using hocket::guarded;
+using hocket::null_pointer;
 using hocket::Occupy;
 using hocket::report;
 using hocket::Result;
 using hocket::Session;
 using hocket::sessions;
 using hocket::Status;
+using hocket::wait_until_idle;
 using hocket::with_session;
-
-Status null_pointer(const char* name) { return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name)); }
-
-// Runs a creating job now or at the end of the group, and writes the handle when it has succeeded.
-template <typename Check, typename Create>
-hocketResult_t create(hocketComm_t* comm, const hocketConfig_t* config, Check check, Create make,
-                      hocketComm_t parent = nullptr) noexcept {
-  return guarded([&] {
-    const auto run = [&]() -> Status {
-      if (comm == nullptr) return null_pointer("comm");
-      HOCKET_TRY(check());
-      Result<CommunicatorOptions> options = hocket::options_from(config);
-      if (!options.ok()) return options.status();
-      return hocket::run_or_defer(parent, [comm, make, chosen = std::move(*options)]() -> Status {
-        Result<hocketComm_t> made = make(chosen);
-        if (!made.ok()) return made.status();
-        *comm = *made;
-        return {};
-      });
-    };
-    const Status status = run();
-    if (!status.ok()) hocket::group_failed(status);
-    return report(status);
-  });
-}
 
 // Makes the handle invalid, and frees when no call is inside and nothing that was issued before is still to run.
 void remove(hocketComm_t comm) noexcept {
@@ -149,7 +127,7 @@ hocketResult_t hocketCommAbort(hocketComm_t comm) {
   const hocketResult_t result = with_session(comm, [](Session& session) -> Status {
     Communicator& communicator = *session.communicator;
     session.finalized = true;
-    communicator.mesh().fail(Status(
+    communicator.mesh().abort(Status(
         Code::kRemote, fmt::format("{}rank {} aborted the communicator", communicator.prefix(), communicator.rank())));
     return {};
   });

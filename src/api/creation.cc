@@ -4,22 +4,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <utility>
-#include <vector>
 
 #include "base/log.h"
 #include "base/settings.h"
-#include "comm/drive.h"
 #include "comm/launch.h"
+#include "comm/process_flight.h"
 #include "comm/service.h"
 #include "comm/unique_id.h"
 
 namespace hocket {
-namespace {
 
 Result<hocketComm_t> open_session(std::shared_ptr<Mesh> mesh, CommunicatorOptions options) {
+  options.flight = process_flight();
   auto communicator = std::make_shared<Communicator>(real_system(), std::move(mesh), std::move(options));
   void* handle = sessions().add(std::make_unique<Session>(std::move(communicator)));
   if (handle == nullptr) {
@@ -27,45 +24,6 @@ Result<hocketComm_t> open_session(std::shared_ptr<Mesh> mesh, CommunicatorOption
   }
   return static_cast<hocketComm_t>(handle);
 }
-
-struct Member {
-  int32_t color;
-  int32_t key;
-};
-
-// What every rank of the parent wants of a split.
-Result<std::vector<Member>> exchange(Session& session, Member own) {
-  Communicator& communicator = *session.communicator;
-  std::vector<Member> members(static_cast<size_t>(communicator.ranks()));
-  Request request;
-  request.facts.collective = Collective::kAllGather;
-  request.facts.type = DataType::kInt32;
-  request.facts.count = sizeof(Member) / sizeof(int32_t);
-  request.send = &own;
-  request.recv = members.data();
-  Operation& operation = communicator.blocking_operation();
-  HOCKET_TRY(operation.prepare(std::move(request)));
-  operation.issue();
-  Wait wait = communicator.make_wait();
-  Operation* const operations[] = {&operation};
-  drive(communicator.system(), operations, wait);
-  if (!operation.status().ok()) return operation.status();
-  return members;
-}
-
-// Ranks of the parent that share the color, ordered by key, then by rank.
-std::vector<Rank> group_of(const std::vector<Member>& members, int color) {
-  std::vector<Rank> group;
-  for (size_t rank = 0; rank < members.size(); ++rank) {
-    if (members[rank].color == color) group.push_back(static_cast<Rank>(rank));
-  }
-  std::stable_sort(group.begin(), group.end(), [&](Rank a, Rank b) {
-    return members[static_cast<size_t>(a)].key < members[static_cast<size_t>(b)].key;
-  });
-  return group;
-}
-
-}  // namespace
 
 Result<std::string> make_unique_id() { return hocket::make_unique_id(process_service()); }
 
@@ -91,28 +49,6 @@ Result<hocketComm_t> create_from_environment(const CommunicatorOptions& options)
   const Result<std::string> id = unique_id_from_environment(process_service(), *launch);
   if (!id.ok()) return id.status();
   return create_by_id(*id, launch->rank, launch->ranks, options);
-}
-
-Result<hocketComm_t> split(Session& session, int color, int key, const CommunicatorOptions& options) {
-  Communicator& parent = *session.communicator;
-  const uint32_t number = parent.next_split();
-  const Result<std::vector<Member>> members = exchange(session, {color, key});
-  if (!members.ok()) return members.status();
-  if (color == HOCKET_SPLIT_NOCOLOR) return hocketComm_t{nullptr};
-  const std::vector<Rank> group = group_of(*members, color);
-  MeshOptions child;
-  child.key = derive_key(parent.options().key, fmt::format("split {} color {}", number, color));
-  child.id = public_id_of(child.key);
-  for (const Rank rank : group) {
-    if (rank == parent.rank()) child.rank = static_cast<Rank>(child.peers.size());
-    child.peers.push_back(parent.mesh().peer(rank));
-    child.peers.back().rank = static_cast<Rank>(child.peers.size()) - 1;
-  }
-  CommunicatorOptions complete = options;
-  complete.key = child.key;
-  Result<std::shared_ptr<Mesh>> mesh = open_mesh(process_service(), std::move(child));
-  if (!mesh.ok()) return mesh.status();
-  return open_session(std::move(*mesh), std::move(complete));
 }
 
 Result<CommunicatorOptions> options_from(const hocketConfig_t* config) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <utility>
 
 #include "base/log.h"
@@ -62,6 +63,13 @@ const char* keep_for_thread(std::string text) {
 
 Status no_communicator() {
   return Status(Code::kInvalidArgument, "comm: no such communicator (destroyed, aborted or never created)");
+}
+
+Status null_pointer(const char* name) { return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name)); }
+
+void wait_until_idle(Communicator& communicator) {
+  System& system = communicator.system();
+  while (!communicator.idle()) system.threads.sleep_until(system.clock.now() + std::chrono::microseconds(100));
 }
 
 Status Occupy::status() const {

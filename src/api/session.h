@@ -63,6 +63,10 @@ hocketResult_t guarded(const Body& body) noexcept {
 
 // Of a handle that stands for none.
 Status no_communicator();
+Status null_pointer(const char* name);
+
+// Waits until what was issued on the communicator has ended. An operation ends at the latest by its timeout.
+void wait_until_idle(Communicator& communicator);
 
 // Runs body(Session&) -> Status with the session of a handle.
 template <typename Body>

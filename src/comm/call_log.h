@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The last calls of one rank, for peers that ask what we called. Fixed memory.
+// The last calls of one rank, for peers that ask what we called, and for the flight recorder. Fixed memory.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 
 #include "comm/mesh.h"
 #include "comm/request.h"
+#include "observe/flight.h"
 
 namespace hocket {
 
@@ -21,9 +22,18 @@ CallKey transfer_key(Rank peer, bool sending, uint64_t number);
 
 class CallLog {
  public:
+  // Null: no recorder has room.
+  explicit CallLog(FlightLane* lane = nullptr) : lane_(lane) {}
+
   void record(CallKey key, uint32_t fingerprint, const CallFacts& facts);
+  void note_end() {
+    if (lane_ != nullptr) lane_->end();
+  }
+  // The newest call has waited for this peer since then; -1: it goes on.
+  void note_wait(Rank peer, Time since);
   // Any thread.
   CallReport report(CallKey key) const;
+  Whereabouts whereabouts(Time now) const;
 
  private:
   struct Entry {
@@ -33,10 +43,13 @@ class CallLog {
   };
   static constexpr size_t kEntries = 128;
 
+  FlightLane* const lane_;
   mutable std::mutex mutex_;
   std::array<Entry, kEntries> entries_;
   uint64_t recorded_ = 0;
   CallKey last_collective_ = 0;
+  Rank awaited_ = -1;
+  Time awaited_since_{};
 };
 
 }  // namespace hocket

@@ -62,7 +62,8 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       prefix_(options_.name.empty() ? "" : options_.name + ": "),
       wait_(system, is_crowded(*mesh_), options_.spin),
       chooser_(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message()),
-      call_log_(std::make_shared<CallLog>()),
+      lane_(options_.flight == nullptr ? nullptr : options_.flight->open(options_.name, mesh_->rank(), mesh_->ranks())),
+      call_log_(std::make_shared<CallLog>(lane_)),
       collective_pipes_(*mesh_, PipeClass::kCollective),
       transfer_pipes_(*mesh_, PipeClass::kPointToPoint),
       sends_(static_cast<size_t>(mesh_->ranks())),
@@ -70,9 +71,13 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       transfer_plans_(2 * static_cast<size_t>(mesh_->ranks())),
       blocking_(*this, collective_pipes_) {
   mesh_->set_recorder([log = call_log_](uint32_t key) { return log->report(key); });
+  mesh_->set_whereabouts([log = call_log_, &clock = system.clock] { return log->whereabouts(clock.now()); });
 }
 
-Communicator::~Communicator() { mesh_->leave(); }
+Communicator::~Communicator() {
+  mesh_->leave();
+  if (lane_ != nullptr) options_.flight->close(lane_);
+}
 
 std::unique_ptr<Operation> Communicator::make_operation(const Request& request) {
   const bool transfer = request.facts.collective == Collective::kSendRecv;

@@ -32,6 +32,7 @@ struct CommunicatorOptions {
   Duration spin{-1};             // before yielding; negative: chosen
   Forced forced;
   std::string key;  // of the communicator: splits derive theirs from it
+  FlightRecorder* flight = nullptr;
 };
 
 // The pipe ends of one class, opened through the mesh when first used.
@@ -101,8 +102,8 @@ class Communicator {
   // Gives a call whose turn has come its scratch memory.
   Status lend_memory(Call& call);
 
-  // Numbers splits, so that every split has an identity of its own.
-  uint32_t next_split() { return splits_++; }
+  // Numbers the communicators that are made of this one in one way, so that each has an identity of its own.
+  uint32_t next_child(const std::string& way) { return children_[way]++; }
 
   // Reduction operations made by the user.
   Result<int32_t> create_reduction(Reduction reduction);
@@ -135,6 +136,7 @@ class Communicator {
   std::string prefix_;
   const Wait wait_;
   Chooser chooser_;
+  FlightLane* const lane_;  // null: not recorded
   std::shared_ptr<CallLog> call_log_;
   PipeEnds collective_pipes_;
   PipeEnds transfer_pipes_;
@@ -146,7 +148,7 @@ class Communicator {
   std::vector<std::unique_ptr<const Plan>> transfer_plans_;  // by peer, sending first
   Memory scratch_;
   std::mutex poller_mutex_;
-  uint32_t splits_ = 0;
+  std::map<std::string, uint32_t> children_;  // how many, by way
   mutable std::mutex reductions_mutex_;
   std::map<int32_t, Reduction> reductions_;
   int32_t next_reduction_ = kFirstCreated;

@@ -59,6 +59,12 @@ void Link::send(std::string frame, std::vector<Handle> handles) {
   });
 }
 
+void Link::send_last(const std::string& frame) {
+  const std::string bytes = header_bytes(frame.size(), 0) + frame;
+  const std::span<const std::byte> whole = std::as_bytes(std::span(bytes));
+  if (queue_.empty()) (void)socket_->send(std::span(&whole, 1));
+}
+
 void Link::beat() {
   if (queue_.empty()) send({});
 }
@@ -150,7 +156,6 @@ bool Link::end(End how, const Status& why) {
   ended_ = true;
   context_.heart.remove(this);
   context_.reactor.unwatch(socket_->handle());
-  queue_.clear();
   const EndHandler on_end = std::move(on_end_);
   if (on_end) on_end(how, why);
   return false;

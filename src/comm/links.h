@@ -45,6 +45,8 @@ class Link {
   // flushed(). They travel on unix sockets only.
   void send(std::string frame, std::vector<Handle> handles = {});
   bool flushed() const { return queue_.empty(); }
+  // One more frame for a peer that was given up, if it happens to fit.
+  void send_last(const std::string& frame);
   void beat();
   // Ends the link when nothing was heard since `oldest`.
   void expect_news_since(Time oldest);

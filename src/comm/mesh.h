@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/system.h"
 #include "comm/mesh_windows.h"
+#include "observe/whereabouts.h"
 #include "transports/pipe.h"
 
 namespace hocket {
@@ -57,8 +58,16 @@ class Mesh {
   // The first failure, wherever it was detected; ok while there is none. Any thread.
   virtual bool failed() const = 0;
   virtual Status status() const = 0;
-  // Fails this communicator here and on every rank that can be reached; only the first call counts. Any thread.
+  // Fails this communicator here and on every rank that can be reached; only the first call counts. Returns when the
+  // ranks have agreed on what happened: that may be something else. Any thread.
   virtual void fail(const Status& status) = 0;
+  // The same, but waits for nobody: here the communicator has failed by this. Any thread.
+  virtual void abort(const Status& status) = 0;
+  // The ranks that are lost, as all survivors have agreed; empty while there is no failure, and when nobody is to
+  // blame.
+  virtual std::vector<int32_t> lost() const = 0;
+  // The ranks that were neither lost nor gone when the survivors agreed; all ranks while there is no failure.
+  virtual std::vector<int32_t> present() const = 0;
   // True when the peer has said farewell (destroyed the communicator, or its program ended): nothing new will come.
   virtual bool has_left(int32_t peer) const = 0;
 
@@ -66,6 +75,8 @@ class Mesh {
   // leave().
   using Recorder = std::function<CallReport(uint32_t operation)>;
   virtual void set_recorder(Recorder recorder) = 0;
+  // Says where this rank stands when the communicator fails. Called and cleared as the recorder is.
+  virtual void set_whereabouts(std::function<Whereabouts()> look_up) = 0;
   // Asks a peer for one of its calls. The reply is fetched with answer(); a new question replaces the old one.
   virtual void ask(int32_t peer, uint32_t operation) = 0;
   virtual bool answer(int32_t peer, CallReport* report) = 0;

@@ -131,6 +131,8 @@ void PeerLinks::connect(int32_t peer, std::unique_ptr<Socket> socket) {
 
 void PeerLinks::on_end(int32_t peer, Link::End end, const Status& why) {
   const Status reason = why;  // `why` may live in the link
+  // It may live and hear us: then it shall know that it is not the others who were lost.
+  if (end == Link::End::kSilent) entries_[peer].link->send_last(plain_message(MessageType::kDismissal));
   entries_.erase(peer);
   owner_.on_link_lost(peer, end, reason);
 }

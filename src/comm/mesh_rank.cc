@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Joining, failing, leaving.
+// Joining and leaving.
 #include "comm/mesh_rank.h"
 
 #include <fmt/format.h>
@@ -15,8 +15,6 @@ namespace {
 
 constexpr Duration kLeaveTime = std::chrono::seconds(1);
 constexpr Duration kFlushLook = std::chrono::milliseconds(1);
-constexpr Duration kFailureLook = std::chrono::microseconds(200);
-constexpr Duration kTellOthers = std::chrono::milliseconds(100);
 
 PeerInfo self_info(const Service& service, int32_t rank) {
   PeerInfo info = service.self();
@@ -24,8 +22,6 @@ PeerInfo self_info(const Service& service, int32_t rank) {
   if (rank == 0) info.tuning = service.options().tuning;
   return info;
 }
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 
@@ -41,7 +37,8 @@ MeshRank::MeshRank(Service& service, std::unique_ptr<Poller> poller, const std::
       left_(static_cast<size_t>(ranks)),
       windows_(rank, ranks),
       exchange_(rank, ranks, self_info(service, rank)),
-      links_(service, id, key, rank, ranks, *this) {
+      links_(service, id, key, rank, ranks, *this),
+      agreement_(rank, ranks, [this] { return whereabouts(); }) {
   for (size_t i = 0; i < peers_.size(); ++i) peers_[i].rank = static_cast<int32_t>(i);
 }
 
@@ -103,51 +100,6 @@ void MeshRank::when_complete(std::function<void()> action) {
   until_complete_.push_back(std::move(action));
 }
 
-Status MeshRank::status() const {
-  if (disowned_) return service_.forked();
-  const std::lock_guard lock(mutex_);
-  return status_;
-}
-
-bool MeshRank::record(const Status& status) {
-  const std::lock_guard lock(mutex_);
-  if (!status_.ok() || said_farewell_) return false;
-  status_ = status;
-  return true;
-}
-
-void MeshRank::show_failure() {
-  failed_.store(true, std::memory_order_release);
-  poller_->wake();
-}
-
-void MeshRank::conclude(const Status& first) {
-  (void)record(first);
-  const Status known = status();
-  if (known.ok() || told_others_) return;
-  told_others_ = true;
-  links_.send_to_all(failure_message(known));
-  show_failure();
-}
-
-bool MeshRank::fails_within(Duration patience) {
-  const Time limit = service_.system().clock.now() + patience;
-  while (!failed() && service_.system().clock.now() < limit) {
-    service_.system().threads.sleep_until(service_.system().clock.now() + kFailureLook);
-  }
-  return failed();
-}
-
-void MeshRank::fail(const Status& status) {
-  if (failed() || said_farewell_) return;
-  const bool on_service_thread = service_.reactor().in_loop();
-  const Status told(status.code(), fmt::format("{} (reported by rank {})", status.message(), rank_));
-  if (on_service_thread) return conclude(told);
-  service_.reactor().post([self = shared_from_this(), told] { self->conclude(told); });
-  if (fails_within(kTellOthers)) return;
-  if (record(told)) show_failure();
-}
-
 std::shared_ptr<MeshRank> MeshRank::rank_here(int32_t peer) const {
   return std::dynamic_pointer_cast<MeshRank>(service_.find_door(id_, peer));
 }
@@ -165,43 +117,17 @@ std::string MeshRank::describe(int32_t peer) const {
 }
 
 void MeshRank::on_link_up(int32_t peer) {
+  if (said_farewell_) return links_.send(peer, plain_message(MessageType::kFarewell));
   if (peers_[static_cast<size_t>(peer)].host_identity == service_.self().host_identity) {
     links_.send(peer, plain_message(MessageType::kGreeting), {poller_->wake_handle()});
   }
-  if (failed()) links_.send(peer, failure_message(status()));
-}
-
-void MeshRank::on_link_lost(int32_t peer, Link::End end, const Status& why) {
-  if (has_left(peer) || said_farewell_) return;
-  std::string text;
-  switch (end) {
-    case Link::End::kClosed:
-      text = fmt::format("{} died: its connection closed without a farewell", describe(peer));
-      break;
-    case Link::End::kSilent:
-      text = fmt::format("{} has not responded for {:g} s (HOCKET_TIMEOUT)", describe(peer),
-                         seconds(service_.options().timeout));
-      break;
-    case Link::End::kMisbehaved:
-      return on_misbehaviour(peer, why.message());
-  }
-  conclude(Status(Code::kRemote, text));
-}
-
-void MeshRank::on_unreachable(int32_t peer, Refusal refusal, const Status& why) {
-  if (refusal == Refusal::kClosed) return note_left(peer);
-  if (has_left(peer)) return;
-  conclude(Status(why.code(), fmt::format("rank {} cannot reach {}: {}", rank_, describe(peer), why.message())));
-}
-
-void MeshRank::note_left(int32_t peer) {
-  left_[static_cast<size_t>(peer)] = true;
-  poller_->wake();
+  if (agreement_.has_begun()) links_.send(peer, opinion_message(agreement_.opinion()));
 }
 
 void MeshRank::say_farewell() {
   // Who leaves before all are in leaves the others without what it had to pass on.
   if (!complete_ && !said_farewell_) conclude(Status(Code::kRemote, fmt::format("rank {} gave up joining", rank_)));
+  if (spreading_) tell();
   if (said_farewell_.exchange(true)) return;
   visit_.reset();
   pipe_dials_.clear();
@@ -243,6 +169,7 @@ void MeshRank::leave() {
     }
   }
   set_recorder(nullptr);
+  set_whereabouts(nullptr);
   // Unless the links are closed, an offer with a pipe's handles may still wait to be sent.
   if (closed_) pipes_.clear();
 }

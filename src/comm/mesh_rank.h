@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/agreement.h"
 #include "comm/mesh.h"
 #include "comm/mesh_exchange.h"
 #include "comm/mesh_links.h"
@@ -52,8 +53,12 @@ class MeshRank final : public Mesh,
   bool failed() const override { return failed_.load(std::memory_order_acquire); }
   Status status() const override;
   void fail(const Status& status) override;
+  void abort(const Status& status) override;
+  std::vector<int32_t> lost() const override;
+  std::vector<int32_t> present() const override;
   bool has_left(int32_t peer) const override { return left_[static_cast<size_t>(peer)]; }
   void set_recorder(Recorder recorder) override;
+  void set_whereabouts(std::function<Whereabouts()> look_up) override;
   void ask(int32_t peer, uint32_t operation) override;
   bool answer(int32_t peer, CallReport* report) override;
   void leave() override;
@@ -81,11 +86,23 @@ class MeshRank final : public Mesh,
   void publish(std::vector<PeerInfo> peers);
   // Now, or once max_message is known: a peer may know all others sooner than we do, and open a pipe.
   void when_complete(std::function<void()> action);
-  // The first status counts. Tells the others before our own driver can see it: it may end the process at once.
+
+  // mesh_rank_failure.cc
+  void blame(const Status& cause);
   void conclude(const Status& status);
-  bool record(const Status& status);
+  void give_up(int32_t peer, Absence how, const std::string& text);
+  void spread();
+  void tell();
+  void pursue(Time limit);
+  void look_for_awaited();
+  void reach_verdict();
+  Whereabouts whereabouts() const;
+  void show_whereabouts(const Status& status) const;
+  // The first status counts.
+  bool record(const Status& status, const View& view);
   void show_failure();
-  bool fails_within(Duration patience);
+  void wait_for_failure(Duration patience);
+  Duration patience() const;
   void note_left(int32_t peer);
   void finish_leaving(Time limit);
   std::shared_ptr<MeshRank> rank_here(int32_t peer) const;
@@ -94,7 +111,8 @@ class MeshRank final : public Mesh,
 
   // mesh_rank_messages.cc: what peers say
   void on_greeting(int32_t peer, std::vector<Handle>& handles);
-  void on_failure(Reader& reader);
+  void on_opinion(int32_t peer, Reader& reader);
+  void on_dismissal(int32_t peer);
   void on_offer(int32_t peer, Reader& reader, std::vector<Handle>& handles);
   void on_question(int32_t peer, Reader& reader);
   void on_answer(int32_t peer, Reader& reader);
@@ -140,7 +158,9 @@ class MeshRank final : public Mesh,
   WindowTable windows_;
   mutable std::mutex mutex_;
   Status status_;
+  View agreed_;  // on which status_ rests
   Recorder recorder_;
+  std::function<Whereabouts()> look_up_;
   std::map<int32_t, uint32_t> questions_;  // the newest to each peer
   std::map<int32_t, CallReport> answers_;
   std::map<int32_t, std::shared_ptr<PeerWaker>> wakers_;
@@ -154,7 +174,9 @@ class MeshRank final : public Mesh,
   std::unique_ptr<RootVisit> visit_;
   PeerLinks links_;
   std::map<PipeName, std::unique_ptr<Dial>> pipe_dials_;
-  bool told_others_ = false;  // of the failure
+  Agreement agreement_;
+  bool pursued_ = false;    // the agreement
+  bool spreading_ = false;  // our opinion, in the next turn of the loop
   std::vector<std::function<void()>> until_complete_;
 };
 

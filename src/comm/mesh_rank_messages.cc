@@ -17,8 +17,11 @@ void MeshRank::on_message(int32_t peer, std::string_view frame, std::vector<Hand
     case MessageType::kTable:
       send_table(exchange_.receive(peer, reader));
       break;
-    case MessageType::kFailure:
-      on_failure(reader);
+    case MessageType::kOpinion:
+      on_opinion(peer, reader);
+      break;
+    case MessageType::kDismissal:
+      on_dismissal(peer);
       break;
     case MessageType::kFarewell:
       note_left(peer);
@@ -47,10 +50,10 @@ void MeshRank::on_greeting(int32_t peer, std::vector<Handle>& handles) {
   handles.erase(handles.begin());
 }
 
-void MeshRank::on_failure(Reader& reader) {
-  Status status;
-  if (!read_failure(reader, &status)) status = Status(Code::kRemote, "a peer failed, and its message was malformed");
-  conclude(status);
+void MeshRank::on_opinion(int32_t peer, Reader& reader) {
+  Opinion opinion;
+  if (!read_opinion(reader, ranks_, &opinion)) return on_misbehaviour(peer, "what it says of a failure was malformed");
+  if (!said_farewell_ && agreement_.hear(peer, opinion)) spread();
 }
 
 void MeshRank::on_offer(int32_t peer, Reader& reader, std::vector<Handle>& handles) {
@@ -97,6 +100,11 @@ void MeshRank::on_misbehaviour(int32_t peer, const std::string& what) {
 void MeshRank::set_recorder(Recorder recorder) {
   const std::lock_guard lock(mutex_);
   recorder_ = std::move(recorder);
+}
+
+void MeshRank::set_whereabouts(std::function<Whereabouts()> look_up) {
+  const std::lock_guard lock(mutex_);
+  look_up_ = std::move(look_up);
 }
 
 void MeshRank::ask(int32_t peer, uint32_t operation) {

@@ -34,12 +34,36 @@ void write_status(Writer& writer, const Status& status) {
 bool read_status(Reader& reader, Status* status) {
   const uint8_t code = reader.u8();
   std::string text = reader.text(kMaxText);
-  if (!reader.ok() || code == 0 || code > static_cast<uint8_t>(Code::kTimeout)) return false;
-  *status = Status(static_cast<Code>(code), std::move(text));
+  if (!reader.ok() || code > static_cast<uint8_t>(Code::kTimeout)) return false;
+  *status = code == 0 ? Status() : Status(static_cast<Code>(code), std::move(text));
   return true;
 }
 
+bool read_rank(Reader& reader, int32_t ranks, int32_t* rank) {
+  *rank = reader.i32();
+  return reader.ok() && *rank >= 0 && *rank < ranks;
+}
+
+bool read_absent(Reader& reader, int32_t ranks, View* view) {
+  int32_t rank = 0;
+  if (!read_rank(reader, ranks, &rank)) return false;
+  const auto how = static_cast<Absence>(reader.u8());
+  view->absent[rank] = {how, reader.text(kMaxText)};
+  return reader.ok() && how >= Absence::kUnreachable && how <= Absence::kLeft;
+}
+
 std::string_view bounded(std::string_view text, size_t limit) { return text.substr(0, limit); }
+
+bool read_holder(Reader& reader, int32_t ranks, Opinion* opinion) {
+  int32_t rank = 0;
+  if (!read_rank(reader, ranks, &rank)) return false;
+  Whereabouts& where = opinion->holders[rank];
+  where.collectives = reader.u32();
+  where.call = reader.text(kMaxName);
+  where.awaited = reader.i32();
+  where.waited_ms = reader.u32();
+  return reader.ok() && where.awaited >= -1 && where.awaited < ranks;
+}
 
 }  // namespace
 
@@ -79,13 +103,42 @@ bool read_peer(Reader& reader, PeerInfo* peer) {
 
 std::string plain_message(MessageType type) { return message(type).take(); }
 
-std::string failure_message(const Status& status) {
-  Writer writer = message(MessageType::kFailure);
-  write_status(writer, status);
+std::string opinion_message(const Opinion& opinion) {
+  Writer writer = message(MessageType::kOpinion);
+  writer.u8(opinion.decided ? 1 : 0);
+  writer.i32(opinion.view.reporter);
+  write_status(writer, opinion.view.cause);
+  writer.u32(static_cast<uint32_t>(opinion.view.absent.size()));
+  for (const auto& [rank, absent] : opinion.view.absent) {
+    writer.i32(rank);
+    writer.u8(static_cast<uint8_t>(absent.how));
+    writer.text(bounded(absent.text, kMaxText));
+  }
+  writer.u32(static_cast<uint32_t>(opinion.holders.size()));
+  for (const auto& [rank, where] : opinion.holders) {
+    writer.i32(rank);
+    writer.u32(where.collectives);
+    writer.text(bounded(where.call, kMaxName));
+    writer.i32(where.awaited);
+    writer.u32(where.waited_ms);
+  }
   return writer.take();
 }
 
-bool read_failure(Reader& reader, Status* status) { return read_status(reader, status); }
+bool read_opinion(Reader& reader, int32_t ranks, Opinion* opinion) {
+  const uint8_t decided = reader.u8();
+  opinion->decided = decided == 1;
+  opinion->view.reporter = reader.i32();
+  if (!read_status(reader, &opinion->view.cause) || decided > 1) return false;
+  if (opinion->view.reporter < -1 || opinion->view.reporter >= ranks) return false;
+  for (uint32_t left = reader.u32(); left > 0; --left) {
+    if (!read_absent(reader, ranks, &opinion->view)) return false;
+  }
+  for (uint32_t left = reader.u32(); left > 0; --left) {
+    if (!read_holder(reader, ranks, opinion)) return false;
+  }
+  return reader.finished();
+}
 
 std::string offer_message(const PipeName& name, uint8_t transport) {
   Writer writer = message(MessageType::kOffer);
@@ -187,7 +240,7 @@ Result<std::vector<PeerInfo>> read_reply(std::string_view frame) {
   const uint8_t kind = reader.u8();
   if (kind == kRefused) {
     Status refusal;
-    return read_status(reader, &refusal) ? refusal : malformed;
+    return read_status(reader, &refusal) && !refusal.ok() ? refusal : malformed;
   }
   const uint32_t count = reader.u32();
   if (kind != kAdmitted || count > kMaxNeighbours) return malformed;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "comm/agreement.h"
 #include "comm/mesh.h"
 
 namespace hocket {
@@ -19,7 +20,8 @@ inline constexpr int32_t kMaxRanks = 1 << 20;
 enum class MessageType : uint8_t {
   kGreeting = 1,  // + the sender's wake handle
   kTable,         // part of the all-gather of PeerInfo
-  kFailure,
+  kOpinion,       // of a failure
+  kDismissal,     // the receiver was silent for too long and is counted as lost
   kFarewell,
   kOffer,  // of a pipe, + its handles
   kQuestion,
@@ -41,8 +43,9 @@ struct PipeName {
 
 bool is_pipe(const PipeName& name);
 
-std::string failure_message(const Status& status);
-bool read_failure(Reader& reader, Status* status);
+std::string opinion_message(const Opinion& opinion);
+// Every rank that is named is one of `ranks`.
+bool read_opinion(Reader& reader, int32_t ranks, Opinion* opinion);
 std::string offer_message(const PipeName& name, uint8_t transport);
 bool read_offer(Reader& reader, PipeName* name, uint8_t* transport);
 // A rank's part of a window.

@@ -76,6 +76,7 @@ void Operation::begin() {
   Mesh& mesh = communicator_.mesh();
   if (mesh.failed()) return end(mesh.status());
   communicator_.call_log().record(our_key(0), call_.fingerprint, request_->facts);
+  state_ = State::kRunning;
   size_t steps = 0;
   if (recent_ != nullptr) {
     FastPath& fast_path = communicator_.fast_path(*request_, *recent_);
@@ -86,7 +87,6 @@ void Operation::begin() {
   }
   if (Status status = communicator_.lend_memory(call_); !status.ok()) return fail(status.code(), status.message());
   execution_.start(call_, steps);
-  state_ = State::kRunning;
 }
 
 bool Operation::run() {
@@ -109,9 +109,15 @@ bool Operation::run() {
 }
 
 void Operation::end(Status status) {
+  if (state_ != State::kIssued) communicator_.call_log().note_end();
+  stop_waiting();
   status_ = std::move(status);
   state_ = State::kEnded;
   order_->ended.store(number_ + 1, std::memory_order_release);
+}
+
+void Operation::stop_waiting() {
+  if (std::exchange(waits_, false)) communicator_.call_log().note_wait(-1, {});
 }
 
 // Fails the communicator; the operation ends with its first failure, which may be an earlier one.
@@ -143,6 +149,7 @@ bool Operation::examine(Time now) {
   } else if (stalled_ == Time{} || moves_ != moves_examined_) {
     stalled_ = now;
     moves_examined_ = moves_;
+    stop_waiting();
     asked_ = -1;
     present_.clear();
     farewell_seen_ = false;
@@ -157,6 +164,8 @@ bool Operation::examine(Time now) {
 void Operation::look_into(Time now) {
   const Rank peer = suspect();
   if (peer < 0) return;
+  communicator_.call_log().note_wait(peer, stalled_);
+  waits_ = true;
   if (communicator_.mesh().has_left(peer)) {
     // What it sent before it left may still be on its way.
     if (!farewell_seen_) asked_at_ = now;

@@ -60,6 +60,7 @@ class Operation {
   Status plan(Request& request, bool bind_later);
   void begin();
   bool run();
+  void stop_waiting();
   void end(Status status);
   void fail(Code code, const std::string& why);
   void fail_as(const std::string& call, Code code, const std::string& why);
@@ -99,6 +100,7 @@ class Operation {
   CallReport theirs_;          // its newest answer
   std::vector<Rank> present_;  // peers that are in this call
   bool farewell_seen_ = false;
+  bool waits_ = false;  // and the call log says so
 };
 
 }  // namespace hocket

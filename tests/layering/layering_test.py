@@ -32,7 +32,8 @@ ARROWS = {
                  "src/execute", "src/observe"},
     "src/api": {"include", "src/base", "src/comm", "src/choose"},  # choose: for the names of algorithms
     "perf": {"include"},
-    "tool": {"include", "src/base", "src/plan", "topology", "src/codec", "src/prove", "src/simulate", "src/choose"},
+    "tool": {"include", "src/base", "src/plan", "topology", "src/codec", "src/prove", "src/simulate", "src/choose",
+             "src/observe"},
     "examples": {"include"},
 }
 # What measures a room or the machine looks into the room.

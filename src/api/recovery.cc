@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The C functions of those who go on after a loss: who is lost, revoke, shrink, grow.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/creation.h"
+#include "api/session.h"
+#include "hocket/hocket.h"
+
+namespace {
+
+using hocket::Code;
+using hocket::Communicator;
+using hocket::CommunicatorOptions;
+using hocket::null_pointer;
+using hocket::Occupy;
+using hocket::Rank;
+using hocket::Result;
+using hocket::Session;
+using hocket::sessions;
+using hocket::Status;
+using hocket::with_session;
+
+void revoke(Communicator& communicator) {
+  communicator.mesh().fail(Status(
+      Code::kRemote, fmt::format("{}rank {} revoked the communicator", communicator.prefix(), communicator.rank())));
+}
+
+// Runs make(Session&) with the session of the handle; its failure stays with it.
+template <typename Make>
+Result<hocketComm_t> with_parent(hocketComm_t comm, const Make& make) {
+  const auto pin = sessions().pin(comm);
+  if (!pin) return hocket::no_communicator();
+  Result<hocketComm_t> made = make(*pin);
+  if (!made.ok()) hocket::remember(*pin, made.status());
+  return made;
+}
+
+Status check_exclusion(const int* ranks, int count, int flags) {
+  if (flags != HOCKET_SHRINK_DEFAULT && flags != HOCKET_SHRINK_ABORT) {
+    return Status(Code::kInvalidArgument, fmt::format("shrinkFlags: {} is neither DEFAULT nor ABORT", flags));
+  }
+  if (count < 0) return Status(Code::kInvalidArgument, fmt::format("excludeRanksCount: {} is negative", count));
+  return count > 0 && ranks == nullptr ? null_pointer("excludeRanksList") : Status();
+}
+
+Status check_excluded(const std::set<Rank>& excluded, Rank ranks) {
+  for (const Rank rank : excluded) {
+    if (rank < 0 || rank >= ranks) {
+      return Status(Code::kInvalidArgument, fmt::format("excludeRanksList: there is no rank {} of {}", rank, ranks));
+    }
+  }
+  return {};
+}
+
+Result<hocketComm_t> shrink_from(Session& session, const std::set<Rank>& excluded, bool abort,
+                                 const CommunicatorOptions& options) {
+  HOCKET_TRY(check_excluded(excluded, session.communicator->ranks()));
+  if (abort) {
+    revoke(*session.communicator);
+    hocket::wait_until_idle(*session.communicator);
+  }
+  return hocket::shrink(session, excluded, options);
+}
+
+Result<hocketComm_t> grow_from(Session& session, int ranks, const hocketUniqueId* id,
+                               const CommunicatorOptions& options) {
+  const Occupy occupy(session);
+  HOCKET_TRY(occupy.status());
+  return hocket::grow(session, ranks, id, options);
+}
+
+}  // namespace
+
+hocketResult_t hocketCommGetFailed(hocketComm_t comm, int* ranks, int capacity, int* count) {
+  return with_session(comm, [&](Session& session) -> Status {
+    if (count == nullptr) return null_pointer("count");
+    if (capacity < 0) return Status(Code::kInvalidArgument, fmt::format("capacity: {} is negative", capacity));
+    if (capacity > 0 && ranks == nullptr) return null_pointer("ranks");
+    const std::vector<Rank> lost = session.communicator->mesh().lost();
+    *count = static_cast<int>(lost.size());
+    std::copy_n(lost.begin(), std::min<size_t>(lost.size(), static_cast<size_t>(capacity)), ranks);
+    return {};
+  });
+}
+
+hocketResult_t hocketCommRevoke(hocketComm_t comm, int revokeFlags) {
+  return with_session(comm, [&](Session& session) -> Status {
+    if (revokeFlags != HOCKET_REVOKE_DEFAULT) {
+      return Status(Code::kInvalidArgument, fmt::format("revokeFlags: {} is not DEFAULT", revokeFlags));
+    }
+    revoke(*session.communicator);
+    return {};
+  });
+}
+
+hocketResult_t hocketCommShrink(hocketComm_t comm, int* excludeRanksList, int excludeRanksCount, hocketComm_t* newcomm,
+                                hocketConfig_t* config, int shrinkFlags) {
+  const auto check = [=] { return check_exclusion(excludeRanksList, excludeRanksCount, shrinkFlags); };
+  std::set<Rank> excluded;
+  if (check().ok()) excluded.insert(excludeRanksList, excludeRanksList + excludeRanksCount);
+  const auto make = [=](const CommunicatorOptions& options) {
+    return with_parent(comm, [&](Session& session) {
+      return shrink_from(session, excluded, shrinkFlags == HOCKET_SHRINK_ABORT, options);
+    });
+  };
+  return hocket::create(newcomm, config, check, make, comm);
+}
+
+hocketResult_t hocketCommGetUniqueId(hocketComm_t comm, hocketUniqueId* uniqueId) {
+  return with_session(comm, [&](Session& session) -> Status {
+    HOCKET_TRY(session.communicator->mesh().status());
+    if (uniqueId == nullptr) return null_pointer("uniqueId");
+    const Result<std::string> id = hocket::make_unique_id();
+    if (!id.ok()) return id.status();
+    std::memcpy(uniqueId->internal, id->data(), std::min(id->size(), sizeof uniqueId->internal));
+    return {};
+  });
+}
+
+hocketResult_t hocketCommGrow(hocketComm_t comm, int nRanks, const hocketUniqueId* uniqueId, int rank,
+                              hocketComm_t* newcomm, hocketConfig_t* config) {
+  const auto check = [&]() -> Status {
+    if (comm != nullptr && rank != -1) {
+      return Status(Code::kInvalidArgument, fmt::format("rank: {}: a rank of comm keeps its own and passes -1", rank));
+    }
+    if (comm == nullptr && uniqueId == nullptr) return null_pointer("uniqueId");
+    return {};
+  };
+  std::optional<hocketUniqueId> id;
+  if (uniqueId != nullptr) id = *uniqueId;
+  const auto make = [=](const CommunicatorOptions& options) -> Result<hocketComm_t> {
+    if (comm == nullptr) {
+      return hocket::create_by_id(std::string(id->internal, sizeof id->internal), rank, nRanks, options);
+    }
+    return with_parent(comm,
+                       [&](Session& session) { return grow_from(session, nRanks, id ? &*id : nullptr, options); });
+  };
+  return hocket::create(newcomm, config, check, make, comm);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// How a rank fails: whoever notices something says so to the ranks it is linked to, all agree on who is lost and why,
+// and then those who drive learn it. The agreement lives on the service thread.
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "comm/mesh_rank.h"
+
+namespace hocket {
+namespace {
+
+constexpr Duration kLook = std::chrono::microseconds(200);
+constexpr Duration kTellOthers = std::chrono::milliseconds(100);
+// After that long, those whose consent is missing are dialled: perhaps nobody who lives is linked to them.
+constexpr Duration kReachOut = std::chrono::milliseconds(50);
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+// ---- What is noticed
+// --------------------------------------------------------------------------------------------------
+
+void MeshRank::on_link_lost(int32_t peer, Link::End end, const Status& why) {
+  if (has_left(peer) || said_farewell_) return;
+  switch (end) {
+    case Link::End::kClosed:
+      return give_up(peer, Absence::kDied,
+                     fmt::format("{} died: its connection closed without a farewell", describe(peer)));
+    case Link::End::kSilent:
+      return give_up(peer, Absence::kSilent,
+                     fmt::format("{} has not responded for {:g} s (HOCKET_TIMEOUT)", describe(peer),
+                                 seconds(service_.options().timeout)));
+    case Link::End::kMisbehaved:
+      return on_misbehaviour(peer, why.message());
+  }
+}
+
+void MeshRank::on_unreachable(int32_t peer, Refusal refusal, const Status& why) {
+  if (refusal == Refusal::kClosed) return note_left(peer);
+  if (has_left(peer) || said_farewell_) return;
+  const std::string text = fmt::format("rank {} cannot reach {}: {}", rank_, describe(peer), why.message());
+  if (refusal != Refusal::kNone) return blame(Status(why.code(), text));
+  give_up(peer, Absence::kUnreachable, text);
+}
+
+void MeshRank::note_left(int32_t peer) {
+  left_[static_cast<size_t>(peer)] = true;
+  poller_->wake();
+  if (agreement_.has_begun()) give_up(peer, Absence::kLeft, {});
+}
+
+void MeshRank::on_dismissal(int32_t peer) {
+  give_up(rank_, Absence::kSilent,
+          fmt::format("{} has not responded for too long, says rank {}", describe(rank_), peer));
+}
+
+void MeshRank::fail(const Status& status) {
+  if (failed() || said_farewell_) return;
+  const Status told(status.code(), fmt::format("{} (reported by rank {})", status.message(), rank_));
+  if (service_.reactor().in_loop()) return blame(told);
+  service_.reactor().post([self = shared_from_this(), told] { self->blame(told); });
+  wait_for_failure(patience() + kTellOthers);
+  if (record(told, {})) show_failure();
+}
+
+void MeshRank::abort(const Status& status) {
+  if (failed() || said_farewell_) return;
+  service_.reactor().post([self = shared_from_this(), status] { self->conclude(status); });
+  wait_for_failure(kTellOthers);
+  if (record(status, {})) show_failure();
+}
+
+// ---- How all come to know it
+// ------------------------------------------------------------------------------------------
+
+void MeshRank::blame(const Status& cause) {
+  if (agreement_.note_cause(cause)) spread();
+}
+
+// This rank does not wait for the others' opinions.
+void MeshRank::conclude(const Status& status) {
+  blame(status);
+  tell();
+  if (record(status, {})) show_failure();
+}
+
+void MeshRank::give_up(int32_t peer, Absence how, const std::string& text) {
+  if (agreement_.note_absent(peer, how, text)) spread();
+}
+
+// What is learnt in one turn of the loop is told at once.
+void MeshRank::spread() {
+  if (std::exchange(spreading_, true)) return;
+  service_.reactor().post([self = shared_from_this()] {
+    if (self->spreading_ && !self->said_farewell_) self->tell();
+  });
+}
+
+// Others hear of a verdict before our own driver can see it: it may end the process at once.
+void MeshRank::tell() {
+  if (!std::exchange(pursued_, true)) {
+    for (int32_t rank = 0; rank < ranks_; ++rank) {
+      if (has_left(rank)) (void)agreement_.note_absent(rank, Absence::kLeft, {});
+    }
+    pursue(service_.system().clock.now() + patience());
+  }
+  spreading_ = false;
+  links_.send_to_all(opinion_message(agreement_.opinion()));
+  if (agreement_.decided()) reach_verdict();
+}
+
+// How long to wait for the consent of ranks that seem to live. Who is still joining cannot dial those it does not know.
+Duration MeshRank::patience() const { return complete_ ? 2 * service_.options().timeout : kTellOthers; }
+
+void MeshRank::pursue(Time limit) {
+  const Time now = service_.system().clock.now();
+  service_.reactor().at(std::min(now + kReachOut, limit), [self = shared_from_this(), limit] {
+    const bool unsettled = self->agreement_.opinion().view.blames() && !self->agreement_.decided();
+    self->pursued_ = unsettled && !self->failed() && !self->said_farewell_;
+    if (!self->pursued_) return;
+    if (self->service_.system().clock.now() < limit) {
+      if (self->agreement_.leads()) self->look_for_awaited();
+      return self->pursue(limit);
+    }
+    log_warn("rank {}: not all ranks agreed on what failed", self->rank_);
+    self->agreement_.decide_alone();
+    self->spread();
+  });
+}
+
+void MeshRank::look_for_awaited() {
+  for (const int32_t peer : agreement_.awaited()) {
+    const bool is_known = peers_[static_cast<size_t>(peer)].process != 0;
+    if (is_known) links_.open(peer);
+  }
+}
+
+void MeshRank::reach_verdict() {
+  const Status verdict = agreement_.verdict();
+  if (!record(verdict, agreement_.opinion().view)) return;
+  show_whereabouts(verdict);
+  show_failure();
+}
+
+Whereabouts MeshRank::whereabouts() const {
+  const std::lock_guard lock(mutex_);
+  return look_up_ ? look_up_() : Whereabouts();
+}
+
+// One rank shows what all know. Of a rank that died there is no more to say than its name.
+void MeshRank::show_whereabouts(const Status& status) const {
+  if (!agreement_.leads()) return;
+  const std::string page = wait_report(agreement_.opinion().holders);
+  if (status.code() == Code::kTimeout) return log_warn("{}\n{}", status.message(), page);
+  log_info("{}\n{}", status.message(), page);
+}
+
+// ---- What those who drive see
+// -----------------------------------------------------------------------------------------
+
+Status MeshRank::status() const {
+  if (disowned_) return service_.forked();
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+std::vector<int32_t> MeshRank::lost() const {
+  const std::lock_guard lock(mutex_);
+  return agreed_.lost();
+}
+
+std::vector<int32_t> MeshRank::present() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int32_t> present;
+  for (int32_t rank = 0; rank < ranks_; ++rank) {
+    if (!agreed_.absent.contains(rank)) present.push_back(rank);
+  }
+  return present;
+}
+
+bool MeshRank::record(const Status& status, const View& view) {
+  const std::lock_guard lock(mutex_);
+  if (!status_.ok() || said_farewell_) return false;
+  status_ = status;
+  agreed_ = view;
+  return true;
+}
+
+void MeshRank::show_failure() {
+  failed_.store(true, std::memory_order_release);
+  poller_->wake();
+}
+
+void MeshRank::wait_for_failure(Duration patience) {
+  const Time limit = service_.system().clock.now() + patience;
+  while (!failed() && service_.system().clock.now() < limit) {
+    service_.system().threads.sleep_until(service_.system().clock.now() + kLook);
+  }
+}
+
+}  // namespace hocket

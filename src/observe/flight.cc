@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "observe/flight.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace hocket {
+namespace {
+
+constexpr std::array<char, 8> kMagic = {'H', 'K', 'f', 'l', 'i', 'g', 'h', '1'};
+constexpr size_t kNames = 32;
+using Word = std::array<char, 24>;
+
+struct Header {
+  std::array<char, 8> magic;
+  int32_t process;
+  std::array<Word, kNames> kinds;
+  std::array<Word, kNames> types;
+};
+
+struct Memory {
+  Header header;
+  std::array<FlightLane, FlightRecorder::kLanes> lanes;
+};
+
+template <size_t kSize>
+void write_word(std::array<char, kSize>& word, std::string_view text) {
+  word = {};
+  std::memcpy(word.data(), text.data(), std::min(text.size(), kSize - 1));
+}
+
+template <size_t kSize>
+std::string_view read_word(const std::array<char, kSize>& word) {
+  return {word.data(), static_cast<size_t>(std::find(word.begin(), word.end(), '\0') - word.begin())};
+}
+
+std::string_view named(const std::array<Word, kNames>& words, int16_t number) {
+  const bool is_one = number >= 0 && static_cast<size_t>(number) < kNames;
+  return is_one ? read_word(words[static_cast<size_t>(number)]) : "?";
+}
+
+std::string text_of(const Header& header, const FlightCall& call) {
+  const std::string peer = call.peer < 0 ? "" : fmt::format(", rank {}", call.peer);
+  return fmt::format("#{} {}({} {}{})", call.number, named(header.kinds, call.kind), call.count,
+                     named(header.types, call.type), peer);
+}
+
+Memory& memory_of(const Segment& segment) { return *reinterpret_cast<Memory*>(segment.bytes().data()); }
+
+}  // namespace
+
+size_t FlightRecorder::bytes() { return sizeof(Memory); }
+
+FlightRecorder::FlightRecorder(std::unique_ptr<Segment> memory, int32_t process, const FlightNames& names)
+    : memory_(std::move(memory)) {
+  Memory& all = *new (memory_->bytes().data()) Memory{};
+  all.header.process = process;
+  for (size_t i = 0; i < std::min(kNames, names.kinds.size()); ++i) write_word(all.header.kinds[i], names.kinds[i]);
+  for (size_t i = 0; i < std::min(kNames, names.types.size()); ++i) write_word(all.header.types[i], names.types[i]);
+  all.header.magic = kMagic;
+}
+
+FlightLane* FlightRecorder::open(std::string_view name, int32_t rank, int32_t ranks) {
+  const std::lock_guard lock(mutex_);
+  auto& lanes = memory_of(*memory_).lanes;
+  const auto found = std::find_if(lanes.begin(), lanes.end(), [](const FlightLane& lane) { return lane.in_use_ == 0; });
+  if (found == lanes.end()) return nullptr;
+  FlightLane& lane = *found;
+  lane.wait(-1, {});
+  lane.begun_ = lane.ended_ = 0;
+  lane.rank_ = rank;
+  lane.ranks_ = ranks;
+  write_word(lane.name_, name);
+  lane.in_use_ = 1;
+  return &lane;
+}
+
+void FlightRecorder::close(FlightLane* lane) { lane->in_use_ = 0; }
+
+// Looks into lanes for read_flight.
+class FlightReader {
+ public:
+  static bool is_open(const FlightLane& lane) { return lane.in_use_ == 1; }
+
+  static FlightCopy::Lane copy(const Header& header, const FlightLane& lane, size_t max_calls) {
+    FlightCopy::Lane copy;
+    copy.name = read_word(lane.name_);
+    copy.rank = lane.rank_;
+    copy.ranks = lane.ranks_;
+    copy.awaited = lane.awaited_;
+    copy.since_ns = lane.since_ns_;
+    copy.begun = lane.begun_;
+    copy.ended = lane.ended_;
+    const uint64_t kept = std::min<uint64_t>({copy.begun, FlightLane::kCalls, max_calls});
+    for (uint64_t back = 1; back <= kept; ++back) {
+      copy.calls.push_back(text_of(header, lane.calls_[(copy.begun - back) % FlightLane::kCalls]));
+    }
+    return copy;
+  }
+};
+
+Result<FlightCopy> read_flight(std::span<const std::byte> memory, size_t max_calls) {
+  if (memory.size() < sizeof(Memory)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{} bytes are no flight recorder: it has {}", memory.size(), sizeof(Memory)));
+  }
+  const auto whole = std::make_unique<Memory>();  // aligned
+  std::memcpy(static_cast<void*>(whole.get()), memory.data(), sizeof(Memory));
+  if (whole->header.magic != kMagic) {
+    return Status(Code::kInvalidArgument, "this is no flight recorder, or one of another version");
+  }
+  FlightCopy copy;
+  copy.process = whole->header.process;
+  for (size_t place = 0; place < whole->lanes.size(); ++place) {
+    if (!FlightReader::is_open(whole->lanes[place])) continue;
+    copy.lanes.push_back(FlightReader::copy(whole->header, whole->lanes[place], max_calls));
+    copy.lanes.back().place = place;
+  }
+  return copy;
+}
+
+namespace {
+
+double calls_per_second(const FlightCopy::Lane& lane, const FlightCopy& earlier, Duration between) {
+  const auto same = std::find_if(earlier.lanes.begin(), earlier.lanes.end(),
+                                 [&](const FlightCopy::Lane& other) { return other.place == lane.place; });
+  if (same == earlier.lanes.end() || same->ended > lane.ended || between <= Duration::zero()) return 0;
+  return static_cast<double>(lane.ended - same->ended) / std::chrono::duration<double>(between).count();
+}
+
+std::string state_of(const FlightCopy::Lane& lane, Time time) {
+  if (lane.begun == lane.ended) return "in no call";
+  if (lane.awaited < 0) return "in a call";
+  const double seconds = std::chrono::duration<double>(time - Time(Duration(lane.since_ns))).count();
+  return fmt::format("waits for rank {} since {:.1f} s", lane.awaited, seconds);
+}
+
+}  // namespace
+
+std::string flight_report(const FlightCopy& now, const FlightCopy& earlier, Duration between, Time time) {
+  std::string page = fmt::format("process {}: {} communicators\n", now.process, now.lanes.size());
+  for (const FlightCopy::Lane& lane : now.lanes) {
+    page +=
+        fmt::format("  {}rank {} of {}: {} calls, {:.0f} a second; {}\n", lane.name.empty() ? "" : lane.name + ": ",
+                    lane.rank, lane.ranks, lane.ended, calls_per_second(lane, earlier, between), state_of(lane, time));
+    for (const std::string& call : lane.calls) page += fmt::format("    {}\n", call);
+  }
+  return page;
+}
+
+}  // namespace hocket

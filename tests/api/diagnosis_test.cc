@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What a user is shown of a job that stands still: by the ranks when the time is up, by `hocket status` at any time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "tests/api/ranks.h"
+
+namespace hocket::test {
+namespace {
+
+using testing::HasSubstr;
+
+// Arguments: the name of the communicator. Rank 2 stops calling after three barriers; it lives.
+const Role lazy_role("lazy", [](const Part& part) {
+  hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
+  config.commName = part.arguments[0].c_str();
+  const Member member = part.join(config);
+  for (int round = 0; round < 3; ++round) {
+    if (hocketBarrier(member.comm, nullptr) != hocketSuccess) return 1;
+  }
+  std::printf("running\n");
+  float value = 1;
+  hocketResult_t result = hocketSuccess;
+  while (part.rank == 2 && result == hocketSuccess) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    hocketCommGetAsyncError(member.comm, &result);
+  }
+  if (part.rank != 2) {
+    result = hocketAllReduce(&value, &value, 1, hocketFloat, hocketSum, member.comm, nullptr);
+  }
+  hocketCommDestroy(member.comm);
+  return result == hocketTimeout ? 0 : 2;
+});
+
+Processes start_lazy(const std::string& name, const std::string& timeout) {
+  return {"lazy", 4, {{"HOCKET_OPERATION_TIMEOUT=" + timeout}, {name}, {}, true}};
+}
+
+TEST(Diagnosis, ATimeoutShowsWhoWaitsForWhomAndWhoNeverCame) {
+  Processes processes = start_lazy("job", "1s");
+  const std::vector<Processes::End> ends = processes.finish(Seconds(60));
+  std::string all;
+  for (const Processes::End& end : ends) {
+    EXPECT_EQ(end.status, 0) << end.output;
+    all += end.output;
+  }
+  EXPECT_THAT(all, HasSubstr("who waits for whom"));
+  EXPECT_THAT(all, HasSubstr("rank 2 is in no call; the last was barrier (collective #3)"));
+  EXPECT_THAT(all, HasSubstr("for rank 2 in all_reduce(count 1, float32, sum) (collective #4)"));
+  EXPECT_THAT(all, HasSubstr("never came to collective #4: rank 2"));
+  EXPECT_EQ(all.find("who waits for whom"), all.rfind("who waits for whom")) << "one rank shows it:\n" << all;
+}
+
+// Runs the program and returns what it wrote.
+std::string status_of(const std::string& arguments) {
+  std::string text;
+  std::array<char, 4096> buffer;
+  FILE* const pipe = popen((HOCKET_PROGRAM " status " + arguments + " 2>&1").c_str(), "r");
+  while (pipe != nullptr && std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) text += buffer.data();
+  if (pipe != nullptr) pclose(pipe);
+  return text;
+}
+
+TEST(Diagnosis, StatusShowsAJobThatStandsStill) {
+  const std::string name = "standstill " + std::to_string(getpid());
+  Processes processes = start_lazy(name, "60s");
+  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", Seconds(60)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  processes.send_signal(3, SIGSTOP);  // it need not answer
+  const std::string text = status_of("--calls 2 --seconds 0.1");
+  EXPECT_THAT(text, HasSubstr(name + ": rank 2 of 4: 3 calls, 0 a second; in no call\n    #3 barrier("));
+  EXPECT_THAT(text, HasSubstr(name + ": rank 0 of 4: 3 calls, 0 a second; "));
+  EXPECT_THAT(text, HasSubstr("waits for rank 2 since "));
+  EXPECT_THAT(text, HasSubstr("    #4 all_reduce(1 float32)\n    #3 barrier("));
+}
+
+TEST(Diagnosis, StatusOfNobodyIsAnError) {
+  EXPECT_THAT(status_of("1"), HasSubstr("process 1: none that we may look at"));
+  EXPECT_THAT(status_of("--calls 65"), HasSubstr("--calls"));
+}
+
+}  // namespace
+}  // namespace hocket::test

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What survivors do: learn who is lost, revoke, go on without them, and take in newcomers.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/api/errors.h"
+#include "tests/api/ranks.h"
+
+namespace hocket::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Every rank learns every other's number at the start; the communicator works.
+std::vector<int32_t> gather(hocketComm_t comm, int32_t own) {
+  int ranks = 0;
+  EXPECT_EQ(hocketCommCount(comm, &ranks), hocketSuccess);
+  std::vector<int32_t> all(static_cast<size_t>(ranks), -1);
+  EXPECT_EQ(hocketAllGather(&own, all.data(), 1, hocketInt32, comm, nullptr), hocketSuccess)
+      << hocketGetLastError(comm);
+  return all;
+}
+
+int count_failed(hocketComm_t comm) {
+  int count = -1;
+  EXPECT_EQ(hocketCommGetFailed(comm, nullptr, 0, &count), hocketSuccess);
+  return count;
+}
+
+TEST(Revoke, EndsWhatIsUnderWayOnEveryRankAndBlamesNobody) {
+  std::atomic<int> inside = 0;
+  run_threads(4, [&](Member& member) {
+    float value = 1;
+    if (member.rank == 3) {
+      while (inside < 3) std::this_thread::yield();
+      EXPECT_EQ(count_failed(member.comm), 0);
+      EXPECT_EQ(hocketCommRevoke(member.comm, HOCKET_REVOKE_DEFAULT), hocketSuccess);
+    } else {
+      ++inside;
+    }
+    expect_error(hocketAllReduce(&value, &value, 1, hocketFloat, hocketSum, member.comm, nullptr), hocketRemoteError,
+                 member.comm, {"rank 3 revoked the communicator"});
+    EXPECT_EQ(count_failed(member.comm), 0);
+    hocketComm_t again = nullptr;
+    ASSERT_EQ(hocketCommShrink(member.comm, nullptr, 0, &again, nullptr, HOCKET_SHRINK_DEFAULT), hocketSuccess);
+    EXPECT_EQ(gather(again, member.rank), (std::vector<int32_t>{0, 1, 2, 3}));
+    EXPECT_EQ(hocketCommDestroy(again), hocketSuccess);
+  });
+}
+
+TEST(Shrink, WithoutAFailureLeavesTheParentAsItWas) {
+  run_threads(5, [](Member& member) {
+    int excluded[] = {3, 1, 3};
+    if (member.rank % 2 == 0) {
+      for (int round = 0; round < 2; ++round) {
+        hocketComm_t fewer = nullptr;
+        ASSERT_EQ(hocketCommShrink(member.comm, excluded, 3, &fewer, nullptr, HOCKET_SHRINK_DEFAULT), hocketSuccess);
+        EXPECT_EQ(gather(fewer, member.rank), (std::vector<int32_t>{0, 2, 4}));
+        EXPECT_EQ(hocketCommDestroy(fewer), hocketSuccess);
+      }
+    }
+    EXPECT_EQ(gather(member.comm, member.rank), (std::vector<int32_t>{0, 1, 2, 3, 4}));
+  });
+}
+
+TEST(Shrink, WithAbortEndsTheCallsThatAreUnderWay) {
+  std::atomic<bool> is_under_way = false;
+  run_threads(3, [&](Member& member) {
+    float value = 1;
+    std::thread caller;
+    if (member.rank == 0) {
+      caller = std::thread(
+          [&] { EXPECT_EQ(hocketRecv(&value, 1, hocketFloat, 1, member.comm, nullptr), hocketRemoteError); });
+      hocketResult_t state = hocketSuccess;
+      while (state != hocketInProgress) hocketCommGetAsyncError(member.comm, &state);
+      is_under_way = true;
+    }
+    while (!is_under_way) std::this_thread::yield();
+    hocketComm_t again = nullptr;
+    ASSERT_EQ(hocketCommShrink(member.comm, nullptr, 0, &again, nullptr, HOCKET_SHRINK_ABORT), hocketSuccess);
+    if (caller.joinable()) caller.join();
+    EXPECT_EQ(gather(again, member.rank), (std::vector<int32_t>{0, 1, 2}));
+    EXPECT_EQ(hocketCommDestroy(again), hocketSuccess);
+  });
+}
+
+TEST(Shrink, RefusesWhatCannotBe) {
+  run_threads(2, [](Member& member) {
+    hocketComm_t made = nullptr;
+    int nobody = 2;
+    int self = member.rank;
+    const auto shrink = [&](int* ranks, int count, int flags) {
+      return hocketCommShrink(member.comm, ranks, count, &made, nullptr, flags);
+    };
+    expect_error(shrink(&nobody, 1, 0), hocketInvalidArgument, member.comm, {"excludeRanksList", "no rank 2 of 2"});
+    expect_error(shrink(&self, 1, 0), hocketInvalidUsage, member.comm, {"it is excluded"});
+    expect_error(shrink(nullptr, 1, 0), hocketInvalidArgument, nullptr, {"excludeRanksList is NULL"});
+    expect_error(shrink(&self, -1, 0), hocketInvalidArgument, nullptr, {"excludeRanksCount: -1"});
+    expect_error(shrink(nullptr, 0, 2), hocketInvalidArgument, nullptr, {"shrinkFlags: 2"});
+    EXPECT_EQ(hocketCommRevoke(member.comm, 1), hocketInvalidArgument);
+    EXPECT_EQ(hocketCommGetFailed(member.comm, nullptr, 0, nullptr), hocketInvalidArgument);
+    EXPECT_EQ(hocketCommGetFailed(member.comm, nullptr, 1, &self), hocketInvalidArgument);
+    EXPECT_EQ(made, nullptr);
+    gather(member.comm, member.rank);
+  });
+}
+
+// A newcomer's part of a growth to `ranks`.
+void join_as(int rank, int ranks, const hocketUniqueId& id) {
+  hocketComm_t comm = nullptr;
+  ASSERT_EQ(hocketCommGrow(nullptr, ranks, &id, rank, &comm, nullptr), hocketSuccess) << hocketGetLastError(nullptr);
+  gather(comm, 100 + rank);
+  EXPECT_EQ(hocketCommDestroy(comm), hocketSuccess);
+}
+
+TEST(Grow, TakesInNewcomers) {
+  std::vector<double> seconds;
+  run_threads(3, [&](Member& member) {
+    for (int round = 0; round < 10; ++round) {
+      std::vector<std::thread> newcomers;
+      hocketUniqueId id;
+      const auto start = Clock::now();
+      if (member.rank == 1) {
+        ASSERT_EQ(hocketCommGetUniqueId(member.comm, &id), hocketSuccess);
+        for (const int rank : {3, 4}) newcomers.emplace_back(join_as, rank, 5, id);
+      }
+      hocketComm_t more = nullptr;
+      ASSERT_EQ(hocketCommGrow(member.comm, 5, member.rank == 1 ? &id : nullptr, -1, &more, nullptr), hocketSuccess)
+          << hocketGetLastError(nullptr);
+      EXPECT_EQ(gather(more, member.rank), (std::vector<int32_t>{0, 1, 2, 103, 104}));
+      if (member.rank == 1) seconds.push_back(Seconds(Clock::now() - start).count());
+      EXPECT_EQ(hocketCommDestroy(more), hocketSuccess);
+      for (std::thread& newcomer : newcomers) newcomer.join();
+      gather(member.comm, member.rank);
+    }
+  });
+  std::sort(seconds.begin(), seconds.end());
+  std::printf("3 ranks grow to 5 and gather: %.1f ms (median), %.1f ms (longest)\n", seconds[seconds.size() / 2] * 1e3,
+              seconds.back() * 1e3);
+  EXPECT_LT(seconds[seconds.size() / 2], 1);
+}
+
+TEST(Grow, RefusesWhatCannotBe) {
+  run_threads(2, [](Member& member) {
+    hocketComm_t made = nullptr;
+    hocketUniqueId id;
+    ASSERT_EQ(hocketCommGetUniqueId(member.comm, &id), hocketSuccess);
+    const auto grow = [&](int ranks, const hocketUniqueId* brought, int rank) {
+      return hocketCommGrow(member.comm, ranks, brought, rank, &made, nullptr);
+    };
+    expect_error(grow(2, &id, -1), hocketInvalidArgument, member.comm, {"nRanks: 2"});
+    expect_error(grow(3, &id, 1), hocketInvalidArgument, nullptr, {"rank: 1"});
+    expect_error(grow(3, &id, -1), hocketInvalidUsage, member.comm, {"more than one rank brings one"});
+    expect_error(grow(3, nullptr, -1), hocketInvalidUsage, member.comm, {"NULL on all ranks"});
+    expect_error(grow(3 + member.rank, nullptr, -1), hocketInvalidUsage, member.comm, {"nRanks"});
+    expect_error(hocketCommGrow(nullptr, 3, nullptr, 2, &made, nullptr), hocketInvalidArgument, nullptr, {"uniqueId"});
+    std::memset(id.internal, 7, sizeof id.internal);
+    expect_error(hocketCommGrow(nullptr, 3, &id, 2, &made, nullptr), hocketInvalidArgument, nullptr,
+                 {"no unique id of hocket"});
+    EXPECT_EQ(made, nullptr);
+    gather(member.comm, member.rank);
+  });
+}
+
+// A process that is killed is replaced: the others shrink, one tells the newcomer the id, and all grow again.
+const Role lasting_role("lasting", [](const Part& part) {
+  Member member = part.join();
+  std::printf("running\n");
+  while (hocketBarrier(member.comm, nullptr) == hocketSuccess) {
+  }
+  int lost = -1;
+  int count = 0;
+  EXPECT_EQ(hocketCommGetFailed(member.comm, &lost, 1, &count), hocketSuccess);
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(lost, 1);
+  hocketComm_t fewer = nullptr;
+  if (hocketCommShrink(member.comm, nullptr, 0, &fewer, nullptr, HOCKET_SHRINK_ABORT) != hocketSuccess) return 2;
+  hocketUniqueId id;
+  std::thread newcomer;
+  if (part.rank == 0) {
+    EXPECT_EQ(hocketCommGetUniqueId(fewer, &id), hocketSuccess);
+    newcomer = std::thread(join_as, 3, 4, id);
+  }
+  hocketComm_t whole = nullptr;
+  if (hocketCommGrow(fewer, 4, part.rank == 0 ? &id : nullptr, -1, &whole, nullptr) != hocketSuccess) return 3;
+  EXPECT_EQ(gather(whole, part.rank), (std::vector<int32_t>{0, 2, 3, 103}));
+  if (newcomer.joinable()) newcomer.join();
+  for (hocketComm_t comm : {whole, fewer, member.comm}) hocketCommDestroy(comm);
+  return 0;
+});
+
+TEST(Grow, ReplacesARankThatWasKilled) {
+  Processes processes("lasting", 4, {});
+  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", Seconds(60)));
+  processes.send_signal(1, SIGKILL);
+  const std::vector<Processes::End> ends = processes.finish(Seconds(60));
+  for (const size_t rank : {0u, 2u, 3u})
+    EXPECT_EQ(ends[rank].status, 0) << "rank " << rank << ": " << ends[rank].output;
+}
+
+}  // namespace
+}  // namespace hocket::test

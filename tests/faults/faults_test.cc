@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Injected faults: a few for `./dev test`, two thousand for `./dev soak`. FAULTS: how many; FAULTS_SEED: the first
+// seed, to play one again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "tests/faults/trial.h"
+
+namespace hocket::test {
+namespace {
+
+constexpr Seconds kStart{60};
+constexpr Seconds kEnd{30};
+constexpr int kMaxRanks = 8;
+
+double now() { return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+uint64_t number(const char* variable, uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::stoull(text);
+}
+
+double percentile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[std::min(values.size() - 1, static_cast<size_t>(share * static_cast<double>(values.size())))];
+}
+
+bool run(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
+
+// Network namespaces, one for each rank, for as long as this lives.
+class Hosts {
+ public:
+  Hosts() : up_(geteuid() == 0 && script("up")) {}
+  ~Hosts() {
+    if (up_) script("down");
+  }
+  Hosts(const Hosts&) = delete;
+  Hosts& operator=(const Hosts&) = delete;
+  bool up() const { return up_; }
+  bool cut(int host, bool off) const {
+    return run("ip -n " + name() + std::to_string(host) + " link set eth0 " + (off ? "down" : "up"));
+  }
+  static std::string name() { return "hk" + std::to_string(getpid() % 100000) + "f"; }
+
+ private:
+  static bool script(const std::string& task) {
+    return run(HOSTS_SCRIPT " " + task + " " + name() + " " + std::to_string(kMaxRanks));
+  }
+  const bool up_;
+};
+
+Processes::Settings settings_of(const Trial& trial) {
+  Processes::Settings settings;
+  settings.environment = {"HOCKET_TIMEOUT=500ms", "HOCKET_TRANSPORTS=" + trial.transport};
+  settings.arguments = {std::to_string(trial.seed)};
+  if (trial.fault != Fault::kPartition) return settings;
+  settings.arguments.emplace_back("from environment");
+  for (const char* variable : {"HOCKET_RANK={}", "HOCKET_HOST_ID=host-{}", "HOCKET_SECRET=faults",
+                               "HOCKET_ADDRESS=10.77.0.1:4499", "HOCKET_INTERFACE=eth0"}) {
+    settings.environment.emplace_back(variable);
+  }
+  settings.environment.push_back("HOCKET_SIZE=" + std::to_string(trial.ranks));
+  settings.launcher = {"ip", "netns", "exec", Hosts::name() + "{}"};
+  settings.unique_id = false;
+  return settings;
+}
+
+void inject(const Trial& trial, Processes& processes, const Hosts& hosts) {
+  for (const int victim : trial.victims) {
+    if (trial.fault == Fault::kPartition) {
+      ASSERT_TRUE(hosts.cut(victim, true));
+    } else {
+      processes.send_signal(victim, trial.fault == Fault::kKill ? SIGKILL : SIGSTOP);
+    }
+  }
+}
+
+Verdict play(const Trial& trial, const Hosts& hosts) {
+  Processes processes("survivor", trial.ranks, settings_of(trial));
+  for (int rank = 0; rank < trial.ranks; ++rank) {
+    if (!processes.wait_for(rank, "running", kStart))
+      return {{"rank " + std::to_string(rank) + " did not start"}, {}, {}};
+  }
+  std::this_thread::sleep_for(trial.delay);
+  const double injected = now();
+  inject(trial, processes, hosts);
+  for (int rank = 0; rank < trial.ranks; ++rank) {
+    if (std::count(trial.victims.begin(), trial.victims.end(), rank) == 0) processes.wait_for(rank, "done", kEnd);
+  }
+  for (const int victim : trial.victims) {
+    processes.send_signal(victim, SIGKILL);
+    if (trial.fault == Fault::kPartition) hosts.cut(victim, false);
+  }
+  return judge(trial, injected, processes.finish(Seconds(2)));
+}
+
+struct Times {
+  std::vector<double> noticed, recovered;
+};
+
+void report(const char* fault, const Times& times) {
+  std::printf(
+      "%s: %zu survivors noticed it after %.1f ms (median), %.1f ms (p99), %.1f ms (last); went on after %.1f ms "
+      "(median), %.1f ms (p99)\n",
+      fault, times.noticed.size(), percentile(times.noticed, 0.5) * 1e3, percentile(times.noticed, 0.99) * 1e3,
+      percentile(times.noticed, 1) * 1e3, percentile(times.recovered, 0.5) * 1e3,
+      percentile(times.recovered, 0.99) * 1e3);
+}
+
+TEST(Faults, SurvivorsAgreeAndGoOn) {
+  const Hosts hosts;
+  std::vector<Fault> faults = {Fault::kKill, Fault::kStop};
+  if (hosts.up()) faults.push_back(Fault::kPartition);
+  const uint64_t first = number("FAULTS_SEED", 1);
+  Times times[3];
+  for (uint64_t seed = first; seed < first + number("FAULTS", 9); ++seed) {
+    const Trial trial = make_trial(seed, faults, kMaxRanks);
+    const Verdict verdict = play(trial, hosts);
+    for (const std::string& complaint : verdict.complaints) ADD_FAILURE() << describe(trial) << ": " << complaint;
+    Times& of_kind = times[static_cast<size_t>(trial.fault)];
+    of_kind.noticed.insert(of_kind.noticed.end(), verdict.noticed.begin(), verdict.noticed.end());
+    of_kind.recovered.insert(of_kind.recovered.end(), verdict.recovered.begin(), verdict.recovered.end());
+  }
+  for (const Fault fault : faults) report(name_of(fault).c_str(), times[static_cast<size_t>(fault)]);
+  // A machine that is busy with something else may be late: the figures are for reading, this is for hangs.
+  for (const Times& kind : times) EXPECT_LT(percentile(kind.noticed, 0.5), 2 * kTimeout.count());
+}
+
+// Ranks that are stopped for half the timeout, again and again, and four of them to a core.
+TEST(Faults, APauseIsNoLoss) {
+  const uint64_t first = number("FAULTS_SEED", 1);
+  for (uint64_t seed = first; seed < first + number("PAUSES", 1); ++seed) {
+    std::mt19937_64 random(seed);
+    Processes::Settings settings;
+    settings.environment = {"HOCKET_TIMEOUT=500ms",
+                            std::string("HOCKET_TRANSPORTS=") + (seed % 2 == 0 ? "shm" : "tcp")};
+    settings.arguments = {std::to_string(seed), "400"};
+    Processes processes("steady", kMaxRanks, settings);
+    for (int rank = 0; rank < kMaxRanks; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", kStart));
+    for (int pause = 0; pause < 3; ++pause) {
+      const int victim = static_cast<int>(random() % kMaxRanks);
+      processes.send_signal(victim, SIGSTOP);
+      std::this_thread::sleep_for(kTimeout / 2);
+      processes.send_signal(victim, SIGCONT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 50));
+    }
+    for (const Processes::End& end : processes.finish(kStart)) {
+      ASSERT_EQ(end.status, 0) << "seed " << seed << ": " << end.output;
+      ASSERT_THAT(end.output, testing::Not(testing::HasSubstr("wrong"))) << "seed " << seed;
+    }
+  }
+}
+
+// ---- The judge itself
+// -------------------------------------------------------------------------------------------------
+
+Processes::End said(const std::string& words) { return {false, 0, words}; }
+
+Verdict judged(const std::string& of_rank_1, const std::string& of_rank_2) {
+  Trial trial;
+  trial.ranks = 3;
+  trial.victims = {0};
+  return judge(trial, 10, {said(""), said(of_rank_1), said(of_rank_2)});
+}
+
+TEST(Judge, AcceptsSurvivorsThatSayTheSame) {
+  const std::string good = "failed 10.5 0 rank 0 died\nrecovered 10.75\ndone\n";
+  const Verdict verdict = judged(good, good);
+  EXPECT_THAT(verdict.complaints, testing::IsEmpty());
+  EXPECT_THAT(verdict.noticed, testing::ElementsAre(0.5, 0.5));
+  EXPECT_THAT(verdict.recovered, testing::ElementsAre(0.75, 0.75));
+}
+
+TEST(Judge, ComplainsOfEverythingElse) {
+  const std::string good = "failed 10.5 0 rank 0 died\nrecovered 10.75\ndone\n";
+  for (const char* bad :
+       {"", "done\n", "failed 10.5 0 rank 0 died\n", "failed 10.5 0 rank 0 died\nrecovered 10.75\n",
+        "failed 10.5 2 rank 2 died\nrecovered 10.75\ndone\n", "failed 10.5 none rank 0 died\nrecovered 10.75\ndone\n",
+        "failed 10.5 0,2 rank 0 died\nrecovered 10.75\ndone\n",
+        "failed 10.5 0 rank 0 was silent\nrecovered 10.75\ndone\n",
+        "wrong result\nfailed 10.5 0 rank 0 died\nrecovered 10.75\ndone\n"}) {
+    EXPECT_THAT(judged(good, bad).complaints, testing::Not(testing::IsEmpty())) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace hocket::test

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "observe/flight.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/real_system.h"
+
+namespace hocket {
+namespace {
+
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Flight {
+  Flight() {
+    auto memory = real_system().memory.create(FlightRecorder::bytes());
+    bytes = (*memory)->bytes();
+    recorder = std::make_unique<FlightRecorder>(std::move(*memory), 4711,
+                                                FlightNames{{"all_reduce", "barrier"}, {"int8", "float32"}});
+  }
+  FlightCopy read(size_t max_calls = 3) const {
+    const Result<FlightCopy> copy = read_flight(bytes, max_calls);
+    EXPECT_TRUE(copy.ok()) << copy.status().message();
+    return *copy;
+  }
+
+  std::span<const std::byte> bytes;
+  std::unique_ptr<FlightRecorder> recorder;
+};
+
+TEST(Flight, ShowsTheNewestCallsFirst) {
+  const Flight flight;
+  FlightLane* const lane = flight.recorder->open("training", 2, 8);
+  for (uint64_t number = 1; number <= 100; ++number) {
+    lane->begin({number, 10 * number, number == 99 ? 5 : -1, 0, 1});
+    if (number < 100) lane->end();
+  }
+  const FlightCopy copy = flight.read();
+  ASSERT_EQ(copy.lanes.size(), 1u);
+  EXPECT_EQ(copy.process, 4711);
+  EXPECT_EQ(copy.lanes[0].begun, 100u);
+  EXPECT_EQ(copy.lanes[0].ended, 99u);
+  EXPECT_THAT(copy.lanes[0].calls, ElementsAre("#100 all_reduce(1000 float32)", "#99 all_reduce(990 float32, rank 5)",
+                                               "#98 all_reduce(980 float32)"));
+}
+
+TEST(Flight, ReportsRatesAndWaits) {
+  const Flight flight;
+  FlightLane* const lane = flight.recorder->open("", 1, 2);
+  const FlightCopy earlier = flight.read();
+  for (int i = 0; i < 50; ++i) lane->begin({1, 1, -1, 1, 0}), lane->end();
+  lane->begin({51, 1, -1, 1, 0});
+  lane->wait(0, Time(seconds(100)));
+  EXPECT_THAT(flight_report(flight.read(1), earlier, seconds(2), Time(seconds(103))),
+              HasSubstr("rank 1 of 2: 50 calls, 25 a second; waits for rank 0 since 3.0 s\n    #51 barrier(1 int8)\n"));
+  lane->wait(-1, {});
+  lane->end();
+  EXPECT_THAT(flight_report(flight.read(), earlier, seconds(2), Time(seconds(103))), HasSubstr("in no call"));
+}
+
+TEST(Flight, LanesAreUsedAgain) {
+  const Flight flight;
+  std::vector<FlightLane*> lanes;
+  for (size_t i = 0; i < FlightRecorder::kLanes; ++i) lanes.push_back(flight.recorder->open("one", 0, 1));
+  EXPECT_EQ(flight.recorder->open("too many", 0, 1), nullptr);
+  lanes[7]->begin({});
+  flight.recorder->close(lanes[7]);
+  EXPECT_EQ(flight.read().lanes.size(), FlightRecorder::kLanes - 1);
+  EXPECT_EQ(flight.recorder->open("another", 3, 4), lanes[7]);
+  EXPECT_EQ(flight.read().lanes[7].name, "another");
+  EXPECT_EQ(flight.read().lanes[7].begun, 0u);
+}
+
+TEST(Flight, DoesNotTrustWhatItReads) {
+  const Flight flight;
+  flight.recorder->open("one", 0, 1)->begin({1, 1, 1, 1, 1});
+  EXPECT_FALSE(read_flight(flight.bytes.first(100), 1).ok());
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::byte> bytes(flight.bytes.begin(), flight.bytes.end());
+    for (int i = 0; i < 5000; ++i) bytes[8 + random() % (bytes.size() - 8)] = static_cast<std::byte>(random());
+    const Result<FlightCopy> copy = read_flight(bytes, 1000);
+    ASSERT_TRUE(copy.ok());
+    for (const FlightCopy::Lane& lane : copy->lanes) ASSERT_LE(lane.calls.size(), FlightLane::kCalls);
+    (void)flight_report(*copy, *copy, seconds(1), Time{});
+  }
+  std::vector<std::byte> other(flight.bytes.size());
+  EXPECT_FALSE(read_flight(other, 1).ok());
+}
+
+}  // namespace
+}  // namespace hocket
