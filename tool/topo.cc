@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "commands.h"
+#include "topology/discover_devices.h"
 #include "topology/draw.h"
 #include "topology/faults.h"
 #include "topology/levels.h"
@@ -74,27 +75,28 @@ Status write_svg(const std::string& path, const Topology& topology, const topolo
   return file ? Status() : Status(Code::kSystem, fmt::format("{}: cannot be written", path));
 }
 
-Status show_file(const Wish& wish) {
-  const Result<topology::Reading> reading = reading_of(wish.file);
+Result<topology::Reading> seen_here() {
+  Result<Topology> topology = topology::discover(machine());
+  if (!topology.ok()) return topology.status();
+  return topology::Reading{std::move(*topology), {}};
+}
+
+Status show(const Wish& wish) {
+  const Result<topology::Reading> reading = wish.file.empty() ? seen_here() : reading_of(wish.file);
   if (!reading.ok()) return reading.status();
   const Topology& topology = reading->topology;
   if (wish.text) {
     fmt::print("{}", to_text(topology));
     return {};
   }
+  if (wish.file.empty()) fmt::print("{}", describe(machine()));
   const topology::Rings rings = topology::find_rings(topology);
   print_vertices(topology);
   for (const topology::Level& level : topology::levels(topology)) print_groups(level.name, level.groups);
-  print_rings(rings);
+  if (!rings.orders.empty()) print_rings(rings);
   for (const std::string& remark : reading->remarks) fmt::print("warning    {}\n", remark);
   for (const std::string& fault : topology::faults(topology)) fmt::print("warning    {}\n", fault);
   return wish.svg.empty() ? Status() : write_svg(wish.svg, topology, rings);
-}
-
-Status show(const Wish& wish) {
-  if (!wish.file.empty()) return show_file(wish);
-  fmt::print("{}", describe(machine()));
-  return {};
 }
 
 }  // namespace
@@ -102,10 +104,9 @@ Status show(const Wish& wish) {
 Command topo(CLI::App& program) {
   CLI::App* words = program.add_subcommand("topo", "Show what this process sees of the machine, or what a file tells");
   const auto wish = std::make_shared<Wish>();
-  CLI::Option* file =
-      words->add_option("--file", wish->file, "A topology: ours, NCCL's, hwloc's XML, or nvidia-smi topo -m");
-  words->add_option("--svg", wish->svg, "Draw it, with the rings, into this file")->needs(file);
-  words->add_flag("--text", wish->text, "Print it in our text form")->needs(file);
+  words->add_option("--file", wish->file, "A topology: ours, NCCL's, hwloc's XML, or nvidia-smi topo -m");
+  words->add_option("--svg", wish->svg, "Draw it, with the rings, into this file");
+  words->add_flag("--text", wish->text, "Print it in our text form");
   return {words, [wish] { return show(*wish); }};
 }
 

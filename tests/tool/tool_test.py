@@ -3,6 +3,7 @@
 # Copyright The Hocket authors
 """tool_test.py PROGRAM: the program `hocket` as a user types it."""
 import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -103,6 +104,24 @@ class ProgramTest(unittest.TestCase):
                 file.write("damage")
             answer = hocket("explain", "all_reduce", "--tuning", path)
             self.assertIn("the checksum is wrong", answer.stderr)
+
+    def test_topo_reads_and_draws_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, picture = pathlib.Path(folder, "pair.txt"), pathlib.Path(folder, "pair.svg")
+            source.write_text("hocket topology 1\ngpu a\ngpu b\nlink a - b nvlink x4 100 GB/s 0.6 us\n", encoding="utf-8")
+            answer = hocket("topo", "--file", str(source), "--svg", str(picture))
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            self.assertIn("4 of 25 GB/s over fast links, 100 GB/s in all; no schedule has more than 100", answer.stdout)
+            self.assertTrue(picture.read_text(encoding="utf-8").startswith("<svg"))
+            self.assertEqual(source.read_text(encoding="utf-8"), hocket("topo", "--text", "--file", str(source)).stdout)
+
+    def test_topo_names_file_line_and_reason(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+            file.write("<system>\n<cpu/>\n</system>")
+            file.flush()
+            answer = hocket("topo", "--file", file.name)
+        self.assertEqual(1, answer.returncode)
+        self.assertEqual(f"hocket topo: {file.name}: line 2: <cpu>: it has no numaid\n", answer.stderr)
 
 
 if __name__ == "__main__":
