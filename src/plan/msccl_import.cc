@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include "plan/check.h"
@@ -189,6 +191,11 @@ class Importer {
     pending_.resize(lanes_.blocks());
     ends_.resize(lanes_.blocks());
     messages_.resize(lanes_.blocks());
+    for (size_t block = 0; block < lanes_.blocks(); ++block) {
+      for (const msccl::Step& step : lanes_.block(block).steps) {
+        if (step.await_block >= 0) awaited_.insert({awaited(block, step), static_cast<size_t>(step.await_step)});
+      }
+    }
   }
 
   bool can_go(size_t block) const {
@@ -216,7 +223,11 @@ class Importer {
       const auto& ends = ends_[awaited(block, step)][static_cast<size_t>(step.await_step)];
       pending_[block].insert(pending_[block].end(), ends.begin(), ends.end());
     }
-    if (step.action == Action::kNothing) {
+    const bool trailing = done_[block] + 1 == lanes_.block(block).steps.size();
+    if (step.action == Action::kNothing && (trailing || awaited_.contains({block, done_[block]}))) {
+      // Others, or the block's own next pass, wait for it.
+      append(block, {.sources = {nothing()}, .destinations = {nothing()}, .last = false, .after = {}});
+    } else if (step.action == Action::kNothing) {
       std::vector<After> ends = pending_[block];
       if (last_emitted_[block] >= 0) ends.push_back({lanes_.lane(block), last_emitted_[block]});
       ends_[block].push_back(std::move(ends));
@@ -228,8 +239,6 @@ class Importer {
   }
 
   Status emit(size_t block, const msccl::Step& step) {
-    const Rank rank = lanes_.gpu_of(block);
-    Plan& plan = plans_[static_cast<size_t>(rank)];
     plan::Places sources;
     Values result;
     if (receives(step.action)) {
@@ -250,14 +259,23 @@ class Importer {
       for (Plan& each : plans_) each.message_chunks = std::max(each.message_chunks, step.count);
       if (lanes_.receiver(block) != lanes_.none()) messages_[lanes_.receiver(block)].push_back(std::move(result));
     }
-    const int32_t lane = lanes_.lane(block);
-    hocket::Lane& own = plan.lanes[static_cast<size_t>(lane)];
-    Step& emitted = plan::add(own, std::move(destinations), std::move(sources));
-    emitted.last = last;
-    emitted.after = waits(block);
-    last_emitted_[block] = static_cast<int32_t>(own.steps.size()) - 1;
-    ends_[block].push_back({{lane, last_emitted_[block]}});
+    append(block, {.sources = std::move(sources), .destinations = std::move(destinations), .last = last, .after = {}});
     return {};
+  }
+
+  static Place nothing() {
+    Place place;
+    place.buffer = Buffer::kRecv;
+    return place;
+  }
+
+  void append(size_t block, Step step) {
+    const int32_t lane = lanes_.lane(block);
+    std::vector<Step>& steps = plans_[static_cast<size_t>(lanes_.gpu_of(block))].lanes[static_cast<size_t>(lane)].steps;
+    step.after = waits(block);
+    steps.push_back(std::move(step));
+    last_emitted_[block] = static_cast<int32_t>(steps.size()) - 1;
+    ends_[block].push_back({{lane, last_emitted_[block]}});
   }
 
   // The latest awaited step of each other lane.
@@ -355,6 +373,7 @@ class Importer {
   std::vector<int32_t> last_emitted_;                  // into its lane
   std::vector<std::vector<After>> pending_;            // what its next step has to wait for
   std::vector<std::vector<std::vector<After>>> ends_;  // of each step: when it has ended
+  std::set<std::pair<size_t, size_t>> awaited_;        // blocks and steps
   std::vector<std::deque<Values>> messages_;           // to each block
 };
 

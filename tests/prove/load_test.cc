@@ -11,6 +11,9 @@
 #include <random>
 #include <sstream>
 
+#include "plan/builders.h"
+#include "plan/msccl.h"
+
 namespace hocket {
 namespace {
 
@@ -75,6 +78,31 @@ TEST(LoadMsccl, WrongOnesAreRefusedWithTheFirstBrokenStep) {
   EXPECT_EQ(failure(replaced(kPair, "coll=\"allreduce\"", "coll=\"sort\"")),
             "line 1: <algo>: coll=\"sort\" is no collective that is known");
   EXPECT_EQ(failure("<algo").substr(0, 7), "line 1:");
+}
+
+// What we write is read again, and proved to do the same.
+TEST(ExportMsccl, OurPlansComeBack) {
+  int exported = 0;
+  for (const Builder& builder : builders()) {
+    for (const Rank ranks : {2, 3, 4, 6, 8, 9}) {
+      BuildOptions options{.ranks = ranks};
+      if (!builder.fits(options)) continue;
+      std::vector<Plan> plans;
+      for (options.rank = 0; options.rank < ranks; ++options.rank) plans.push_back(builder.build(options));
+      const Result<std::string> text = export_msccl(plans);
+      const bool known = builder.collective == Collective::kAllReduce || builder.collective == Collective::kAllGather ||
+                         builder.collective == Collective::kReduceScatter ||
+                         builder.collective == Collective::kAllToAll;
+      ASSERT_EQ(text.ok(), known) << text.status().message();
+      if (!known) continue;
+      const Result<Loaded> loaded = load_msccl(*text);
+      ASSERT_TRUE(loaded.ok()) << name(builder.collective) << " " << builder.name << " " << ranks << ": "
+                               << loaded.status().message() << (ranks < 4 ? *text : "");
+      EXPECT_EQ(loaded->plans[0].algorithm, builder.name);
+      ++exported;
+    }
+  }
+  EXPECT_GT(exported, 130);
 }
 
 class Published : public testing::Test {
