@@ -42,6 +42,7 @@ constexpr std::array kBuilders = {
   entry(kAllReduce, "one_shot", fits_any, shot::all_reduce_one, kOrdered),
   entry(kAllReduce, "two_shot", fits_any, shot::all_reduce_two, kOrdered),
   entry(kAllReduce, "in_order", fits_any, in_order::all_reduce, kLogarithmic | kOrdered),
+  entry(kAllReduce, "routed_rings", routed::fits, routed::all_reduce),
   entry(kAllReduce, "hierarchical", hierarchical::fits_all_reduce, hierarchical::all_reduce),
 
   entry(kBroadcast, "binomial", fits_any, knomial::broadcast_binomial, kLogarithmic),

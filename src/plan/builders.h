@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "plan/hierarchy.h"
 #include "plan/plan.h"
@@ -20,8 +21,9 @@ struct BuildOptions {
   Rank root = 0;
   int32_t lanes = 1;  // concurrent parts; a plan may have more lanes than this where its phases overlap
   int32_t radix = 4;  // of k-nomial trees and k-Bruck; most chunks that PAT joins in a message
-  const Hierarchy* hierarchy = nullptr;  // hierarchical plans need it; it outlives the build
-  bool in_place = false;                 // the caller's two buffers overlap as the collective allows
+  std::span<const std::vector<Rank>> routes = {};  // orders of all ranks, for routed_rings
+  const Hierarchy* hierarchy = nullptr;            // hierarchical plans need it; it outlives the build
+  bool in_place = false;                           // the caller's two buffers overlap as the collective allows
 };
 
 // How the call binds chunks to bytes (n = ranks):

@@ -9,6 +9,9 @@
 #include <random>
 
 #include "prove/prove.h"
+#include "topology/levels.h"
+#include "topology/rings.h"
+#include "topology/text.h"
 
 namespace hocket {
 namespace {
@@ -109,7 +112,7 @@ TEST(ProveHierarchy, EveryAlgorithmInsideWithEveryOneAcross) {
       if (within == std::string_view("recursive_halving") && size == 3) continue;
       hierarchy.within = within;
       for (const Builder& across : builders()) {
-        if (across.collective != Collective::kAllReduce || across.name == "hierarchical") continue;
+        if (across.collective != Collective::kAllReduce || !across.fits({.ranks = count})) continue;
         hierarchy.across = across.name;
         expect_right(Collective::kAllReduce, hierarchy, ranks, std::string(within) + " and " + std::string(across.name),
                      2);
@@ -143,6 +146,36 @@ TEST(ProveHierarchy, SlowLinksCarryTheLeast) {
     // A quarter of the data, all-reduced among three.
     EXPECT_EQ(crossing * 4 * 3, plan.send_chunks * 4) << options.rank;
   }
+}
+
+// From a machine's description to proved plans: the rings and the levels that the search finds.
+TEST(ProveRoutes, WhatTheSearchFindsBecomesAPlan) {
+  std::string text = "hocket topology 1\n";
+  for (int gpu = 0; gpu < 8; ++gpu) text += "host " + std::to_string(gpu / 4) + "\ngpu g" + std::to_string(gpu) + "\n";
+  for (int gpu = 0; gpu < 8; ++gpu) {
+    for (int other = 0; other < gpu; ++other)
+      text += "link g" + std::to_string(other) + " - g" + std::to_string(gpu) + " xgmi x1 50 GB/s 1 us\n";
+  }
+  const Topology topology = *parse_topology(text);
+  const topology::Rings rings = topology::find_rings(topology);
+  EXPECT_EQ(rings.orders.size(), 7U);
+  const Builder& builder = *find_builder(Collective::kAllReduce, "routed_rings");
+  BuildOptions options{.ranks = 8, .lanes = 2};
+  options.routes = rings.orders;
+  ASSERT_TRUE(builder.fits(options));
+  const Result<Proof> proof = prove(builder, options);
+  ASSERT_TRUE(proof.ok()) << proof.status().message();
+  EXPECT_DOUBLE_EQ(proof->share_sent, 2 * 7.0 / 8);
+  EXPECT_EQ(proof->rounds, 14);
+
+  const std::vector<topology::Level> levels = topology::levels(topology);
+  ASSERT_EQ(levels.size(), 1U);
+  expect_right(Collective::kAllReduce, hierarchy_of({levels[0].groups}, 8), 8, "hosts");
+
+  std::vector<std::vector<Rank>> wrong = rings.orders;
+  wrong[3][0] = wrong[3][1];
+  options.routes = wrong;
+  EXPECT_FALSE(builder.fits(options));
 }
 
 TEST(Hierarchies, WrongGroupsAreRefused) {

@@ -14,6 +14,11 @@ Plan reduce_scatter(const BuildOptions& options);
 Plan all_gather(const BuildOptions& options);
 }  // namespace ring
 
+namespace routed {
+Plan all_reduce(const BuildOptions& options);
+bool fits(const BuildOptions& options);
+}  // namespace routed
+
 namespace recursive_doubling {
 Plan all_reduce(const BuildOptions& options);
 Plan all_gather(const BuildOptions& options);
