@@ -35,7 +35,8 @@ class ProgramTest(unittest.TestCase):
         self.assertRegex(answer.stdout, r"(?m)^processor .*cpus \d")
 
     def test_simulate_orders_the_algorithms_by_time(self):
-        answer = hocket("simulate", "all_reduce", "--ranks", "64", "--bytes", "16M", "--network", "8@200GB/s/1us,8@50GB/s/3us")
+        answer = hocket("simulate", "all_reduce", "--ranks", "64", "--bytes", "16M",
+                        "--network", "8@200GB/s/1us,8@50GB/s/3us")
         self.assertEqual(0, answer.returncode, answer.stderr)
         times = [float(time) for time in re.findall(r"bytes: ([\d.]+) us", answer.stdout)]
         self.assertGreater(len(times), 5)
@@ -52,8 +53,8 @@ class ProgramTest(unittest.TestCase):
     def test_simulate_writes_what_it_reads_and_a_timeline(self):
         with tempfile.TemporaryDirectory() as folder:
             goal, trace = folder + "/ring.goal", folder + "/trace.json"
-            written = hocket("simulate", "all_reduce", "--algorithm", "ring", "--ranks", "4", "--bytes", "64K", "--write-goal", goal,
-                             "--trace", trace)
+            written = hocket("simulate", "all_reduce", "--algorithm", "ring", "--ranks", "4", "--bytes", "64K",
+                             "--write-goal", goal, "--trace", trace)
             self.assertEqual(0, written.returncode, written.stderr)
             read = hocket("simulate", "--goal", goal)
             self.assertEqual(re.search(r"[\d.]+ us", written.stdout)[0], re.search(r"[\d.]+ us", read.stdout)[0])
@@ -93,10 +94,11 @@ class ProgramTest(unittest.TestCase):
     def test_tune_writes_a_file_that_explain_reads(self):
         with tempfile.TemporaryDirectory() as folder:
             path = folder + "/tuning"
-            answer = hocket("tune", "--ranks", "2", "--from", "1K", "--to", "8K", "--repeat", "1", "--out", path)
+            answer = hocket("tune", "--collectives", "reduce_scatter", "--ranks", "2", "--from", "1K", "--to", "8K",
+                            "--repeat", "1", "--out", path)
             self.assertEqual(0, answer.returncode, answer.stderr)
             self.assertRegex(answer.stdout, r"The model is off by [\d.]+ % in the median of \d+ times")
-            answer = hocket("explain", "all_reduce", "--ranks", "2", "--bytes", "4K", "--tuning", path)
+            answer = hocket("explain", "reduce_scatter", "--ranks", "2", "--bytes", "4K", "--tuning", path)
             self.assertIn("because the tuning file says that it was the fastest", answer.stdout)
             with open(path, "a", encoding="utf-8") as file:
                 file.write("damage")
