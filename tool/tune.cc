@@ -87,7 +87,8 @@ class Tuner {
         for (const Builder& builder : builders()) {
           BuildOptions options;
           options.ranks = ranks;
-          if (builder.collective == collective && builder.fits(options)) HOCKET_TRY(measure_one(builder, ranks));
+          if (builder.collective != collective || builder.uses_windows() || !builder.fits(options)) continue;
+          HOCKET_TRY(measure_one(builder, ranks));
         }
       }
     }

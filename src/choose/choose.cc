@@ -177,11 +177,13 @@ Result<Choice> Chooser::choose(const Question& question) {
                     question.equal_chunks ? "" : " and unequal counts", question.coded ? " and a codec" : "",
                     builder->uses_windows() ? " (needs registered buffers)" : ""));
   }
-  if (const MeasuredChoice* choice = measured(question)) {
+  // What was measured and what the model knows are calls on plain memory.
+  const bool has_windows = question.send_window || question.recv_window;
+  if (const MeasuredChoice* choice = has_windows ? nullptr : measured(question)) {
     const Builder* builder = find_builder(question.collective, choice->algorithm);
     if (can(*builder, question)) return Choice{builder, Choice::Reason::kMeasured};
   }
-  if (tuning_.machine.empty()) {
+  if (tuning_.machine.empty() || has_windows) {
     if (const Builder* builder = preferred(question)) return Choice{builder, Choice::Reason::kPreferred};
   } else if (const Builder* builder = fastest(question)) {
     return Choice{builder, Choice::Reason::kPredicted};

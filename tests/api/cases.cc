@@ -45,7 +45,10 @@ std::vector<std::string> algorithms_of(Function function) {
   std::vector<std::string> list;
   if (names == nullptr) return list;
   std::istringstream stream(names);
-  for (std::string name; std::getline(stream, name, ',');) list.push_back(name);
+  for (std::string name; std::getline(stream, name, ',');) {
+    // Windows need registered memory (windows_test.cc), hierarchies several levels.
+    if (name != "window" && name != "hierarchical") list.push_back(name);
+  }
   return list;
 }
 

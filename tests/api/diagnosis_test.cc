@@ -55,7 +55,7 @@ TEST(Diagnosis, ATimeoutShowsWhoWaitsForWhomAndWhoNeverCame) {
     all += end.output;
   }
   EXPECT_THAT(all, HasSubstr("who waits for whom"));
-  EXPECT_THAT(all, HasSubstr("rank 2 is in no call; the last was barrier (collective #3)"));
+  EXPECT_THAT(all, HasSubstr("rank 2 is in no call; the last was barrier() (collective #3)"));
   EXPECT_THAT(all, HasSubstr("for rank 2 in all_reduce(count 1, float32, sum) (collective #4)"));
   EXPECT_THAT(all, HasSubstr("never came to collective #4: rank 2"));
   EXPECT_EQ(all.find("who waits for whom"), all.rfind("who waits for whom")) << "one rank shows it:\n" << all;

@@ -73,7 +73,7 @@ void add(const NetworkModel& model, Collective collective, Rank ranks, int64_t b
   for (const Builder& builder : builders()) {
     BuildOptions options;
     options.ranks = ranks;
-    if (builder.collective != collective || !builder.fits(options)) continue;
+    if (builder.collective != collective || builder.uses_windows() || !builder.fits(options)) continue;
     const std::optional<Demand> demand = hocket::demand(builder, options, model);
     if (!demand.has_value()) continue;
     const Cut pieces = cut(demand->depth, demand->message_chunks, kMaxMessage);

@@ -181,7 +181,8 @@ Story cut_off_a_host(uint64_t seed) {
   for (int32_t rank = 0; rank < ranks; ++rank) {
     if (rank == victim) continue;
     EXPECT_EQ(story.verdicts[static_cast<size_t>(rank)], story.verdicts[witness]) << "rank " << rank;
-    EXPECT_EQ(story.lost[static_cast<size_t>(rank)], std::vector<int32_t>{victim}) << "rank " << rank;
+    EXPECT_EQ(story.lost[static_cast<size_t>(rank)], std::vector<int32_t>{victim})
+        << "rank " << rank << ": " << story.verdicts[static_cast<size_t>(rank)];
   }
   story.hash = world.trace_hash();
   return story;
