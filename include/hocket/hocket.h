@@ -199,7 +199,8 @@ HOCKET_API hocketResult_t hocketMemFree(void* ptr);
  * Memory that is not from hocketMemAlloc, on any rank, and ranks on several hosts are legal: then collectives go the
  * ordinary way, at the ordinary speed. *handle is for hocketCommDeregister. */
 HOCKET_API hocketResult_t hocketCommRegister(const hocketComm_t comm, void* buff, size_t size, void** handle);
-/* Waits until nothing that was issued is under way on this rank. The memory may be freed afterwards. handle may be NULL.
+/* Waits until nothing that was issued is under way on this rank. The memory may be freed afterwards. handle may be
+ * NULL.
  */
 HOCKET_API hocketResult_t hocketCommDeregister(const hocketComm_t comm, void* handle);
 

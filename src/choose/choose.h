@@ -108,8 +108,8 @@ class Chooser {
   std::map<std::pair<Collective, bool>, std::vector<Known>> known_;  // by collective and in place
 };
 
-// The algorithm of calls whose messages are encoded: each contribution once and each result once, whatever the number of
-// ranks. Null: none such.
+// The algorithm of calls whose messages are encoded: each contribution once and each result once, whatever the number
+// of ranks. Null: none such.
 const Builder* coded_builder(Collective collective);
 
 // The names of a collective's algorithms, comma-separated.
