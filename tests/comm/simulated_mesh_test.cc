@@ -6,12 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <random>
-
 #include "base/simulated_system.h"
-#include "comm/communicator.h"
-#include "comm/drive.h"
 #include "comm/mesh.h"
 #include "comm/service.h"
 
@@ -94,111 +89,6 @@ TEST(SimulatedMesh, TenMinutesForAMissingRankTakeNoTime) {
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
   EXPECT_EQ(world.open_handles(), 0u);
-}
-
-// ---- A host is cut off in the middle of collectives
-// -----------------------------------------------------------------------
-
-constexpr Duration kNever = std::chrono::hours(1000);
-
-// What a rank saw, for comparison with others and with a replay.
-struct Story {
-  std::vector<std::string> verdicts;
-  std::vector<std::vector<int32_t>> lost;
-  uint64_t hash = 0;
-};
-
-// Gathers numbers until that fails; every result is right.
-void gather_until_it_fails(Communicator& communicator) {
-  const auto ranks = static_cast<size_t>(communicator.ranks());
-  for (uint8_t round = 0;; ++round) {
-    const auto own = static_cast<uint8_t>(communicator.rank() + round);
-    std::vector<uint8_t> all(ranks, 0xFF);
-    Request request;
-    request.facts.collective = Collective::kAllGather;
-    request.facts.count = 1;
-    request.send = &own;
-    request.recv = all.data();
-    Operation& operation = communicator.blocking_operation();
-    ASSERT_TRUE(operation.prepare(std::move(request)).ok());
-    operation.issue();
-    Wait wait = communicator.make_wait();
-    Operation* const operations[] = {&operation};
-    drive(communicator.system(), operations, wait);
-    if (!operation.status().ok()) return;
-    for (size_t rank = 0; rank < ranks; ++rank) ASSERT_EQ(all[rank], static_cast<uint8_t>(rank + round));
-    communicator.system().threads.sleep_until(communicator.system().clock.now() + std::chrono::milliseconds(3));
-  }
-}
-
-void cut_off(SimulatedSystem& world, int32_t victim, int32_t ranks) {
-  for (int32_t other = 0; other < ranks; ++other) {
-    if (other != victim) world.set_latency("host" + std::to_string(victim), "host" + std::to_string(other), kNever);
-  }
-}
-
-// One rank per host; links of different lengths.
-Story cut_off_a_host(uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto pick = [&](int below) { return static_cast<int32_t>(random() % static_cast<uint64_t>(below)); };
-  const int32_t ranks = 3 + pick(4);
-  const int32_t victim = pick(ranks);
-  const Duration when = std::chrono::microseconds(pick(30000));
-  Story story;
-  story.verdicts.resize(static_cast<size_t>(ranks));
-  story.lost.resize(static_cast<size_t>(ranks));
-  SimulationOptions options;
-  options.seed = seed;
-  options.latency = std::chrono::microseconds(10 + pick(500));
-  SimulatedSystem world(options);
-  const Status ended = world.run([&] {
-    std::vector<Seat> seats(static_cast<size_t>(ranks));
-    for (size_t rank = 0; rank < seats.size(); ++rank) {
-      seats[rank].system = &world.host("host" + std::to_string(rank));
-      seats[rank].service = std::make_unique<Service>(*seats[rank].system);
-    }
-    const Result<std::string> id = make_unique_id(*seats[0].service);
-    ASSERT_TRUE(id.ok()) << id.status().message();
-    for_each_seat(seats, [&](int32_t rank, Seat& seat) {
-      join(seat, *id, rank, ranks);
-      ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
-      CommunicatorOptions quick;
-      quick.operation_timeout = std::chrono::minutes(10);
-      quick.spin = Duration(0);
-      Communicator communicator(*seat.system, *seat.mesh, quick);
-      if (rank == victim) {
-        seat.system->threads.sleep_until(seat.system->clock.now() + when);
-        cut_off(world, victim, ranks);
-        return;  // what it says from now on nobody hears
-      }
-      gather_until_it_fails(communicator);
-      story.verdicts[static_cast<size_t>(rank)] = communicator.mesh().status().message();
-      story.lost[static_cast<size_t>(rank)] = communicator.mesh().lost();
-    });
-  });
-  EXPECT_TRUE(ended.ok()) << ended.message();
-  const size_t witness = victim == 0 ? 1 : 0;
-  for (int32_t rank = 0; rank < ranks; ++rank) {
-    if (rank == victim) continue;
-    EXPECT_EQ(story.verdicts[static_cast<size_t>(rank)], story.verdicts[witness]) << "rank " << rank;
-    EXPECT_EQ(story.lost[static_cast<size_t>(rank)], std::vector<int32_t>{victim})
-        << "rank " << rank << ": " << story.verdicts[static_cast<size_t>(rank)];
-  }
-  story.hash = world.trace_hash();
-  return story;
-}
-
-// SIMULATION_SEEDS: how many.
-TEST(SimulatedMesh, SurvivorsOfACutAgreeAndASeedReplaysIdentically) {
-  const char* const wanted = std::getenv("SIMULATION_SEEDS");
-  const uint64_t seeds = wanted == nullptr ? 10 : std::stoull(wanted);
-  for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    const Story story = cut_off_a_host(seed);
-    if (seed % 10 == 1) {
-      EXPECT_EQ(cut_off_a_host(seed).hash, story.hash) << "seed " << seed;
-    }
-    if (HasFailure()) FAIL() << "seed " << seed;
-  }
 }
 
 }  // namespace
