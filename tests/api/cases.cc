@@ -221,7 +221,8 @@ bool is_possible(const Cell& cell, const Case& one, int ranks) {
   if (!reduces(one.function) || one.operation != kUserOrdered) return true;
   switch (one.function) {
     case Function::kAllReduce:
-      return !is_one_of({"ring", "circulant"});
+      return is_one_of({"recursive_doubling", "rabenseifner", "binomial", "knomial", "dual_root", "chain", "one_shot",
+                        "two_shot", "in_order"});
     case Function::kReduce:
       return is_one_of({"direct", "in_order"});
     case Function::kReduceScatter:
