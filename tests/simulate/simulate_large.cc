@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// 1,024 ranks of every algorithm, and 100,000 ranks of the logarithmic ones, with the time and the memory they take.
+// 1,024 ranks of every algorithm, and 100,000 ranks of the logarithmic ones, with the time (told) and the memory
+// (limited) they take.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -27,10 +28,10 @@ int64_t peak_kibibytes() {
   return usage.ru_maxrss;
 }
 
-double run(const Builder& builder, Rank ranks, int64_t bytes) {
+void run(const Builder& builder, Rank ranks, int64_t bytes) {
   BuildOptions options;
   options.ranks = ranks;
-  if (!builder.fits(options)) return 0;
+  if (!builder.fits(options)) return;
   const auto begin = std::chrono::steady_clock::now();
   const Result<Program> program = make_program(builder, options, {.bytes = bytes});
   EXPECT_TRUE(program.ok()) << program.status().message();
@@ -42,19 +43,15 @@ double run(const Builder& builder, Rank ranks, int64_t bytes) {
               static_cast<int>(collective.size()), collective.data(), static_cast<int>(builder.name.size()),
               builder.name.data(), ranks, static_cast<double>(outcome.end) / 1e6, seconds,
               static_cast<unsigned long>(outcome.messages), static_cast<long>(peak_kibibytes() / 1024));
-  return seconds;
 }
 
 TEST(SimulateLarge, AThousandRanksOfEveryAlgorithm) {
-  constexpr double kSeconds = 30;
-  for (const Builder& builder : builders()) EXPECT_LT(run(builder, 1024, 1 << 16), kSeconds) << builder.name;
+  for (const Builder& builder : builders()) run(builder, 1024, 1 << 16);
 }
 
 TEST(SimulateLarge, AHundredThousandRanksOfTheLogarithmicOnes) {
-  constexpr double kSeconds = 60;
   for (const Builder& builder : builders()) {
-    if (!builder.logarithmic) continue;
-    EXPECT_LT(run(builder, 100'000, 1 << 10), kSeconds) << builder.name;
+    if (builder.logarithmic) run(builder, 100'000, 1 << 10);
   }
   EXPECT_LT(peak_kibibytes(), kMaxKibibytes);
 }
