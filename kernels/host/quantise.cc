@@ -265,7 +265,16 @@ void decode_aside(const Quantiser& quantiser, const Rotation& rotation, const Gr
   alignas(64) float copy[kQuantiseGroup];
   decode_group<false>(quantiser, form, in, copy);
   if (quantiser.rotated) rotation.revert(copy);
-  for (size_t i = 0; i < count; ++i) group[i] = add ? group[i] + copy[i] : copy[i];
+  auto* const to = reinterpret_cast<std::byte*>(group);  // of any alignment
+  for (size_t i = 0; i < count; ++i) {
+    float value = copy[i];
+    if (add) {
+      float before;
+      memcpy(&before, to + i * sizeof before, sizeof before);
+      value += before;
+    }
+    memcpy(to + i * sizeof value, &value, sizeof value);
+  }
 }
 
 void dequantise_all(const Quantiser& quantiser, const std::byte* in, float* values, size_t count, bool add) {
