@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/api/ranks.h"
@@ -76,16 +78,24 @@ void live_and_die(int cycles) {
   });
 }
 
+// Connections are closed by the service thread, some of them after the call that gave them up has returned.
+Figures settled(const Figures& before) {
+  for (int look = 0; look < 250 && Figures().descriptors > before.descriptors; ++look) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return {};
+}
+
 TEST(Cycles, OfThreadsLeaveNothing) {
   constexpr int kCycles = 1000;
   live_and_die(100);  // what the library keeps for itself
   const Figures before;
   print("before", before);
   live_and_die(kCycles);
-  const Figures after;
+  const Figures after = settled(before);
   print("after 1000 cycles", after);
-  EXPECT_EQ(after.descriptors, before.descriptors);
-  EXPECT_EQ(after.threads, before.threads);
+  EXPECT_LE(after.descriptors, before.descriptors);
+  EXPECT_LE(after.threads, before.threads);
   EXPECT_LE(after.mappings, before.mappings + 20);
   EXPECT_LE(after.shared_files, before.shared_files);
   EXPECT_LE(after.resident_kib, before.resident_kib + 8192);
