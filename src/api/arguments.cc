@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -149,13 +150,13 @@ Request make_request(Collective collective, const void* sendbuff, void* recvbuff
   return request;
 }
 
-Status resolve_reduction(const Communicator& communicator, hocketRedOp_t op, Request& request) {
-  const int handle = static_cast<int>(op);
+Status resolve_reduction(const Communicator& communicator, const hocketRedOp_t& op, Request& request) {
+  const int handle = std::bit_cast<int>(op);
   request.facts.op = handle;
   if (handle >= 0 && handle < hocketNumOps) {
     Reduction& reduction = request.reduction;
     reduction.handle = handle;
-    reduction.average = op == hocketAvg;
+    reduction.average = handle == hocketAvg;
     // The arithmetic ones have equal values on both sides; the logical ones follow avg, which is a sum.
     if (handle < hocketAvg) reduction.op = static_cast<ReduceOp>(handle);
     if (handle > hocketAvg) reduction.op = static_cast<ReduceOp>(handle - 1);

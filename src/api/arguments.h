@@ -18,8 +18,8 @@ namespace hocket {
 Request make_request(Collective collective, const void* sendbuff, void* recvbuff, size_t count,
                      hocketDataType_t datatype);
 
-// Fills the request's reduction from an operation handle.
-Status resolve_reduction(const Communicator& communicator, hocketRedOp_t op, Request& request);
+// Fills the request's reduction from an operation handle: taken by reference, since it may lie beyond its enumeration.
+Status resolve_reduction(const Communicator& communicator, const hocketRedOp_t& op, Request& request);
 
 // Type, operation, root, peer, counts, pointers, alignment and overlap.
 Status check_request(const Communicator& communicator, const Request& request);

@@ -25,12 +25,14 @@ HandleTable<Coding>& codings() {
 
 Status invalid(std::string why) { return {Code::kInvalidArgument, std::move(why)}; }
 
+Status no_codec() { return invalid("codec: no such codec (destroyed or never created)"); }
+
 // Runs body(Coding&) -> Status with the codec of a handle.
 template <typename Body>
 hocketResult_t with_codec(hocketCodec_t codec, const Body& body) noexcept {
   return guarded([&] {
     const auto pin = codings().pin(codec);
-    if (!pin) return report(invalid("codec: no such codec (destroyed or never created)"));
+    if (!pin) return report(no_codec());
     return report(body(*pin));
   });
 }
@@ -56,7 +58,7 @@ Status fill(const CodecDescription& from, hocketCodecDescription_t* to) {
 }
 
 struct CodedCall {
-  hocketRedOp_t op;
+  const hocketRedOp_t& op;
   const char* key;
   hocketComm_t comm;
   hocketStream_t stream;
@@ -73,8 +75,6 @@ Status with_key(const CodedCall& call, Session& session, Coding& coding, Request
 }
 
 Status check_and_submit(const CodedCall& call, Session& session, Coding& coding, Request& request) {
-  const Occupy occupy(session);
-  HOCKET_TRY(occupy.status());
   HOCKET_TRY(resolve_reduction(*session.communicator, call.op, request));
   HOCKET_TRY(check_request(*session.communicator, request));
   if (call.key != nullptr) return with_key(call, session, coding, request);
@@ -83,20 +83,14 @@ Status check_and_submit(const CodedCall& call, Session& session, Coding& coding,
 }
 
 hocketResult_t run(const CodedCall& call, hocketCodec_t codec, Request&& request) noexcept {
-  return guarded([&] {
-    const auto pin = sessions().pin(call.comm);
-    Session* const session = pin ? &*pin : nullptr;
+  return with_call(call.comm, [&](Session& session) -> Status {
     const auto coding = codings().pin(codec);
-    Status status = no_communicator();
-    if (session != nullptr && !coding) status = invalid("codec: no such codec (destroyed or never created)");
-    if (session != nullptr && coding) status = check_and_submit(call, *session, *coding, request);
-    if (!status.ok()) group_failed(status);
-    return report(status, session);
+    return coding ? check_and_submit(call, session, *coding, request) : no_codec();
   });
 }
 
 Status save(const Coding& coding, void* buffer, size_t* bytes) {
-  if (bytes == nullptr) return invalid("bytes is NULL");
+  if (bytes == nullptr) return null_pointer("bytes");
   const std::string state = coding.save();
   if (buffer != nullptr && *bytes < state.size()) {
     return invalid(fmt::format("bytes: the state takes {}, the buffer has {}", state.size(), *bytes));
@@ -114,8 +108,8 @@ using hocket::Status;
 
 hocketResult_t hocketCodecCreate(hocketCodec_t* codec, const char* specification) {
   return hocket::guarded([&] {
-    if (codec == nullptr) return hocket::report(hocket::invalid("codec is NULL"));
-    if (specification == nullptr) return hocket::report(hocket::invalid("specification is NULL"));
+    if (codec == nullptr) return hocket::report(hocket::null_pointer("codec"));
+    if (specification == nullptr) return hocket::report(hocket::null_pointer("specification"));
     auto made = Coding::make(specification);
     if (!made.ok()) return hocket::report(made.status());
     void* handle = hocket::codings().add(std::move(*made));
@@ -128,14 +122,14 @@ hocketResult_t hocketCodecCreate(hocketCodec_t* codec, const char* specification
 hocketResult_t hocketCodecDestroy(hocketCodec_t codec) {
   return hocket::guarded([&] {
     if (codec == nullptr || hocket::codings().remove(codec) != nullptr) return hocketSuccess;
-    return hocket::report(hocket::invalid("codec: no such codec (destroyed or never created)"));
+    return hocket::report(hocket::no_codec());
   });
 }
 
 hocketResult_t hocketCodecDescribe(hocketCodec_t codec, hocketDataType_t datatype,
                                    hocketCodecDescription_t* description) {
   return hocket::with_codec(codec, [&](Coding& coding) -> Status {
-    if (description == nullptr) return hocket::invalid("description is NULL");
+    if (description == nullptr) return hocket::null_pointer("description");
     const auto type = hocket::checked(datatype);
     HOCKET_TRY(type.status());
     if (!coding.supports(*type))
@@ -161,8 +155,8 @@ hocketResult_t hocketReduceScatterCompressed(const void* sendbuff, void* recvbuf
 hocketResult_t hocketCodecErrorBound(hocketCodec_t codec, hocketDataType_t datatype, int ranks, double* relative,
                                      double* absolute) {
   return hocket::with_codec(codec, [&](Coding& coding) -> Status {
-    if (relative == nullptr) return hocket::invalid("relative is NULL");
-    if (absolute == nullptr) return hocket::invalid("absolute is NULL");
+    if (relative == nullptr) return hocket::null_pointer("relative");
+    if (absolute == nullptr) return hocket::null_pointer("absolute");
     const auto type = hocket::checked(datatype);
     HOCKET_TRY(type.status());
     const auto bound = coding.error_bound(*type, ranks);
@@ -179,7 +173,7 @@ hocketResult_t hocketCodecSaveState(hocketCodec_t codec, void* buffer, size_t* b
 
 hocketResult_t hocketCodecLoadState(hocketCodec_t codec, const void* buffer, size_t bytes) {
   return hocket::with_codec(codec, [&](Coding& coding) {
-    if (buffer == nullptr) return hocket::invalid("buffer is NULL");
+    if (buffer == nullptr) return hocket::null_pointer("buffer");
     return coding.load({static_cast<const char*>(buffer), bytes});
   });
 }

@@ -15,24 +15,11 @@ namespace {
 
 // `complete` fills in what needs the communicator.
 template <typename Complete>
-Status check_and_submit(hocketComm_t comm, Session& session, Request& request, hocketStream_t stream,
-                        const Complete& complete) {
-  const Occupy occupy(session);
-  HOCKET_TRY(occupy.status());
-  HOCKET_TRY(complete(*session.communicator, request));
-  HOCKET_TRY(check_request(*session.communicator, request));
-  return submit(comm, session, std::move(request), stream);
-}
-
-template <typename Complete>
-hocketResult_t call(hocketComm_t comm, Request&& request, hocketStream_t stream, Complete complete) noexcept {
-  return guarded([&] {
-    const auto pin = sessions().pin(comm);
-    Session* const session = pin ? &*pin : nullptr;
-    const Status status =
-        session != nullptr ? check_and_submit(comm, *session, request, stream, complete) : no_communicator();
-    if (!status.ok()) group_failed(status);
-    return report(status, session);
+hocketResult_t call(hocketComm_t comm, Request&& request, hocketStream_t stream, const Complete& complete) noexcept {
+  return with_call(comm, [&](Session& session) -> Status {
+    HOCKET_TRY(complete(*session.communicator, request));
+    HOCKET_TRY(check_request(*session.communicator, request));
+    return submit(comm, session, std::move(request), stream);
   });
 }
 
@@ -40,9 +27,9 @@ hocketResult_t call(hocketComm_t comm, Request&& request, hocketStream_t stream)
   return call(comm, std::move(request), stream, [](const Communicator&, Request&) { return Status(); });
 }
 
-hocketResult_t reduce(hocketComm_t comm, Request&& request, hocketRedOp_t op, hocketStream_t stream) noexcept {
+hocketResult_t reduce(hocketComm_t comm, Request&& request, const hocketRedOp_t& op, hocketStream_t stream) noexcept {
   return call(comm, std::move(request), stream,
-              [op](const Communicator& communicator, Request& r) { return resolve_reduction(communicator, op, r); });
+              [&op](const Communicator& communicator, Request& r) { return resolve_reduction(communicator, op, r); });
 }
 
 Request rooted(Request request, int root) {
@@ -151,7 +138,6 @@ hocketResult_t hocketExScan(const void* sendbuff, void* recvbuff, size_t count, 
 }
 
 // ---- V-forms: facts.count stays 0, the lists say the rest
-// ---------------------------------------------------------------
 
 hocketResult_t hocketAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t* recvcounts,
                                 const size_t* displs, hocketDataType_t datatype, hocketComm_t comm,

@@ -24,13 +24,11 @@ using hocket::CommunicatorOptions;
 using hocket::create;
 using hocket::guarded;
 using hocket::null_pointer;
-using hocket::Occupy;
 using hocket::report;
 using hocket::Result;
 using hocket::Session;
 using hocket::sessions;
 using hocket::Status;
-using hocket::wait_until_idle;
 using hocket::with_session;
 
 // Makes the handle invalid, and frees when no call is inside and nothing that was issued before is still to run.
@@ -95,14 +93,10 @@ hocketResult_t hocketCommSplit(hocketComm_t comm, int color, int key, hocketComm
     if (color >= 0 || color == HOCKET_SPLIT_NOCOLOR) return {};
     return Status(Code::kInvalidArgument, fmt::format("color: {} is negative and not HOCKET_SPLIT_NOCOLOR", color));
   };
-  const auto make = [=](const CommunicatorOptions& options) -> Result<hocketComm_t> {
-    const auto pin = sessions().pin(comm);
-    if (!pin) return hocket::no_communicator();
-    const Occupy occupy(*pin);
-    HOCKET_TRY(occupy.status());
-    Result<hocketComm_t> made = hocket::split(*pin, color, key, options);
-    if (!made.ok()) hocket::remember(*pin, made.status());
-    return made;
+  const auto make = [=](const CommunicatorOptions& options) {
+    return hocket::with_parent(comm, [&](Session& session) {
+      return hocket::occupied(session, [&] { return hocket::split(session, color, key, options); });
+    });
   };
   return create(newcomm, config, check, make, comm);
 }

@@ -34,6 +34,16 @@ Result<hocketComm_t> grow(Session& session, int ranks, const hocketUniqueId* id,
 // The options of a config (NULL: defaults), completed from the settings.
 Result<CommunicatorOptions> options_from(const hocketConfig_t* config);
 
+// Runs make(Session&) with the session of the handle out of which a communicator is made; its failure stays with it.
+template <typename Make>
+Result<hocketComm_t> with_parent(hocketComm_t parent, const Make& make) {
+  const auto pin = sessions().pin(parent);
+  if (!pin) return no_communicator();
+  Result<hocketComm_t> made = make(*pin);
+  if (!made.ok()) remember(*pin, made.status());
+  return made;
+}
+
 // Runs a creating job now or at the end of the group, and writes the handle when it has succeeded.
 template <typename Check, typename Create>
 hocketResult_t create(hocketComm_t* comm, const hocketConfig_t* config, Check check, Create make,

@@ -33,11 +33,7 @@ Result<std::vector<Item>> exchange(Session& session, const Item& own) {
   request.recv = all.data();
   Operation& operation = communicator.blocking_operation();
   HOCKET_TRY(operation.prepare(std::move(request)));
-  operation.issue();
-  Wait wait = communicator.make_wait();
-  Operation* const operations[] = {&operation};
-  drive(communicator.system(), operations, wait);
-  if (!operation.status().ok()) return operation.status();
+  HOCKET_TRY(run(communicator, operation));
   return all;
 }
 

@@ -57,13 +57,7 @@ Status run_now(Session& session, Request&& request) {
   }
   Operation& operation = own != nullptr ? *own : communicator.blocking_operation();
   HOCKET_TRY(own != nullptr ? operation.prepare(std::move(request)) : operation.prepare_awaited(request));
-  operation.issue();
-  operation.advance();
-  if (operation.ended()) return operation.status();
-  Wait wait = communicator.make_wait();
-  Operation* const operations[] = {&operation};
-  drive(communicator.system(), operations, wait);
-  return operation.status();
+  return run(communicator, operation);
 }
 
 // Joins each send to oneself with its receive, in order.

@@ -15,13 +15,12 @@ namespace {
 
 using hocket::Code;
 using hocket::guarded;
+using hocket::null_pointer;
 using hocket::queues;
 using hocket::report;
 using hocket::Status;
 
 Status no_queue() { return Status(Code::kInvalidArgument, "queue: no such queue (destroyed or never created)"); }
-
-Status null_pointer(const char* name) { return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name)); }
 
 }  // namespace
 

@@ -21,27 +21,17 @@ using hocket::Code;
 using hocket::Communicator;
 using hocket::CommunicatorOptions;
 using hocket::null_pointer;
-using hocket::Occupy;
+using hocket::occupied;
 using hocket::Rank;
 using hocket::Result;
 using hocket::Session;
-using hocket::sessions;
 using hocket::Status;
+using hocket::with_parent;
 using hocket::with_session;
 
 void revoke(Communicator& communicator) {
   communicator.mesh().fail(Status(
       Code::kRemote, fmt::format("{}rank {} revoked the communicator", communicator.prefix(), communicator.rank())));
-}
-
-// Runs make(Session&) with the session of the handle; its failure stays with it.
-template <typename Make>
-Result<hocketComm_t> with_parent(hocketComm_t comm, const Make& make) {
-  const auto pin = sessions().pin(comm);
-  if (!pin) return hocket::no_communicator();
-  Result<hocketComm_t> made = make(*pin);
-  if (!made.ok()) hocket::remember(*pin, made.status());
-  return made;
 }
 
 Status check_exclusion(const int* ranks, int count, int flags) {
@@ -66,16 +56,9 @@ Result<hocketComm_t> shrink_from(Session& session, const std::set<Rank>& exclude
   HOCKET_TRY(check_excluded(excluded, session.communicator->ranks()));
   if (abort) {
     revoke(*session.communicator);
-    hocket::wait_until_idle(*session.communicator);
+    session.communicator->wait_until_idle();
   }
   return hocket::shrink(session, excluded, options);
-}
-
-Result<hocketComm_t> grow_from(Session& session, int ranks, const hocketUniqueId* id,
-                               const CommunicatorOptions& options) {
-  const Occupy occupy(session);
-  HOCKET_TRY(occupy.status());
-  return hocket::grow(session, ranks, id, options);
 }
 
 }  // namespace
@@ -141,8 +124,9 @@ hocketResult_t hocketCommGrow(hocketComm_t comm, int nRanks, const hocketUniqueI
     if (comm == nullptr) {
       return hocket::create_by_id(std::string(id->internal, sizeof id->internal), rank, nRanks, options);
     }
-    return with_parent(comm,
-                       [&](Session& session) { return grow_from(session, nRanks, id ? &*id : nullptr, options); });
+    return with_parent(comm, [&](Session& session) {
+      return occupied(session, [&] { return hocket::grow(session, nRanks, id ? &*id : nullptr, options); });
+    });
   };
   return hocket::create(newcomm, config, check, make, comm);
 }

@@ -67,11 +67,6 @@ Status no_communicator() {
 
 Status null_pointer(const char* name) { return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name)); }
 
-void wait_until_idle(Communicator& communicator) {
-  System& system = communicator.system();
-  while (!communicator.idle()) system.threads.sleep_until(system.clock.now() + std::chrono::microseconds(100));
-}
-
 Status Occupy::status() const {
   const Communicator& communicator = *session_.communicator;
   if (!alone_) {

@@ -65,9 +65,6 @@ hocketResult_t guarded(const Body& body) noexcept {
 Status no_communicator();
 Status null_pointer(const char* name);
 
-// Waits until what was issued on the communicator has ended. An operation ends at the latest by its timeout.
-void wait_until_idle(Communicator& communicator);
-
 // Runs body(Session&) -> Status with the session of a handle.
 template <typename Body>
 hocketResult_t with_session(hocketComm_t comm, const Body& body) noexcept {
@@ -94,5 +91,13 @@ class Occupy {
   Session& session_;
   bool alone_;
 };
+
+// Runs body() -> Status or Result, holding the session.
+template <typename Body>
+auto occupied(Session& session, const Body& body) -> decltype(body()) {
+  const Occupy occupy(session);
+  HOCKET_TRY(occupy.status());
+  return body();
+}
 
 }  // namespace hocket

@@ -15,15 +15,14 @@ namespace {
 using hocket::Code;
 using hocket::Communicator;
 using hocket::guarded;
-using hocket::Occupy;
+using hocket::null_pointer;
+using hocket::occupied;
 using hocket::report;
 using hocket::Result;
 using hocket::Session;
 using hocket::SharedHeap;
 using hocket::Status;
 using hocket::with_session;
-
-Status null_pointer(const char* name) { return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name)); }
 
 // Never destroyed: memory may be in use when the process ends.
 SharedHeap& heap() {
@@ -39,12 +38,12 @@ hocketResult_t open_window(hocketComm_t comm, void* memory, size_t bytes, bool h
     if (memory == nullptr) return null_pointer("buff");
     if (bytes == 0) return Status(Code::kInvalidArgument, "size is 0");
     if (!has_result) return null_pointer(result_name);
-    const Occupy occupy(session);
-    HOCKET_TRY(occupy.status());
-    const SharedHeap::Piece piece = heap().find(memory, bytes);
-    take(session.communicator->mesh().open_window({static_cast<std::byte*>(memory), bytes}, piece.segment,
-                                                  piece.offset));
-    return {};
+    return occupied(session, [&] {
+      const SharedHeap::Piece piece = heap().find(memory, bytes);
+      take(session.communicator->mesh().open_window({static_cast<std::byte*>(memory), bytes}, piece.segment,
+                                                    piece.offset));
+      return Status();
+    });
   });
 }
 

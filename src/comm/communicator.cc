@@ -100,7 +100,6 @@ void Communicator::wait_until_idle() const {
 }
 
 // ---- From request to call
-// ---------------------------------------------------------------------------------------------
 
 Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place) {
   if (request.facts.collective == Collective::kSendRecv) return transfer_plan(request.facts);
@@ -219,7 +218,6 @@ Status Communicator::lend_memory(Call& call) {
 }
 
 // ---- Reduction operations
-// ---------------------------------------------------------------------------------------------
 
 Result<int32_t> Communicator::create_reduction(Reduction reduction) {
   const std::lock_guard lock(reductions_mutex_);

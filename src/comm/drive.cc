@@ -85,4 +85,14 @@ void drive(System& system, std::span<Operation* const> operations, Wait& wait) {
   }
 }
 
+Status run(Communicator& communicator, Operation& operation) {
+  operation.issue();
+  operation.advance();
+  if (operation.ended()) return operation.status();
+  Wait wait = communicator.make_wait();
+  Operation* const operations[] = {&operation};
+  drive(communicator.system(), operations, wait);
+  return operation.status();
+}
+
 }  // namespace hocket

@@ -20,5 +20,7 @@ bool advance_all(std::span<Operation* const> operations);
 void wait_for_news(System& system, std::span<Operation* const> operations, Wait& wait, Poller* all = nullptr);
 // Returns when all have ended.
 void drive(System& system, std::span<Operation* const> operations, Wait& wait);
+// Issues a prepared operation of the communicator and returns when it has ended.
+Status run(Communicator& communicator, Operation& operation);
 
 }  // namespace hocket

@@ -21,7 +21,6 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 }  // namespace
 
 // ---- What is noticed
-// --------------------------------------------------------------------------------------------------
 
 void MeshRank::on_link_lost(int32_t peer, Link::End end, const Status& why) {
   if (has_left(peer) || said_farewell_) return;
@@ -74,7 +73,6 @@ void MeshRank::abort(const Status& status) {
 }
 
 // ---- How all come to know it
-// ------------------------------------------------------------------------------------------
 
 void MeshRank::blame(const Status& cause) {
   if (agreement_.note_cause(cause)) spread();
@@ -159,7 +157,6 @@ void MeshRank::show_whereabouts(const Status& status) const {
 }
 
 // ---- What those who drive see
-// -----------------------------------------------------------------------------------------
 
 Status MeshRank::status() const {
   if (disowned_) return service_.forked();

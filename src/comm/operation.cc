@@ -136,7 +136,6 @@ void Operation::set_waiting(bool waiting) {
 }
 
 // ---- Why nothing moves
-// ------------------------------------------------------------------------------------------------
 
 bool Operation::examine(Time now) {
   // An operation that waits for its turn waits for another one, which is looked into itself.

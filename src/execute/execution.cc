@@ -12,11 +12,6 @@
 namespace hocket {
 namespace {
 
-bool has_message(const Step& step) {
-  return std::any_of(step.sources.begin(), step.sources.end(), is_message) ||
-         std::any_of(step.destinations.begin(), step.destinations.end(), is_message);
-}
-
 // The user buffer whose chunks the scratch chunks are like.
 const Layout& scratch_model(const Call& call) { return call.recv.chunks > call.send.chunks ? call.recv : call.send; }
 
@@ -168,7 +163,6 @@ std::byte* Execution::base(const Place& place) const {
 }
 
 // ---- One slice
-// --------------------------------------------------------------------------------------------------------
 
 Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
   Slice slice;
@@ -376,7 +370,6 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
 }
 
 // ---- Shortcuts that save a copy
-// ---------------------------------------------------------------------------------------
 
 // The memory of a slice of a place that is one chunk.
 std::byte* Execution::only_piece(const Place& place, const Slice& slice) const {
@@ -456,7 +449,6 @@ bool Execution::memory_is_free(const Slice& slice) {
 }
 
 // ---- Ending and failing
-// -----------------------------------------------------------------------------------------------
 
 void Execution::keep_flushing(Sender* pipe) {
   if (pipe->flushed()) return;

@@ -30,11 +30,6 @@ size_t bytes_of(const Call& call, const Step& step) {
   return 0;
 }
 
-bool has_message(const Step& step) {
-  return std::any_of(step.sources.begin(), step.sources.end(), is_message) ||
-         std::any_of(step.destinations.begin(), step.destinations.end(), is_message);
-}
-
 bool suits(const Call& call) {
   const Plan& plan = *call.plan;
   if (plan.lanes.size() != 1 || plan.scratch_chunks > 0) return false;
@@ -63,7 +58,7 @@ FastPath::FastPath(const Call& call, Pipes& pipes) : fingerprint_(call.fingerpri
   for (const Step& step : call.plan->lanes[0].steps) moves_.push_back(bind(call, step, pipes));
 }
 
-FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) const {
+FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) {
   Move move;
   for (const Place& place : step.sources) {
     move.sources.push_back(is_message(place) ? Point<ReceiveEnd>{&pipes.from(place.peer, 0)}

@@ -52,7 +52,7 @@ class FastPath {
     }
   };
 
-  Move bind(const Call& call, const Step& step, Pipes& pipes) const;
+  static Move bind(const Call& call, const Step& step, Pipes& pipes);
   bool run_move(const Move& move, const Buffers& buffers, uint32_t operation, uint32_t looks) const;
   const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, uint32_t looks) const;
   static void combine_at(const Move& move, const std::byte* const* sources, std::byte* const* destinations);

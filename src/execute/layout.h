@@ -69,6 +69,10 @@ struct Layout {
 };
 
 inline bool is_message(const Place& place) { return !place.names_chunks(); }
+inline bool has_message(const Step& step) {
+  return std::any_of(step.sources.begin(), step.sources.end(), is_message) ||
+         std::any_of(step.destinations.begin(), step.destinations.end(), is_message);
+}
 // The step moves no bytes: it sends and awaits signals.
 bool is_signal(const Step& step);
 inline bool is_one_chunk(const Place& place) {

@@ -82,7 +82,6 @@ class FlightRecorder {
 };
 
 // ---- What a reader makes of it
-// ------------------------------------------------------------------------------------------
 
 struct FlightCopy {
   struct Lane {

@@ -75,7 +75,7 @@ TEST_F(Arguments, TypesAndOperationsThatDoNotExist) {
       expect_error(hocketAllGather(a_.data(), b_.data(), 3, static_cast<hocketDataType_t>(type), comm, nullptr),
                    kArgument, comm, {"rank 1: all_gather: datatype: there is no such type"});
     }
-    for (const int op : {11, 64, 12345, hocketMaxRedOp + 0}) {
+    for (const int op : {11, 64, 12345, hocketMaxRedOp + 0, -1}) {
       expect_error(hocketAllReduce(a_.data(), b_.data(), 3, hocketFloat, static_cast<hocketRedOp_t>(op), comm, nullptr),
                    kArgument, comm, {"rank 1", "op", std::to_string(op)});
     }

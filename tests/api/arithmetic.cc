@@ -60,7 +60,6 @@ void store(Table& table, size_t index, size_t bytes, uint64_t bits) {
 }
 
 // ---- Integers: modulo 2^width
-// -------------------------------------------------------------------------------------------
 
 int64_t sign_extended(uint64_t bits, size_t bytes) {
   const unsigned shift = static_cast<unsigned>(64 - 8 * bytes);
@@ -103,7 +102,6 @@ uint64_t divided(uint64_t sum, int ranks, const Type& type) {
 }
 
 // ---- Floats: small whole numbers, exact in doubles
-// ----------------------------------------------------------------------
 
 double value_of(uint64_t bits, const Type& type) {
   if (type.bytes == 8) {
@@ -169,7 +167,6 @@ double float_contribution(int operation, int ranks, int rank, size_t index, uint
 }
 
 // ---- Created operations
-// -------------------------------------------------------------------------------------------------
 
 uint64_t commutative(uint64_t a, uint64_t b) { return a + b + 3 * a * b; }
 

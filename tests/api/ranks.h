@@ -36,7 +36,6 @@ void run_threads(int ranks, const std::function<void(Member&)>& body,
 void on_threads(int count, const std::function<void(int)>& body);
 
 // ---- Processes
-// --------------------------------------------------------------------------------------------------------
 
 // What a process with a role is told.
 struct Part {

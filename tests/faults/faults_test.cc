@@ -164,7 +164,6 @@ TEST(Faults, APauseIsNoLoss) {
 }
 
 // ---- The judge itself
-// -------------------------------------------------------------------------------------------------
 
 Processes::End said(const std::string& words) { return {false, 0, words}; }
 
