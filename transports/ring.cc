@@ -15,9 +15,15 @@ constexpr size_t kPage = 4096;
 // From here on looking for freed slots before each message costs little, and few slots in turn stay in the cache.
 constexpr size_t kReuseFrom = 16 << 10;
 
-// From here on writing around the cache is three times as fast when the cores are far apart (5.6 against 2.0 GB/s at 4
-// KiB, 8.0 against 2.2 at 64 KiB); below, it gains nothing.
-constexpr size_t kStreamingFrom = 4 << 10;
+// Whether writing around the cache is faster than through it depends on who made the cores. Between distant ones of an
+// AMD EPYC it is three times as fast (5.6 against 2.0 GB/s at 4 KiB, 8.0 against 2.2 at 64 KiB); between those of an
+// Intel Xeon it takes one and a half times as long (docs/performance.md, `pipe_bench`).
+size_t find_streaming_from() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_is("amd")) return 4 << 10;
+#endif
+  return SIZE_MAX;
+}
 
 uint16_t sequence_of(uint64_t message) { return static_cast<uint16_t>(message + 1); }
 
@@ -52,7 +58,7 @@ Ring::Ring(std::shared_ptr<void> owner, std::span<std::byte> memory, size_t max_
 RingSender::RingSender(Ring ring, std::string name, std::function<void()> wake_peer)
     : ring_(std::move(ring)), name_(std::move(name)), wake_peer_(std::move(wake_peer)) {
   slot_of_.fill(kNoSlot);
-  streaming_from = kStreamingFrom;
+  streaming_from = find_streaming_from();
 }
 
 std::byte* RingSender::reserve(size_t bytes) {
