@@ -136,23 +136,8 @@ Fault check_reduction(const CallFacts& facts, const Reduction& reduction) {
   return {};
 }
 
-}  // namespace
-
-Request make_request(Collective collective, const void* sendbuff, void* recvbuff, size_t count,
-                     hocketDataType_t datatype) {
-  Request request;
-  request.facts.collective = collective;
-  request.facts.count = count;
-  // Beyond a byte there is no type either; check_request finds out.
-  request.facts.type = static_cast<DataType>(std::min(static_cast<unsigned>(datatype), 255u));
-  request.send = sendbuff;
-  request.recv = recvbuff;
-  return request;
-}
-
-Status resolve_reduction(const Communicator& communicator, const hocketRedOp_t& op, Request& request) {
-  const int handle = std::bit_cast<int>(op);
-  request.facts.op = handle;
+Status resolve_reduction(const Communicator& communicator, Request& request) {
+  const int handle = request.facts.op;
   if (handle >= 0 && handle < hocketNumOps) {
     Reduction& reduction = request.reduction;
     reduction.handle = handle;
@@ -198,6 +183,27 @@ Status check_request(const Communicator& communicator, const Request& request) {
   if (!fault) fault = check_overlap(request, communicator.rank(), send, recv, element);
   if (!fault && !request.recv_counts.empty()) fault = check_parts(request.recv_counts, request.recv_offsets);
   return fault ? wrong(communicator, request, *fault) : Status();
+}
+
+}  // namespace
+
+CallFacts make_facts(Collective collective, size_t count, hocketDataType_t datatype) {
+  CallFacts facts;
+  facts.collective = collective;
+  facts.count = count;
+  // Beyond a byte there is no type either; complete_request finds out.
+  facts.type = static_cast<DataType>(std::min(static_cast<unsigned>(datatype), 255u));
+  return facts;
+}
+
+CallFacts reducing(CallFacts facts, const hocketRedOp_t& op) {
+  facts.op = std::bit_cast<int>(op);
+  return facts;
+}
+
+Status complete_request(const Communicator& communicator, Request& request) {
+  if (is_reducing(request.facts.collective)) HOCKET_TRY(resolve_reduction(communicator, request));
+  return check_request(communicator, request);
 }
 
 Status copy_counts(const char* name, const size_t* counts, const size_t* displacements, Rank ranks,

@@ -14,15 +14,13 @@
 
 namespace hocket {
 
-// What a call says, not yet checked.
-Request make_request(Collective collective, const void* sendbuff, void* recvbuff, size_t count,
-                     hocketDataType_t datatype);
+// What a call says, not yet checked. An operation is taken by reference, since it may lie beyond its enumeration.
+CallFacts make_facts(Collective collective, size_t count, hocketDataType_t datatype);
+CallFacts reducing(CallFacts facts, const hocketRedOp_t& op);
 
-// Fills the request's reduction from an operation handle: taken by reference, since it may lie beyond its enumeration.
-Status resolve_reduction(const Communicator& communicator, const hocketRedOp_t& op, Request& request);
-
-// Type, operation, root, peer, counts, pointers, alignment and overlap.
-Status check_request(const Communicator& communicator, const Request& request);
+// Fills the request's reduction from its operation's handle; checks type, operation, root, peer, counts, pointers,
+// alignment and overlap.
+Status complete_request(const Communicator& communicator, Request& request);
 
 // Copies one v-form list of `ranks` counts, and its displacements or their packed default.
 Status copy_counts(const char* name, const size_t* counts, const size_t* displacements, Rank ranks,

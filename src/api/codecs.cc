@@ -58,7 +58,6 @@ Status fill(const CodecDescription& from, hocketCodecDescription_t* to) {
 }
 
 struct CodedCall {
-  const hocketRedOp_t& op;
   const char* key;
   hocketComm_t comm;
   hocketStream_t stream;
@@ -75,15 +74,16 @@ Status with_key(const CodedCall& call, Session& session, Coding& coding, Request
 }
 
 Status check_and_submit(const CodedCall& call, Session& session, Coding& coding, Request& request) {
-  HOCKET_TRY(resolve_reduction(*session.communicator, call.op, request));
-  HOCKET_TRY(check_request(*session.communicator, request));
+  HOCKET_TRY(complete_request(*session.communicator, request));
   if (call.key != nullptr) return with_key(call, session, coding, request);
   HOCKET_TRY(coding.attach(request));
   return submit(call.comm, session, std::move(request), call.stream);
 }
 
-hocketResult_t run(const CodedCall& call, hocketCodec_t codec, Request&& request) noexcept {
+hocketResult_t run(const CodedCall& call, hocketCodec_t codec, const CallFacts& facts, const void* send,
+                   void* recv) noexcept {
   return with_call(call.comm, [&](Session& session) -> Status {
+    Request request(facts, send, recv);
     const auto coding = codings().pin(codec);
     return coding ? check_and_submit(call, session, *coding, request) : no_codec();
   });
@@ -141,15 +141,15 @@ hocketResult_t hocketCodecDescribe(hocketCodec_t codec, hocketDataType_t datatyp
 hocketResult_t hocketAllReduceCompressed(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                          hocketRedOp_t op, hocketCodec_t codec, const char* key, hocketComm_t comm,
                                          hocketStream_t stream) {
-  return hocket::run({op, key, comm, stream}, codec,
-                     hocket::make_request(hocket::Collective::kAllReduce, sendbuff, recvbuff, count, datatype));
+  const auto facts = hocket::make_facts(hocket::Collective::kAllReduce, count, datatype);
+  return hocket::run({key, comm, stream}, codec, hocket::reducing(facts, op), sendbuff, recvbuff);
 }
 
 hocketResult_t hocketReduceScatterCompressed(const void* sendbuff, void* recvbuff, size_t recvcount,
                                              hocketDataType_t datatype, hocketRedOp_t op, hocketCodec_t codec,
                                              hocketComm_t comm, hocketStream_t stream) {
-  return hocket::run({op, nullptr, comm, stream}, codec,
-                     hocket::make_request(hocket::Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype));
+  const auto facts = hocket::make_facts(hocket::Collective::kReduceScatter, recvcount, datatype);
+  return hocket::run({nullptr, comm, stream}, codec, hocket::reducing(facts, op), sendbuff, recvbuff);
 }
 
 hocketResult_t hocketCodecErrorBound(hocketCodec_t codec, hocketDataType_t datatype, int ranks, double* relative,

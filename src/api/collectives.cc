@@ -13,62 +13,67 @@
 namespace hocket {
 namespace {
 
-// `complete` fills in what needs the communicator.
-template <typename Complete>
-hocketResult_t call(hocketComm_t comm, Request&& request, hocketStream_t stream, const Complete& complete) noexcept {
+Status check_and_submit(hocketComm_t comm, Session& session, Request& request, hocketStream_t stream) {
+  HOCKET_TRY(complete_request(*session.communicator, request));
+  return submit(comm, session, std::move(request), stream);
+}
+
+hocketResult_t call(hocketComm_t comm, const CallFacts& facts, const void* send, void* recv,
+                    hocketStream_t stream) noexcept {
   return with_call(comm, [&](Session& session) -> Status {
-    HOCKET_TRY(complete(*session.communicator, request));
-    HOCKET_TRY(check_request(*session.communicator, request));
-    return submit(comm, session, std::move(request), stream);
+    const bool now = stream == nullptr && !in_group();
+    if (now && session.communicator->repeat(facts, send, recv)) return {};
+    Request request(facts, send, recv);
+    return check_and_submit(comm, session, request, stream);
   });
 }
 
-hocketResult_t call(hocketComm_t comm, Request&& request, hocketStream_t stream) noexcept {
-  return call(comm, std::move(request), stream, [](const Communicator&, Request&) { return Status(); });
+// A v-form, of which `list` fills in the counts and offsets; facts.count stays 0.
+template <typename List>
+hocketResult_t call_v(hocketComm_t comm, const CallFacts& facts, const void* send, void* recv, hocketStream_t stream,
+                      const List& list) noexcept {
+  return with_call(comm, [&](Session& session) -> Status {
+    Request request(facts, send, recv);
+    request.facts.v_form = true;
+    HOCKET_TRY(list(*session.communicator, request));
+    return check_and_submit(comm, session, request, stream);
+  });
 }
 
-hocketResult_t reduce(hocketComm_t comm, Request&& request, const hocketRedOp_t& op, hocketStream_t stream) noexcept {
-  return call(comm, std::move(request), stream,
-              [&op](const Communicator& communicator, Request& r) { return resolve_reduction(communicator, op, r); });
+CallFacts rooted(CallFacts facts, int root) {
+  facts.root = root;
+  return facts;
 }
 
-Request rooted(Request request, int root) {
-  request.facts.root = root;
-  return request;
-}
-
-Request transfer(Request request, int peer, bool sending) {
-  request.facts.peer = peer;
-  request.facts.sending = sending;
-  return request;
-}
-
-Request v_form(Request request) {
-  request.facts.v_form = true;
-  return request;
+CallFacts transfer(CallFacts facts, int peer, bool sending) {
+  facts.peer = peer;
+  facts.sending = sending;
+  return facts;
 }
 
 }  // namespace
 }  // namespace hocket
 
+using hocket::CallFacts;
 using hocket::Collective;
 using hocket::Communicator;
 using hocket::copy_counts;
-using hocket::make_request;
+using hocket::make_facts;
+using hocket::reducing;
 using hocket::Request;
 using hocket::rooted;
 using hocket::Status;
 using hocket::transfer;
-using hocket::v_form;
 
 hocketResult_t hocketAllReduce(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                hocketRedOp_t op, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::reduce(comm, make_request(Collective::kAllReduce, sendbuff, recvbuff, count, datatype), op, stream);
+  return hocket::call(comm, reducing(make_facts(Collective::kAllReduce, count, datatype), op), sendbuff, recvbuff,
+                      stream);
 }
 
 hocketResult_t hocketBroadcast(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype, int root,
                                hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, rooted(make_request(Collective::kBroadcast, sendbuff, recvbuff, count, datatype), root),
+  return hocket::call(comm, rooted(make_facts(Collective::kBroadcast, count, datatype), root), sendbuff, recvbuff,
                       stream);
 }
 
@@ -79,126 +84,130 @@ hocketResult_t hocketBcast(void* buff, size_t count, hocketDataType_t datatype, 
 
 hocketResult_t hocketReduce(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                             hocketRedOp_t op, int root, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::reduce(comm, rooted(make_request(Collective::kReduce, sendbuff, recvbuff, count, datatype), root), op,
-                        stream);
+  return hocket::call(comm, reducing(rooted(make_facts(Collective::kReduce, count, datatype), root), op), sendbuff,
+                      recvbuff, stream);
 }
 
 hocketResult_t hocketAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, hocketDataType_t datatype,
                                hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, make_request(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype), stream);
+  return hocket::call(comm, make_facts(Collective::kAllGather, sendcount, datatype), sendbuff, recvbuff, stream);
 }
 
 hocketResult_t hocketReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, hocketDataType_t datatype,
                                    hocketRedOp_t op, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::reduce(comm, make_request(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype), op,
-                        stream);
+  return hocket::call(comm, reducing(make_facts(Collective::kReduceScatter, recvcount, datatype), op), sendbuff,
+                      recvbuff, stream);
 }
 
 hocketResult_t hocketAllToAll(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                               hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, make_request(Collective::kAllToAll, sendbuff, recvbuff, count, datatype), stream);
+  return hocket::call(comm, make_facts(Collective::kAllToAll, count, datatype), sendbuff, recvbuff, stream);
 }
 
 hocketResult_t hocketGather(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype, int root,
                             hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, rooted(make_request(Collective::kGather, sendbuff, recvbuff, count, datatype), root),
-                      stream);
+  return hocket::call(comm, rooted(make_facts(Collective::kGather, count, datatype), root), sendbuff, recvbuff, stream);
 }
 
 hocketResult_t hocketScatter(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype, int root,
                              hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, rooted(make_request(Collective::kScatter, sendbuff, recvbuff, count, datatype), root),
+  return hocket::call(comm, rooted(make_facts(Collective::kScatter, count, datatype), root), sendbuff, recvbuff,
                       stream);
 }
 
 hocketResult_t hocketSend(const void* sendbuff, size_t count, hocketDataType_t datatype, int peer, hocketComm_t comm,
                           hocketStream_t stream) {
-  return hocket::call(
-      comm, transfer(make_request(Collective::kSendRecv, sendbuff, nullptr, count, datatype), peer, true), stream);
+  return hocket::call(comm, transfer(make_facts(Collective::kSendRecv, count, datatype), peer, true), sendbuff, nullptr,
+                      stream);
 }
 
 hocketResult_t hocketRecv(void* recvbuff, size_t count, hocketDataType_t datatype, int peer, hocketComm_t comm,
                           hocketStream_t stream) {
-  return hocket::call(
-      comm, transfer(make_request(Collective::kSendRecv, nullptr, recvbuff, count, datatype), peer, false), stream);
+  return hocket::call(comm, transfer(make_facts(Collective::kSendRecv, count, datatype), peer, false), nullptr,
+                      recvbuff, stream);
 }
 
 hocketResult_t hocketBarrier(hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, make_request(Collective::kBarrier, nullptr, nullptr, 0, hocketUint8), stream);
+  return hocket::call(comm, make_facts(Collective::kBarrier, 0, hocketUint8), nullptr, nullptr, stream);
 }
 
 hocketResult_t hocketScan(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                           hocketRedOp_t op, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::reduce(comm, make_request(Collective::kScan, sendbuff, recvbuff, count, datatype), op, stream);
+  return hocket::call(comm, reducing(make_facts(Collective::kScan, count, datatype), op), sendbuff, recvbuff, stream);
 }
 
 hocketResult_t hocketExScan(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                             hocketRedOp_t op, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::reduce(comm, make_request(Collective::kExScan, sendbuff, recvbuff, count, datatype), op, stream);
+  return hocket::call(comm, reducing(make_facts(Collective::kExScan, count, datatype), op), sendbuff, recvbuff, stream);
 }
 
-// ---- V-forms: facts.count stays 0, the lists say the rest
+// ---- V-forms
 
 hocketResult_t hocketAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t* recvcounts,
                                 const size_t* displs, hocketDataType_t datatype, hocketComm_t comm,
                                 hocketStream_t stream) {
-  Request request = v_form(make_request(Collective::kAllGather, sendbuff, recvbuff, 0, datatype));
-  return hocket::call(comm, std::move(request), stream, [&](const Communicator& communicator, Request& r) -> Status {
-    HOCKET_TRY(copy_counts("recvcounts", recvcounts, displs, communicator.ranks(), r.recv_counts, r.recv_offsets));
-    hocket::note_parts(r.recv_counts, r.facts);
-    r.send_counts = {sendcount};
-    r.send_offsets = {0};
-    return hocket::check_own_count("recvcounts", r.recv_counts, communicator.rank(), "sendcount", sendcount);
-  });
+  const CallFacts facts = make_facts(Collective::kAllGather, 0, datatype);
+  return hocket::call_v(
+      comm, facts, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
+        HOCKET_TRY(copy_counts("recvcounts", recvcounts, displs, communicator.ranks(), r.recv_counts, r.recv_offsets));
+        hocket::note_parts(r.recv_counts, r.facts);
+        r.send_counts = {sendcount};
+        r.send_offsets = {0};
+        return hocket::check_own_count("recvcounts", r.recv_counts, communicator.rank(), "sendcount", sendcount);
+      });
 }
 
 hocketResult_t hocketReduceScatterV(const void* sendbuff, void* recvbuff, const size_t* recvcounts,
                                     hocketDataType_t datatype, hocketRedOp_t op, hocketComm_t comm,
                                     hocketStream_t stream) {
-  Request request = v_form(make_request(Collective::kReduceScatter, sendbuff, recvbuff, 0, datatype));
-  return hocket::call(comm, std::move(request), stream, [&](const Communicator& communicator, Request& r) -> Status {
-    HOCKET_TRY(copy_counts("recvcounts", recvcounts, nullptr, communicator.ranks(), r.send_counts, r.send_offsets));
-    hocket::note_parts(r.send_counts, r.facts);
-    r.recv_counts = {r.send_counts[static_cast<size_t>(communicator.rank())]};
-    r.recv_offsets = {0};
-    return hocket::resolve_reduction(communicator, op, r);
-  });
+  const CallFacts facts = reducing(make_facts(Collective::kReduceScatter, 0, datatype), op);
+  return hocket::call_v(
+      comm, facts, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
+        HOCKET_TRY(copy_counts("recvcounts", recvcounts, nullptr, communicator.ranks(), r.send_counts, r.send_offsets));
+        hocket::note_parts(r.send_counts, r.facts);
+        r.recv_counts = {r.send_counts[static_cast<size_t>(communicator.rank())]};
+        r.recv_offsets = {0};
+        return {};
+      });
 }
 
 hocketResult_t hocketAllToAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls, void* recvbuff,
                                const size_t* recvcounts, const size_t* rdispls, hocketDataType_t datatype,
                                hocketComm_t comm, hocketStream_t stream) {
-  Request request = v_form(make_request(Collective::kAllToAll, sendbuff, recvbuff, 0, datatype));
-  return hocket::call(comm, std::move(request), stream, [&](const Communicator& communicator, Request& r) -> Status {
-    HOCKET_TRY(copy_counts("sendcounts", sendcounts, sdispls, communicator.ranks(), r.send_counts, r.send_offsets));
-    HOCKET_TRY(copy_counts("recvcounts", recvcounts, rdispls, communicator.ranks(), r.recv_counts, r.recv_offsets));
-    return hocket::check_own_count("sendcounts", r.send_counts, communicator.rank(), "recvcounts of this rank",
-                                   r.recv_counts[static_cast<size_t>(communicator.rank())]);
-  });
+  const CallFacts facts = make_facts(Collective::kAllToAll, 0, datatype);
+  return hocket::call_v(
+      comm, facts, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
+        HOCKET_TRY(copy_counts("sendcounts", sendcounts, sdispls, communicator.ranks(), r.send_counts, r.send_offsets));
+        HOCKET_TRY(copy_counts("recvcounts", recvcounts, rdispls, communicator.ranks(), r.recv_counts, r.recv_offsets));
+        return hocket::check_own_count("sendcounts", r.send_counts, communicator.rank(), "recvcounts of this rank",
+                                       r.recv_counts[static_cast<size_t>(communicator.rank())]);
+      });
 }
 
 hocketResult_t hocketGatherV(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t* recvcounts,
                              const size_t* displs, hocketDataType_t datatype, int root, hocketComm_t comm,
                              hocketStream_t stream) {
-  Request request = v_form(rooted(make_request(Collective::kGather, sendbuff, recvbuff, 0, datatype), root));
-  return hocket::call(comm, std::move(request), stream, [&](const Communicator& communicator, Request& r) -> Status {
-    r.send_counts = {sendcount};
-    r.send_offsets = {0};
-    if (communicator.rank() != root) return {};
-    HOCKET_TRY(copy_counts("recvcounts", recvcounts, displs, communicator.ranks(), r.recv_counts, r.recv_offsets));
-    return hocket::check_own_count("recvcounts", r.recv_counts, root, "sendcount", sendcount);
-  });
+  const CallFacts facts = rooted(make_facts(Collective::kGather, 0, datatype), root);
+  return hocket::call_v(
+      comm, facts, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
+        r.send_counts = {sendcount};
+        r.send_offsets = {0};
+        if (communicator.rank() != root) return {};
+        HOCKET_TRY(copy_counts("recvcounts", recvcounts, displs, communicator.ranks(), r.recv_counts, r.recv_offsets));
+        return hocket::check_own_count("recvcounts", r.recv_counts, root, "sendcount", sendcount);
+      });
 }
 
 hocketResult_t hocketScatterV(const void* sendbuff, const size_t* sendcounts, const size_t* displs, void* recvbuff,
                               size_t recvcount, hocketDataType_t datatype, int root, hocketComm_t comm,
                               hocketStream_t stream) {
-  Request request = v_form(rooted(make_request(Collective::kScatter, sendbuff, recvbuff, 0, datatype), root));
-  return hocket::call(comm, std::move(request), stream, [&](const Communicator& communicator, Request& r) -> Status {
-    r.recv_counts = {recvcount};
-    r.recv_offsets = {0};
-    if (communicator.rank() != root) return {};
-    HOCKET_TRY(copy_counts("sendcounts", sendcounts, displs, communicator.ranks(), r.send_counts, r.send_offsets));
-    return hocket::check_own_count("sendcounts", r.send_counts, root, "recvcount", recvcount);
-  });
+  const CallFacts facts = rooted(make_facts(Collective::kScatter, 0, datatype), root);
+  return hocket::call_v(
+      comm, facts, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
+        r.recv_counts = {recvcount};
+        r.recv_offsets = {0};
+        if (communicator.rank() != root) return {};
+        HOCKET_TRY(copy_counts("sendcounts", sendcounts, displs, communicator.ranks(), r.send_counts, r.send_offsets));
+        return hocket::check_own_count("sendcounts", r.send_counts, root, "recvcount", recvcount);
+      });
 }

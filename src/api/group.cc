@@ -117,7 +117,7 @@ Result<Prepared> prepare(Pending& call) {
   if (!pin) return Status(Code::kInvalidArgument, "comm: destroyed or aborted before the end of the group");
   const std::shared_ptr<Communicator>& communicator = pin->communicator;
   HOCKET_TRY(communicator->mesh().status());
-  if (call.with_self) HOCKET_TRY(check_request(*communicator, call.request));
+  if (call.with_self) HOCKET_TRY(complete_request(*communicator, call.request));
   Prepared prepared{call.comm, communicator, communicator->make_operation(call.request)};
   HOCKET_TRY(prepared.operation->prepare(std::move(call.request)));
   return prepared;

@@ -80,7 +80,7 @@ class Occupy {
  public:
   explicit Occupy(Session& session) : session_(session), alone_(!session.occupied.exchange(true)) {}
   ~Occupy() {
-    if (alone_) session_.occupied = false;
+    if (alone_) session_.occupied.store(false, std::memory_order_release);
   }
   Occupy(const Occupy&) = delete;
   Occupy& operator=(const Occupy&) = delete;

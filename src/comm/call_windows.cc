@@ -10,9 +10,9 @@ namespace {
 
 constexpr Duration kLook = std::chrono::microseconds(100);
 
-// How many blocks of `count` elements each buffer has.
+// How much of each buffer plans may reach into: blocks of `count` elements, or bytes.
 struct Blocks {
-  size_t send = 0;  // 0: no plan reaches into it
+  size_t send = 0;
   size_t recv = 0;
 };
 
@@ -38,6 +38,19 @@ Blocks blocks(Collective collective, Rank ranks) {
 // A peer's scalar is its own affair: nobody else can multiply its contribution by it. A codec works on messages.
 bool may_use_windows(const Request& request) {
   return !request.facts.v_form && request.facts.count > 0 && !request.reduction.scaled && request.facts.coding == 0;
+}
+
+// Bytes of the two buffers that plans may reach into.
+Blocks bytes_of(const CallFacts& facts, Rank ranks) {
+  const size_t block = facts.count * element_bytes(facts.type);
+  const Blocks whole = blocks(facts.collective, ranks);
+  return {whole.send * block, whole.recv * block};
+}
+
+bool is_at(const Mesh& mesh, const WindowSpot& spot, const void* buffer, size_t bytes) {
+  if (bytes == 0 || buffer == nullptr) return true;
+  const WindowTable::Found found = mesh.windows().find(buffer, bytes);
+  return found.complete && (found.reachable ? found.spot : WindowSpot{}) == spot;
 }
 
 // Where a buffer is in a window that reaches all ranks, if it is.
@@ -69,15 +82,19 @@ PeerBuffers peers(const WindowSpot& spot, const WindowTable& windows) {
 Status find_windows(System& system, const Mesh& mesh, Duration patience, Request& request) {
   CallFacts& facts = request.facts;
   if (!may_use_windows(request)) return {};
-  const size_t block = facts.count * element_bytes(facts.type);
-  const Blocks whole = blocks(facts.collective, mesh.ranks());
-  const Result<WindowSpot> send = find_spot(system, mesh, patience, request.send, whole.send * block);
+  const Blocks bytes = bytes_of(facts, mesh.ranks());
+  const Result<WindowSpot> send = find_spot(system, mesh, patience, request.send, bytes.send);
   if (!send.ok()) return send.status();
-  const Result<WindowSpot> recv = find_spot(system, mesh, patience, request.recv, whole.recv * block);
+  const Result<WindowSpot> recv = find_spot(system, mesh, patience, request.recv, bytes.recv);
   if (!recv.ok()) return recv.status();
   facts.send_spot = *send;
   facts.recv_spot = *recv;
   return {};
+}
+
+bool stay_in_windows(const Mesh& mesh, const CallFacts& facts, const void* send, const void* recv) {
+  const Blocks bytes = bytes_of(facts, mesh.ranks());
+  return is_at(mesh, facts.send_spot, send, bytes.send) && is_at(mesh, facts.recv_spot, recv, bytes.recv);
 }
 
 void bind_windows(const Request& request, const WindowTable& windows, Call& call) {

@@ -16,6 +16,9 @@ namespace hocket {
 // their part of a window that is used.
 Status find_windows(System& system, const Mesh& mesh, Duration patience, Request& request);
 
+// The buffers of such a call are where its facts have them.
+bool stay_in_windows(const Mesh& mesh, const CallFacts& facts, const void* send, const void* recv);
+
 void bind_windows(const Request& request, const WindowTable& windows, Call& call);
 
 }  // namespace hocket

@@ -159,7 +159,7 @@ const Plan* Communicator::transfer_plan(const CallFacts& facts) {
 Result<RecentCall*> Communicator::recall(const Request& request) {
   const CallFacts& facts = request.facts;
   const bool in_place = is_in_place(request, rank());
-  RecentCall& recent = recent_[(facts.count ^ static_cast<size_t>(facts.collective)) % recent_.size()];
+  RecentCall& recent = recent_of(facts);
   if (recent.plan != nullptr && recent.facts == facts && recent.in_place == in_place) return &recent;
   const Result<const Plan*> plan = plan_for(request, in_place);
   if (!plan.ok()) return plan.status();
@@ -170,17 +170,45 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
     return Status(Code::kInvalidUsage, fmt::format("rank {}: {}: messages of {} bytes are too short for the codec",
                                                    rank(), describe(facts), pieces.slice_bytes));
   }
-  recent = {facts, in_place, *plan, window, pieces.slice_bytes, fingerprint(request, **plan), {}};
+  recent = {facts,        in_place,     *plan, window, pieces.slice_bytes, fingerprint(request, **plan),
+            request.send, request.recv, 0,     {}};
   return &recent;
 }
 
-FastPath& Communicator::fast_path(const Request& request, RecentCall& recent) {
-  if (!recent.fast_path) {
-    Call call;
-    bind(request, recent, call);
-    recent.fast_path.emplace(call, collective_pipes_);
+RecentCall& Communicator::recent_of(const CallFacts& facts) {
+  return recent_[(facts.count ^ static_cast<size_t>(facts.collective)) % recent_.size()];
+}
+
+bool Communicator::repeat(const CallFacts& facts, const void* send, void* recv) {
+  RecentCall& recent = recent_of(facts);
+  return recent.fast_path.bound() && is_like(recent, facts, send, recv) && blocking_.repeat(recent, send, recv);
+}
+
+bool Communicator::is_like(const RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const {
+  CallFacts located = facts;
+  located.send_spot = recent.facts.send_spot;
+  located.recv_spot = recent.facts.recv_spot;
+  if (located != recent.facts || (send == nullptr) != (recent.send == nullptr) ||
+      (recv == nullptr) != (recent.recv == nullptr)) {
+    return false;
   }
-  return *recent.fast_path;
+  const auto from = reinterpret_cast<uintptr_t>(send);
+  const auto to = reinterpret_cast<uintptr_t>(recv);
+  const size_t element = element_bytes(facts.type);
+  if ((from | to) % element != 0) return false;
+  if (send != nullptr && recv != nullptr) {
+    const size_t distance = from < to ? to - from : from - to;
+    const bool as_then =
+        to - from == reinterpret_cast<uintptr_t>(recent.recv) - reinterpret_cast<uintptr_t>(recent.send);
+    if (recent.in_place ? !as_then : distance < recent.reach) return false;
+  }
+  return mesh_->windows().empty() || stay_in_windows(*mesh_, recent.facts, send, recv);
+}
+
+void Communicator::bind_for_repeat(RecentCall& recent, const Call& call) {
+  if (recent.fast_path.bound()) return;
+  recent.reach = std::max(call.send.total, call.recv.total) * element_bytes(call.type);
+  recent.fast_path = FastPath(call, collective_pipes_);
 }
 
 void Communicator::bind(const Request& request, const RecentCall& recent, Call& call) const {

@@ -57,7 +57,10 @@ struct RecentCall {
   size_t window = 0;
   size_t slice_bytes = 0;
   uint32_t fingerprint = 0;
-  std::optional<FastPath> fast_path;
+  const void* send = nullptr;  // as they were then
+  const void* recv = nullptr;
+  size_t reach = 0;    // bytes of the longer buffer
+  FastPath fast_path;  // of the blocking call
 };
 
 class Communicator {
@@ -80,6 +83,9 @@ class Communicator {
   // Issuing: one thread at a time. A new operation for a request, or the one that blocking collectives share.
   std::unique_ptr<Operation> make_operation(const Request& request);
   Operation& blocking_operation() { return blocking_; }
+  // Makes a blocking collective at once if one like it was made before: the same facts, other buffers that differ in
+  // nothing that was checked. False: the caller checks it and makes it the long way.
+  bool repeat(const CallFacts& facts, const void* send, void* recv);
   Order& order(const CallFacts& facts);
   // Nothing that was issued is still to run or running.
   bool idle() const;
@@ -98,7 +104,7 @@ class Communicator {
   Result<RecentCall*> recall(const Request& request);
   void bind(const Request& request, const RecentCall& recent, Call& call) const;
   // Of a collective whose turn has come: the pipes are its own.
-  FastPath& fast_path(const Request& request, RecentCall& recent);
+  void bind_for_repeat(RecentCall& recent, const Call& call);
   // Gives a call whose turn has come its scratch memory.
   Status lend_memory(Call& call);
 
@@ -127,6 +133,8 @@ class Communicator {
     Result<std::byte*> at_least(size_t wanted);
   };
 
+  RecentCall& recent_of(const CallFacts& facts);
+  bool is_like(const RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const;
   Result<const Plan*> plan_for(const Request& request, bool in_place);
   const Plan* transfer_plan(const CallFacts& facts);
 

@@ -31,20 +31,38 @@ Operation::Operation(Communicator& communicator, Pipes& pipes) : communicator_(c
 
 Status Operation::prepare(Request&& request) {
   kept_ = std::move(request);
-  return plan(kept_, false);
+  recent_ = nullptr;
+  return plan(kept_).status();
 }
 
-Status Operation::prepare_awaited(Request& request) { return plan(request, !request.facts.v_form); }
+Status Operation::prepare_awaited(Request& request) {
+  const Result<RecentCall*> recent = plan(request);
+  recent_ = recent.ok() && !request.facts.v_form ? *recent : nullptr;
+  return recent.status();
+}
 
-Status Operation::plan(Request& request, bool bind_later) {
+Result<RecentCall*> Operation::plan(Request& request) {
   HOCKET_TRY(communicator_.find_windows(request));
   request_ = &request;
   const Result<RecentCall*> recent = communicator_.recall(request);
-  if (!recent.ok()) return recent.status();
-  recent_ = bind_later ? *recent : nullptr;
-  call_.fingerprint = (*recent)->fingerprint;
-  if (!bind_later) communicator_.bind(request, **recent, call_);
-  return {};
+  if (recent.ok()) communicator_.bind(request, **recent, call_);
+  return recent;
+}
+
+bool Operation::repeat(RecentCall& recent, const void* send, void* recv) {
+  Order& order = communicator_.order(recent.facts);
+  const uint64_t number = order.issued.load(std::memory_order_relaxed);
+  if (order.ended.load(std::memory_order_acquire) != number) return false;
+  const CallKey key = collective_key(number);
+  communicator_.call_log().record(key, recent.fingerprint, recent.facts);
+  if (!recent.fast_path.run(send, recv, key, std::min(communicator_.spins(), kMostLooks))) {
+    repeated_ = recent.fast_path.reached();
+    return false;
+  }
+  communicator_.call_log().note_end();
+  order.issued.store(number + 1, std::memory_order_relaxed);
+  order.ended.store(number + 1, std::memory_order_release);
+  return true;
 }
 
 void Operation::issue() {
@@ -74,19 +92,13 @@ bool Operation::advance() {
 
 void Operation::begin() {
   Mesh& mesh = communicator_.mesh();
+  const std::optional<size_t> repeated = std::exchange(repeated_, {});
   if (mesh.failed()) return end(mesh.status());
-  communicator_.call_log().record(our_key(0), call_.fingerprint, request_->facts);
+  if (!repeated) communicator_.call_log().record(our_key(0), call_.fingerprint, request_->facts);
   state_ = State::kRunning;
-  size_t steps = 0;
-  if (recent_ != nullptr) {
-    FastPath& fast_path = communicator_.fast_path(*request_, *recent_);
-    if (fast_path.run(request_->send, request_->recv, call_.operation, std::min(communicator_.spins(), kMostLooks)))
-      return end({});
-    communicator_.bind(*request_, *recent_, call_);
-    steps = fast_path.reached();
-  }
+  if (recent_ != nullptr) communicator_.bind_for_repeat(*recent_, call_);
   if (Status status = communicator_.lend_memory(call_); !status.ok()) return fail(status.code(), status.message());
-  execution_.start(call_, steps);
+  execution_.start(call_, repeated.value_or(0));
 }
 
 bool Operation::run() {

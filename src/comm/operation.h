@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ class Operation {
   // The same for a collective of which the issuing thread awaits the end: the request stays, and so does what its
   // communicator recalls.
   Status prepare_awaited(Request& request);
+  // Makes a call once more that is bound already, if no other is under way. True when it has ended well; otherwise the
+  // same call, prepared and issued next, goes on from where this one has come.
+  bool repeat(RecentCall& recent, const void* send, void* recv);
   // Takes a place in the order of its kind. Every operation that is issued must be driven to its end.
   void issue();
 
@@ -57,7 +61,7 @@ class Operation {
  private:
   enum class State : uint8_t { kEnded, kIssued, kRunning, kMismatched };
 
-  Status plan(Request& request, bool bind_later);
+  Result<RecentCall*> plan(Request& request);
   void begin();
   bool run();
   void stop_waiting();
@@ -83,8 +87,9 @@ class Operation {
   Execution execution_;
   Request kept_;
   const Request* request_ = &kept_;  // call_ points into it
-  RecentCall* recent_ = nullptr;     // of an awaited collective: not bound yet
+  RecentCall* recent_ = nullptr;     // of an awaited collective that may be repeated
   Call call_;
+  std::optional<size_t> repeated_;  // steps that the fast path has run of the next call
   Order* order_ = nullptr;
   uint64_t number_ = 0;
   State state_ = State::kEnded;

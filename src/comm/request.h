@@ -57,6 +57,10 @@ void note_parts(const std::vector<size_t>& counts, CallFacts& facts);
 std::string op_name(int32_t handle);
 
 struct Request {
+  Request() = default;
+  Request(const CallFacts& facts_in, const void* send_in, void* recv_in)
+      : facts(facts_in), send(send_in), recv(recv_in) {}
+
   CallFacts facts;
   const void* send = nullptr;
   void* recv = nullptr;

@@ -77,11 +77,11 @@ FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) 
 }
 
 bool FastPath::run(const void* send, void* recv, uint32_t operation, uint32_t looks) {
+  if (!bound()) return false;
   const Buffers buffers{const_cast<std::byte*>(static_cast<const std::byte*>(send)), static_cast<std::byte*>(recv)};
   for (reached_ = 0; reached_ < moves_.size(); ++reached_) {
     if (!run_move(moves_[reached_], buffers, operation, looks)) return false;
   }
-  if (moves_.empty()) return false;
   for (const Move& move : moves_) {
     for (const auto& to : move.destinations) {
       if (to.end != nullptr && !to.end->pipe->flushed()) return false;

@@ -22,6 +22,7 @@ class FastPath {
   // coded, in several lanes, with scratch memory, a prologue, or a user's operation. The pipe ends outlive this.
   FastPath(const Call& call, Pipes& pipes);
 
+  bool bound() const { return !moves_.empty(); }
   // Runs the steps in order, looking up to `looks` times for a message. True when the call is done; otherwise the
   // execution has to start from reached().
   bool run(const void* send, void* recv, uint32_t operation, uint32_t looks);

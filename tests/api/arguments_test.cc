@@ -143,6 +143,38 @@ TEST_F(Arguments, BuffersThatOverlap) {
   });
 }
 
+// Repeated calls take a shorter way, which must let nothing pass either.
+TEST_F(Arguments, OfRepeatedCalls) {
+  run_threads(2, [&](Member& member) {
+    const hocketComm_t comm = member.comm;
+    std::array<float, 16> a{};
+    std::array<float, 16> b{};
+    const auto reduce = [&](const void* send, void* recv, hocketRedOp_t op = hocketSum) {
+      return hocketAllReduce(send, recv, 8, hocketFloat, op, comm, nullptr);
+    };
+    for (float* const out : {b.data(), a.data()}) {  // not in place, then in place
+      for (int number = 0; number < 3; ++number) {
+        a.fill(1);
+        EXPECT_EQ(reduce(a.data(), out), hocketSuccess);
+        EXPECT_EQ(out[7], 2);
+      }
+      auto* const odd = reinterpret_cast<std::byte*>(b.data()) + 1;
+      expect_error(reduce(a.data(), a.data() + 1), kArgument, comm, {"overlap"});
+      expect_error(reduce(a.data() + 7, a.data()), kArgument, comm, {"overlap"});
+      expect_error(reduce(nullptr, b.data()), kArgument, comm, {"sendbuff is NULL"});
+      expect_error(reduce(a.data(), nullptr), kArgument, comm, {"recvbuff is NULL"});
+      expect_error(reduce(odd, odd), kArgument, comm, {"is not aligned"});
+      expect_error(reduce(a.data(), b.data(), static_cast<hocketRedOp_t>(11)), kArgument, comm, {"op"});
+    }
+    // Other buffers of the same kind are no error.
+    a.fill(3);
+    EXPECT_EQ(reduce(a.data() + 1, b.data() + 2), hocketSuccess);
+    EXPECT_EQ(b[9], 6);
+    EXPECT_EQ(reduce(a.data(), a.data() + 8), hocketSuccess);
+    EXPECT_EQ(a[15], 6);
+  });
+}
+
 TEST_F(Arguments, CountsOfVForms) {
   run([&](hocketComm_t comm) {
     const size_t counts[] = {4, 4};
