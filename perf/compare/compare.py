@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-from peers import Failure, Hocket, MIB, MPI_COLLECTIVES, find_peers
+from peers import Failure, Hocket, MIB, MPI_COLLECTIVES, TooSlow, find_peers
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -44,11 +44,20 @@ def compare_one(hocket, peers, case, sizes, rounds, say):
     """{peer: {size: [(hocket, peer), ...]}}, a pair for each round."""
     transport, ranks, collective = case
     pairs = {peer.name: {size: [] for size in sizes} for peer in peers}
+    too_slow = set()
     for number in range(1, rounds + 1):
         for group in groups_of(sizes):
             for peer in peers:
                 say(f"{collective}, {transport}, {ranks} ranks, round {number} of {rounds}: {peer.name}, {size_text(group[0])} on")
-                theirs = peer.measure(transport, ranks, collective, group)
+                if (peer.name, group[0]) in too_slow:
+                    continue
+                try:
+                    theirs = peer.measure(transport, ranks, collective, group)
+                except TooSlow as error:
+                    too_slow.add((peer.name, group[0]))
+                    print(f"compare: LEFT OUT: {peer.name}, {transport}, {ranks} ranks, {size_text(group[0])} on: {error}",
+                          file=sys.stderr)
+                    continue
                 ours = hocket.measure(transport, ranks, collective, group)
                 for size in group:
                     pairs[peer.name][size].append((ours[size], theirs[size]))
@@ -61,10 +70,14 @@ def summarize(pairs, sizes):
     for size in sizes:
         peers = {}
         for name, of_size in pairs.items():
+            if not of_size[size]:
+                continue
             ours, theirs = zip(*of_size[size])
             peers[name] = {"time_us": statistics.median(theirs),
                            "ratio": statistics.median(o / t for o, t in of_size[size])}
         hocket = statistics.median(ours for of_size in pairs.values() for ours, _ in of_size[size])
+        if not peers:
+            raise Failure(f"no peer came to an end at {size_text(size)}")
         by_time = sorted(peers, key=lambda name: peers[name]["time_us"])
         rows.append({"bytes": size, "hocket_us": hocket, "peers": peers,
                      "fastest": by_time[0], "to_fastest": peers[by_time[0]]["ratio"],
@@ -79,16 +92,20 @@ def size_text(size):
     return f"{size} B"
 
 
+def time_text(row, name):
+    return f"{row['peers'][name]['time_us']:.2f}" if name in row["peers"] else "-"
+
+
 def print_table(case, rows):
     transport, ranks, collective = case
-    names = list(rows[0]["peers"])
+    names = list(dict.fromkeys(name for row in rows for name in row["peers"]))
     print(f"\n{collective}, {transport}, {ranks} ranks: float32, microseconds; ratio = Hocket / peer, below 1: "
           "Hocket is faster")
     print(f"{'size':>9} {'Hocket':>11}" + "".join(f" {name:>11}" for name in names) +
           f" {'to fastest':>11} {'to slowest':>11}")
     for row in rows:
         print(f"{size_text(row['bytes']):>9} {row['hocket_us']:11.2f}" +
-              "".join(f" {row['peers'][name]['time_us']:11.2f}" for name in names) +
+              "".join(f" {time_text(row, name):>11}" for name in names) +
               f" {row['to_fastest']:11.2f} {row['to_slowest']:11.2f}" + ("  SLOWER" if row["to_slowest"] > 1 else ""),
               flush=True)
 
@@ -102,8 +119,9 @@ def plot(results, path):
     for axis, result in zip(axes[0], results):
         sizes = [row["bytes"] for row in result["rows"]]
         axis.loglog(sizes, [row["hocket_us"] for row in result["rows"]], "k-o", label="Hocket")
-        for name in result["rows"][0]["peers"]:
-            axis.loglog(sizes, [row["peers"][name]["time_us"] for row in result["rows"]], "-o", label=name)
+        for name in dict.fromkeys(name for row in result["rows"] for name in row["peers"]):
+            rows = [row for row in result["rows"] if name in row["peers"]]
+            axis.loglog([row["bytes"] for row in rows], [row["peers"][name]["time_us"] for row in rows], "-o", label=name)
         axis.set(title=f"{result['collective']}, {result['transport']}, {result['ranks']} ranks", xlabel="bytes", ylabel="µs")
         axis.legend()
     figure.tight_layout()

@@ -5,11 +5,13 @@
 Each is set up as its manual recommends: shared memory or TCP alone, yielding when there are more ranks than cores.
 Distribution packages are looked for on the path; those of PyPI in folders of their own (build/peers/NAME, a venv each).
 """
+import contextlib
 import csv
 import dataclasses
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,16 +33,31 @@ def iterations_for(size):
     return 3
 
 
-def run_command(command, environment=None, limit_s=600):
-    """Standard output of a command that must succeed."""
-    try:
-        done = subprocess.run([str(word) for word in command], env={**os.environ, **(environment or {})},
-                              capture_output=True, text=True, timeout=limit_s, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise Failure(f"no end after {limit_s} s: {' '.join(map(str, command))}") from error
-    if done.returncode != 0:
-        raise Failure(f"status {done.returncode}: {' '.join(map(str, command))}\n{(done.stdout + done.stderr)[-2000:]}")
-    return done.stdout
+class TooSlow(Failure):
+    """A benchmark that had not come to its end in time: some peers' ranks spin while those they wait for have no core."""
+
+
+def run_command(command, environment=None, limit_s=60):
+    """Standard output of a command that must succeed. Nothing of it is left when it does not end."""
+    words = [str(word) for word in command]
+    with subprocess.Popen(words, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+        try:
+            output, errors = running.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired as error:
+            kill_all(running.pid)
+            raise TooSlow(f"no end after {limit_s} s: {' '.join(words)}") from error
+    if running.returncode != 0:
+        raise Failure(f"status {running.returncode}: {' '.join(words)}\n{(output + errors)[-2000:]}")
+    return output
+
+
+def kill_all(parent):
+    """Ends a process and all below it: launchers give their ranks sessions of their own."""
+    for child in subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True, check=False).stdout.split():
+        kill_all(int(child))
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(parent, signal.SIGKILL)
 
 
 def parse_lines(text):
@@ -117,7 +134,8 @@ class IntelMpi(Peer):
     def command(self, transport, ranks, collective):
         fabric = ["-genv", "I_MPI_FABRICS", "shm"]
         if transport == "tcp":
-            fabric = ["-genv", "I_MPI_FABRICS", "ofi", "-genv", "FI_PROVIDER", "tcp", "-genv", "FI_TCP_IFACE", "lo"]
+            fabric = ["-genv", "I_MPI_FABRICS", "ofi", "-genv", "FI_PROVIDER", "tcp", "-genv",
+                      "I_MPI_COLL_INTRANODE", "pt2pt"]  # else its small collectives take shared memory
         yielding = ["-genv", "I_MPI_THREAD_YIELD", "3", "-genv", "I_MPI_PIN", "off"] if crowded(ranks) else []
         return [self.launcher, *fabric, *yielding, "-n", ranks, self.bench, collective]
 
@@ -188,7 +206,9 @@ def find_mpich(folder, place=None):
     version = last_word_of_line_with("Version:", run_command([launcher, "--version"]))
     name = f"MPICH {version.split('.')[0]}"
     bench = compile_bench(program(place, f"mpicc{suffix}"), folder, name)
-    over_tcp = ("-genv", "UCX_TLS", "tcp,self") if place is None else ("-genv", "FI_PROVIDER", "tcp")
+    over_tcp = ("-genv", "UCX_TLS", "tcp,self")
+    if place is not None:  # built for both; over UCX it takes shared memory all the same
+        over_tcp = ("-genv", "MPIR_CVAR_CH4_NETMOD", "ofi", "-genv", "FI_PROVIDER", "tcp")
     return Mpich(name, f"MPICH {version}", ("shm", "tcp"), MPI_COLLECTIVES, bench, launcher, over_tcp)
 
 

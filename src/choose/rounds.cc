@@ -13,8 +13,8 @@ namespace {
 
 using enum Collective;
 
-int32_t floor_log(Rank ranks) { return std::bit_width(static_cast<uint32_t>(ranks)) - 1; }
-int32_t ceil_log(Rank ranks) { return std::bit_width(static_cast<uint32_t>(ranks) - 1); }
+int32_t floor_log(Rank ranks) { return static_cast<int32_t>(std::bit_width(static_cast<uint32_t>(ranks))) - 1; }
+int32_t ceil_log(Rank ranks) { return static_cast<int32_t>(std::bit_width(static_cast<uint32_t>(ranks) - 1)); }
 Rank beyond(Rank ranks) { return ranks - static_cast<Rank>(std::bit_floor(static_cast<uint32_t>(ranks))); }
 // Ranks beyond a power of two give their part to another one before, and get the result after. Pairs of ranks that both
 // take one meet only where there are many.

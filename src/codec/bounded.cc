@@ -38,7 +38,7 @@ int32_t unfolded(uint32_t code) { return static_cast<int32_t>(code >> 1 ^ (0u - 
 int width_of(const Codes& codes, size_t count) {
   uint32_t any = 0;
   for (size_t i = 0; i < count; ++i) any |= codes[i];
-  return std::bit_width(any);
+  return static_cast<int>(std::bit_width(any));
 }
 
 size_t mask_bytes(size_t count) { return (count + 7) / 8; }

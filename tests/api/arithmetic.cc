@@ -152,7 +152,9 @@ double reduce_floats(int operation, double a, double b) {
 
 // Of few contributions that are neither 0 nor 1, so that sums stay below 9 and products between 1/16 and 16.
 double float_contribution(int operation, int ranks, int rank, size_t index, uint64_t bits, const Type& type) {
-  const auto whole = [&](int range) { return static_cast<double>(static_cast<int>(bits % (2u * range + 1)) - range); };
+  const auto whole = [&](int range) {
+    return static_cast<double>(static_cast<int>(bits % static_cast<unsigned>(2 * range + 1)) - range);
+  };
   if (operation == hocketMax || operation == hocketMin) return whole(7);
   const size_t places = static_cast<size_t>(std::max(ranks, 9)) | 1;
   const bool speaks = (static_cast<size_t>(rank) * 2 + index) % places < 4;

@@ -73,7 +73,7 @@ class Compressed : public testing::TestWithParam<const char*> {};
 
 TEST_P(Compressed, AllRanksEndAlikeWithinTheBound) {
   for (int ranks : {1, 2, 3, 5}) {
-    for (size_t count : {0, 1, 1000, 300001}) {
+    for (size_t count : {0u, 1u, 1000u, 300001u}) {
       const std::vector<Values> results = all_reduce(ranks, count, GetParam());
       double relative = 0, absolute = 0, largest = 0;
       const Codec codec(GetParam());

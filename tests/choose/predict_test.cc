@@ -141,7 +141,7 @@ TEST(Predict, SmallAllReducesTakeTheLogarithmInEachPhase) {
   for (Rank ranks = 2; ranks <= 512; ++ranks) {
     Chooser chooser = wires_only(ranks, 2'000'000, 80'000);
     const Candidate best = best_all_reduce(chooser, ranks, 1024);
-    const int logarithm = std::bit_width(static_cast<uint32_t>(ranks - 1));
+    const auto logarithm = static_cast<int>(std::bit_width(static_cast<uint32_t>(ranks - 1)));
     EXPECT_LE(*rounds(Collective::kAllReduce, best.builder->name, ranks), 2 * logarithm) << best.builder->name;
     EXPECT_LE(best.prediction.latency, 2 * logarithm * 2'000'000) << ranks;
   }

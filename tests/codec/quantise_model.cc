@@ -55,7 +55,7 @@ float norm(const float* block, size_t count, float magnitude) {
     const float unit = block[i] * inverse;
     sums[i % 16] += unit * unit;
   }
-  for (size_t half : {8, 4, 2, 1}) {
+  for (size_t half : {8u, 4u, 2u, 1u}) {
     for (size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
   }
   return magnitude * std::sqrt(sums[0]);
@@ -68,7 +68,7 @@ void rotate(const Quantiser& quantiser, float* group, bool forward) {
     }
   };
   const auto columns = [&] {
-    for (size_t stride : {1, 2, 4, 8}) {
+    for (size_t stride : {1u, 2u, 4u, 8u}) {
       std::array<float, 256> before;
       std::copy(group, group + 256, before.begin());
       for (size_t i = 0; i < 256; ++i) {

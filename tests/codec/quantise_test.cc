@@ -23,7 +23,7 @@ constexpr size_t kMargin = 64;
 
 std::vector<Quantiser> quantisers() {
   std::vector<Quantiser> list;
-  for (uint32_t block : {32, 64, 128, 256}) {
+  for (uint32_t block : {32u, 64u, 128u, 256u}) {
     for (int bits : {2, 3, 4, 6, 8}) {
       const int levels = (1 << (bits - 1)) - 1;
       for (Scaling scaling : {Scaling::kMagnitude, Scaling::kSignedExtreme, Scaling::kNorm, Scaling::kRange}) {

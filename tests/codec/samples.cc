@@ -22,8 +22,8 @@ std::vector<float> gaussian(size_t count, uint64_t seed, float size) {
 
 std::vector<Sample> finite(float most) {
   std::vector<Sample> samples;
-  for (size_t count :
-       {0, 1, 2, 31, 32, 33, 63, 64, 100, 127, 128, 129, 255, 256, 257, 289, 511, 512, 1000, 4096, 4099}) {
+  for (size_t count : {0u,   1u,   2u,   31u,  32u,  33u,  63u,  64u,   100u,  127u, 128u,
+                       129u, 255u, 256u, 257u, 289u, 511u, 512u, 1000u, 4096u, 4099u}) {
     samples.push_back({"gaussian " + std::to_string(count), gaussian(count, count)});
   }
   samples.push_back({"zeros", std::vector<float>(300, 0.0f)});

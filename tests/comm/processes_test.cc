@@ -141,7 +141,7 @@ TEST_F(ProcessesTest, AKilledRankIsNamedToAllSurvivors) {
   expect_ring(helpers, "shm");
   const Time before = real_system().clock.now();
   helpers[2]->signal(SIGKILL);
-  for (const size_t survivor : {0, 1, 3, 4, 5}) {
+  for (const size_t survivor : {0u, 1u, 3u, 4u, 5u}) {
     EXPECT_THAT(helpers[survivor]->ask("wait"),
                 AllOf(HasSubstr("rank 2 (process " + std::to_string(helpers[2]->pid())), HasSubstr("died")));
   }
@@ -150,16 +150,16 @@ TEST_F(ProcessesTest, AKilledRankIsNamedToAllSurvivors) {
 
 TEST_F(ProcessesTest, TheFirstToDieIsBlamedAlsoWhenOthersDieOfIt) {
   const Helpers helpers = start(9);
-  for (const size_t neighbour : {0, 1, 3, 4, 6, 7}) helpers[neighbour]->tell("die of it");
+  for (const size_t neighbour : {0u, 1u, 3u, 4u, 6u, 7u}) helpers[neighbour]->tell("die of it");
   helpers[2]->signal(SIGKILL);
-  for (const size_t survivor : {5, 8}) EXPECT_THAT(helpers[survivor]->ask("wait"), HasSubstr("rank 2 (process"));
+  for (const size_t survivor : {5u, 8u}) EXPECT_THAT(helpers[survivor]->ask("wait"), HasSubstr("rank 2 (process"));
 }
 
 TEST_F(ProcessesTest, AStoppedRankIsNoticed) {
   const Helpers helpers = start(4);
   const Time before = real_system().clock.now();
   helpers[3]->signal(SIGSTOP);
-  for (const size_t survivor : {0, 1, 2}) {
+  for (const size_t survivor : {0u, 1u, 2u}) {
     EXPECT_THAT(helpers[survivor]->ask("wait"),
                 AllOf(HasSubstr("rank 3 (process"), HasSubstr("not responded for 2 s")));
   }

@@ -143,8 +143,8 @@ TEST_P(EveryType, CombinesAsTheReference) {
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()) + 1);
   for (int op = 0; op < kReduceOps; ++op) {
     if (!supports(GetParam(), static_cast<ReduceOp>(op))) continue;
-    for (size_t sources : {1, 2, 3, 5, 9}) {
-      for (size_t destinations : {1, 2, 3}) {
+    for (size_t sources : {1u, 2u, 3u, 5u, 9u}) {
+      for (size_t destinations : {1u, 2u, 3u}) {
         for (size_t count : kCounts) {
           for (int repeat = 0; repeat < 4; ++repeat) {
             Case(random, GetParam(), static_cast<ReduceOp>(op), sources, destinations, count).run_everywhere();
@@ -265,8 +265,8 @@ TEST(Copy, CopiesWhateverSizeAndAlignment) {
   for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i * 31 >> 3);
   for (std::string_view set : instruction_sets()) {
     ASSERT_TRUE(force_instruction_set(set));
-    for (size_t bytes : {0, 1, 63, 64, 65, 4095, 4096, 4097, 100003}) {
-      for (size_t to : {0, 1, 63}) {
+    for (size_t bytes : {0u, 1u, 63u, 64u, 65u, 4095u, 4096u, 4097u, 100003u}) {
+      for (size_t to : {0u, 1u, 63u}) {
         for (bool streaming : {false, true}) {
           std::fill(destination.begin(), destination.end(), kUntouched);
           copy(&destination[64 + to], &source[5], bytes, streaming);

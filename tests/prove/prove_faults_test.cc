@@ -354,7 +354,7 @@ TEST(ProveFaults, WindowReadAfterItsRankHasGone) {
     Plans plans = build(collective, "window", {.ranks = 3});
     // All but rank 0 end by awaiting all, which keeps them; nobody keeps rank 0.
     lane(plans, 0).steps.pop_back();
-    for (const Rank rank : {1, 2}) {
+    for (const size_t rank : {1u, 2u}) {
       auto& steps = lane(plans, rank).steps;
       std::erase(steps[steps.size() - 2].destinations, to(0));
     }
