@@ -138,13 +138,14 @@ void PeerLinks::on_end(int32_t peer, Link::End end, const Status& why) {
 }
 
 bool PeerLinks::flushed() const {
-  return std::all_of(entries_.begin(), entries_.end(),
-                     [](const auto& each) { return each.second.link == nullptr || each.second.link->flushed(); });
+  return std::all_of(entries_.begin(), entries_.end(), [](const auto& each) {
+    return each.second.link == nullptr ? each.second.waiting.empty() : each.second.link->flushed();
+  });
 }
 
-bool PeerLinks::all_sent() const {
-  return flushed() &&
-         std::all_of(entries_.begin(), entries_.end(), [](const auto& each) { return each.second.waiting.empty(); });
+void PeerLinks::stop_dialling(int32_t peer) {
+  const auto found = entries_.find(peer);
+  if (found != entries_.end() && found->second.link == nullptr) entries_.erase(found);
 }
 
 }  // namespace hocket

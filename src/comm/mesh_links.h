@@ -48,9 +48,10 @@ class PeerLinks {
   Refusal decide(int32_t peer) const;
   void enter(int32_t peer, std::unique_ptr<Socket> socket);
 
+  // Nothing waits to be sent, nor for a link.
   bool flushed() const;
-  // Also what waits for a link.
-  bool all_sent() const;
+  // Who is lost is dialled no more, and what waits for it goes nowhere.
+  void stop_dialling(int32_t peer);
   void close() { entries_.clear(); }
 
  private:

@@ -106,6 +106,7 @@ void MeshRank::tell() {
     pursue(service_.system().clock.now() + patience());
   }
   spreading_ = false;
+  for (const int32_t lost : agreement_.opinion().view.lost()) links_.stop_dialling(lost);
   links_.send_to_all(opinion_message(agreement_.opinion()));
   if (agreement_.decided()) reach_verdict();
 }

@@ -51,7 +51,7 @@ void MeshRank::offer_window(const WindowOffer& offer, const std::shared_ptr<cons
 
 // The caller may free the memory meanwhile, and with it the handle.
 void MeshRank::keep_until_sent(const std::shared_ptr<const Segment>& segment) {
-  if (segment == nullptr || closed_ || links_.all_sent()) return;
+  if (segment == nullptr || closed_ || links_.flushed()) return;
   service_.reactor().at(service_.system().clock.now() + kSentLook,
                         [self = shared_from_this(), segment] { self->keep_until_sent(segment); });
 }
