@@ -204,19 +204,19 @@ class SimulatedNetwork : public Network {
   Result<std::unique_ptr<Socket>> connect_to(const std::string& host, const Address& place, const std::string& our_name,
                                              const Address& address) {
     SimulatedScheduler& scheduler = world_->kernel->scheduler();
-    const Duration latency = world_->links.latency_between(host_, host);
-    auto ours = std::make_shared<SimulatedEnd>(scheduler, address, latency, world_->links.socket_buffer);
-    auto theirs = std::make_shared<SimulatedEnd>(scheduler, our_name, latency, world_->links.socket_buffer);
+    const SimulatedPath path{world_->links, host_, host};
+    auto ours = std::make_shared<SimulatedEnd>(scheduler, address, path);
+    auto theirs = std::make_shared<SimulatedEnd>(scheduler, our_name, SimulatedPath{world_->links, host, host_});
     SimulatedEnd::join(ours, theirs);
-    scheduler.at(scheduler.now() + latency, [this, host, place, ours, theirs, address, latency] {
-      on_request(find_listener(host, place), ours, theirs, address, latency);
+    scheduler.at(scheduler.now() + path.latency(), [this, path, place, ours, theirs, address] {
+      if (!path.is_cut()) on_request(find_listener(path.to, place), ours, theirs, address, path);
     });
     const bool passes_handles = address.starts_with(kUnixPrefix);
     return std::unique_ptr<Socket>(std::make_unique<SimulatedSocket>(world_->kernel, std::move(ours), passes_handles));
   }
 
   void on_request(const std::shared_ptr<SimulatedListenerCore>& listener, const std::shared_ptr<SimulatedEnd>& ours,
-                  const std::shared_ptr<SimulatedEnd>& theirs, const Address& address, Duration latency) {
+                  const std::shared_ptr<SimulatedEnd>& theirs, const Address& address, const SimulatedPath& path) {
     SimulatedScheduler& scheduler = world_->kernel->scheduler();
     if (ours->is_closed()) return;
     if (listener != nullptr) {
@@ -224,7 +224,8 @@ class SimulatedNetwork : public Network {
       listener->waiting.push_back(theirs);
       listener->notify();
     }
-    scheduler.at(scheduler.now() + latency, [ours, address, refused = listener == nullptr] {
+    scheduler.at(scheduler.now() + path.latency(), [ours, address, path, refused = listener == nullptr] {
+      if (path.is_cut()) return;
       if (refused) ours->fail(refusal(address));
       if (!refused) ours->connect();
     });
@@ -236,12 +237,6 @@ class SimulatedNetwork : public Network {
 };
 
 }  // namespace
-
-Duration SimulatedLinks::latency_between(const std::string& from, const std::string& to) const {
-  if (from == to) return local_latency;
-  const auto found = between.find(std::minmax(from, to));
-  return found == between.end() ? latency : found->second;
-}
 
 std::unique_ptr<Network> make_simulated_network(std::shared_ptr<SimulatedWorld> world, std::string host,
                                                 std::string address) {

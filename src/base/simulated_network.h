@@ -8,27 +8,18 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "base/simulated_kernel.h"
+#include "base/simulated_links.h"
 
 namespace hocket {
 
 class SimulatedListenerCore;
 
-struct SimulatedLinks {
-  Duration local_latency{};
-  Duration latency{};  // between hosts, where `between` says nothing else
-  std::map<std::pair<std::string, std::string>, Duration> between;
-  size_t socket_buffer = 0;  // bytes on their way in one direction of a stream, unread ones included
-
-  Duration latency_between(const std::string& from, const std::string& to) const;
-};
-
 // What all networks of a simulation share.
 struct SimulatedWorld {
   std::shared_ptr<SimulatedKernel> kernel;
-  SimulatedLinks links;
+  std::shared_ptr<SimulatedLinks> links = std::make_shared<SimulatedLinks>();
   std::map<std::string, std::string> host_of_address;                     // "10.0.0.2" and "b" -> "b"
   std::map<std::string, std::weak_ptr<SimulatedListenerCore>> listeners;  // "b 10.0.0.2:4411", "b unix:name"
   int next_port = 40000;

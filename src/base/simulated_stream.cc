@@ -41,7 +41,7 @@ Result<size_t> SimulatedEnd::room_for(size_t bytes) {
   }
   if (!failure_.ok()) return failure_;
   if (!connected_) return size_t{0};
-  const size_t room = std::min(bytes, buffer_ - on_their_way_);
+  const size_t room = std::min(bytes, path_.links->socket_buffer - on_their_way_);
   was_full_ = was_full_ || room < bytes;
   return room;
 }
@@ -57,7 +57,7 @@ Result<size_t> SimulatedEnd::send(std::span<const std::span<const std::byte>> pa
   deliver(std::move(bytes), {});
   // An edge follows what was not accepted: a sender that stops here must hear of room again.
   if (is_short)
-    scheduler_.at(scheduler_.now() + latency_, [end = weak_from_this()] {
+    scheduler_.at(scheduler_.now() + path_.latency(), [end = weak_from_this()] {
       if (const auto alive = end.lock()) alive->notify();
     });
   return accepted;
@@ -72,10 +72,17 @@ Result<size_t> SimulatedEnd::send_objects(std::span<const std::byte> bytes, Obje
 }
 
 Time SimulatedEnd::arrival_time() {
-  const auto chance = static_cast<uint64_t>(latency_.count()) / 4 + 1;
-  const Time time = scheduler_.now() + latency_ + Duration(static_cast<int64_t>(scheduler_.random(chance)));
+  const Duration latency = path_.latency();
+  const auto chance = static_cast<uint64_t>(latency.count()) / 4 + 1;
+  const Time time = scheduler_.now() + latency + Duration(static_cast<int64_t>(scheduler_.random(chance)));
   last_arrival_ = std::max(last_arrival_, time);
   return last_arrival_;
+}
+
+void SimulatedEnd::at_peer(Time time, std::function<void(SimulatedEnd&)> function) {
+  scheduler_.at(time, [peer = peer_.lock(), path = path_, function = std::move(function)] {
+    if (peer != nullptr && !peer->closed_ && !path.is_cut()) function(*peer);
+  });
 }
 
 void SimulatedEnd::deliver(std::string bytes, Objects objects) {
@@ -86,9 +93,8 @@ void SimulatedEnd::deliver(std::string bytes, Objects objects) {
     bytes.resize(bytes.size() - rest.size());
   }
   const auto arrive_later = [this](std::string piece, Objects with) {
-    scheduler_.at(arrival_time(), [peer = peer_.lock(), piece = std::move(piece), with = std::move(with)] {
-      if (peer != nullptr && !peer->closed_) peer->on_arrival(piece, with);
-    });
+    at_peer(arrival_time(),
+            [piece = std::move(piece), with = std::move(with)](SimulatedEnd& peer) { peer.on_arrival(piece, with); });
   };
   arrive_later(std::move(bytes), std::move(objects));
   if (!rest.empty()) arrive_later(std::move(rest), {});
@@ -125,17 +131,13 @@ Result<size_t> SimulatedEnd::receive(std::span<std::byte> into) {
     for (auto& object : parcels_.front().objects) taken_.push_back(std::move(object));
     parcels_.pop_front();
   }
-  scheduler_.at(scheduler_.now() + latency_, [peer = peer_, count] {
-    if (const auto alive = peer.lock()) alive->on_room(count);
-  });
+  at_peer(scheduler_.now() + path_.latency(), [count](SimulatedEnd& peer) { peer.on_room(count); });
   return count;
 }
 
 void SimulatedEnd::close() {
   closed_ = true;
-  scheduler_.at(arrival_time(), [peer = peer_.lock()] {
-    if (peer != nullptr && !peer->closed_) peer->on_end();
-  });
+  at_peer(arrival_time(), [](SimulatedEnd& peer) { peer.on_end(); });
 }
 
 void SimulatedEnd::on_end() {

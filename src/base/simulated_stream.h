@@ -5,12 +5,14 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/simulated_kernel.h"
+#include "base/simulated_links.h"
 
 namespace hocket {
 
@@ -18,8 +20,9 @@ class SimulatedEnd : public SimulatedObject, public std::enable_shared_from_this
  public:
   using Objects = std::vector<std::shared_ptr<SimulatedObject>>;
 
-  SimulatedEnd(SimulatedScheduler& scheduler, std::string peer_name, Duration latency, size_t buffer)
-      : scheduler_(scheduler), peer_name_(std::move(peer_name)), latency_(latency), buffer_(buffer) {}
+  // `path`: to the other end.
+  SimulatedEnd(SimulatedScheduler& scheduler, std::string peer_name, SimulatedPath path)
+      : scheduler_(scheduler), peer_name_(std::move(peer_name)), path_(std::move(path)) {}
 
   const std::string& peer_name() const { return peer_name_; }
   bool has_news() const override { return connected_ || !failure_.ok(); }
@@ -49,11 +52,12 @@ class SimulatedEnd : public SimulatedObject, public std::enable_shared_from_this
   void on_room(size_t bytes);
   void on_end();
   Time arrival_time();
+  // Once the path has been passed, unless it is cut by then or the other end is closed.
+  void at_peer(Time time, std::function<void(SimulatedEnd&)> function);
 
   SimulatedScheduler& scheduler_;
   const std::string peer_name_;
-  const Duration latency_;
-  const size_t buffer_;
+  const SimulatedPath path_;
   std::weak_ptr<SimulatedEnd> peer_;
   bool connected_ = false;
   bool closed_ = false;

@@ -146,9 +146,9 @@ SimulatedSystem::SimulatedSystem(const SimulationOptions& options)
     : scheduler_(std::make_shared<SimulatedScheduler>(options.seed, options.time_limit, options.step_limit)),
       world_(std::make_shared<SimulatedWorld>()) {
   world_->kernel = std::make_shared<SimulatedKernel>(scheduler_);
-  world_->links.local_latency = options.local_latency;
-  world_->links.latency = options.latency;
-  world_->links.socket_buffer = options.socket_buffer;
+  world_->links->local_latency = options.local_latency;
+  world_->links->latency = options.latency;
+  world_->links->socket_buffer = options.socket_buffer;
 }
 
 SimulatedSystem::~SimulatedSystem() = default;
@@ -165,8 +165,10 @@ System& SimulatedSystem::host(const std::string& name) {
 }
 
 void SimulatedSystem::set_latency(const std::string& one_host, const std::string& other_host, Duration latency) {
-  world_->links.between[std::minmax(one_host, other_host)] = latency;
+  world_->links->between[std::minmax(one_host, other_host)] = latency;
 }
+
+void SimulatedSystem::cut_off(const std::string& host) { world_->links->cut_off.insert(host); }
 
 Status SimulatedSystem::run(std::function<void()> body) {
   if (scheduler_->start("main", std::move(body)) == nullptr) return {Code::kSystem, "cannot start a thread"};

@@ -39,7 +39,10 @@ class SimulatedSystem {
   // The host of that name, made at the first call: 10.0.0.1, then 10.0.0.2, and so on. Threads belong to the host whose
   // system starts them.
   System& host(const std::string& name);
+  // Of what is sent from now on.
   void set_latency(const std::string& one_host, const std::string& other_host, Duration latency);
+  // Nothing passes between this host and the others any more, not even what is under way.
+  void cut_off(const std::string& host);
 
   // Runs `body` as the thread "main" until it, and all threads started by it or before, have ended. Fails when they
   // wait for ever or a limit is passed, naming the threads; these are then left where they are and never run again, so

@@ -5,6 +5,8 @@
 // silence is measured in time that was ours.
 #include "comm/links_heart.h"
 
+#include <algorithm>
+
 #include "comm/links.h"
 
 namespace hocket {
@@ -27,9 +29,9 @@ void Heart::tick() {
   const Time now = system_.clock.now();
   const Duration lateness = now - due_;
   const bool beat = ++ticks_ % kTicksPerBeat == 0 || lateness > period_;
-  const std::set<Link*> links = links_;
+  const std::vector<Link*> links = links_;
   for (Link* link : links) {
-    if (!links_.contains(link)) continue;  // went with an earlier one
+    if (std::find(links_.begin(), links_.end(), link) == links_.end()) continue;  // went with an earlier one
     if (lateness > period_) link->forgive(lateness);
     if (beat) link->beat();
     link->expect_news_since(now - timeout_);

@@ -4,7 +4,7 @@
 // The heart of a process: sends heartbeats on all its links and notices links that fell silent. Service thread only.
 #pragma once
 
-#include <set>
+#include <vector>
 
 #include "base/reactor.h"
 #include "base/system.h"
@@ -19,8 +19,8 @@ class Heart {
   Heart(System& system, Reactor& reactor, Duration timeout);
 
   void start();
-  void add(Link* link) { links_.insert(link); }
-  void remove(Link* link) { links_.erase(link); }
+  void add(Link* link) { links_.push_back(link); }
+  void remove(Link* link) { std::erase(links_, link); }
   Duration timeout() const { return timeout_; }
 
  private:
@@ -32,7 +32,7 @@ class Heart {
   const Duration period_;
   Time due_;
   int ticks_ = 0;
-  std::set<Link*> links_;
+  std::vector<Link*> links_;  // in the order in which they came, so that a simulation can be replayed
 };
 
 }  // namespace hocket

@@ -186,6 +186,35 @@ TEST(SimulatedSystemTest, LatencyIsThatOfTheLink) {
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
+TEST(SimulatedSystemTest, ACutTakesWhatIsUnderWayToo) {
+  SimulatedSystem simulation;
+  System& a = simulation.host("a");
+  System& b = simulation.host("b");
+  const Status status = simulation.run([&] {
+    auto listener = a.network.listen("10.0.0.1:80");
+    auto client = b.network.connect("a:80");
+    auto server = accept_one(a, **listener);
+    auto poller = b.network.make_poller();
+    ASSERT_TRUE((*poller)->add((*client)->handle()).ok());
+    ASSERT_TRUE(send_all(**poller, **client, "before").ok());
+    auto watcher = a.network.make_poller();
+    ASSERT_TRUE((*watcher)->add(server->handle()).ok());
+    EXPECT_EQ(*receive_all(**watcher, *server, 6), "before");
+    ASSERT_TRUE(send_all(**poller, **client, "under way").ok());
+    simulation.cut_off("b");
+    client->reset();
+    auto late = b.network.connect("a:80");
+    a.threads.sleep_until(a.clock.now() + seconds(10));
+    std::array<std::byte, 16> bytes;
+    const auto got = server->receive(bytes);
+    EXPECT_TRUE(got.ok() && *got == 0) << "neither bytes nor the end of the stream get through";
+    EXPECT_EQ(*(*listener)->accept(), nullptr);
+    auto local = a.network.connect("a:80");
+    EXPECT_NE(accept_one(a, **listener), nullptr) << "a host reaches itself";
+  });
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
 TEST(SimulatedSystemTest, BuffersAreBoundedAndRoomIsNews) {
   SimulationOptions options;
   options.socket_buffer = 1000;

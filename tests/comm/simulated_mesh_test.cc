@@ -6,7 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <optional>
+#include <random>
+
 #include "base/simulated_system.h"
+#include "comm/communicator.h"
+#include "comm/drive.h"
 #include "comm/mesh.h"
 #include "comm/service.h"
 
@@ -89,6 +95,152 @@ TEST(SimulatedMesh, TenMinutesForAMissingRankTakeNoTime) {
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
   EXPECT_EQ(world.open_handles(), 0u);
+}
+
+// The first of two ranks has something to say before they are linked.
+TEST(SimulatedMesh, TheLastWordOfARankThatLeavesWaitsForTheLink) {
+  SimulationOptions options;
+  options.latency = std::chrono::milliseconds(20);
+  SimulatedSystem world(options);
+  const Status ended = world.run([&] {
+    std::vector<Seat> seats(2);
+    MeshOptions mesh;
+    mesh.id = std::string(16, 'i');
+    mesh.key = std::string(16, 'k');
+    for (size_t rank = 0; rank < seats.size(); ++rank) {
+      seats[rank].system = &world.host("host" + std::to_string(rank));
+      seats[rank].service = std::make_unique<Service>(*seats[rank].system);
+      mesh.peers.push_back(seats[rank].service->self());
+    }
+    for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+      MeshOptions own = mesh;
+      own.rank = rank;
+      seat.mesh = open_mesh(*seat.service, own);
+      ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+      if (rank == 0) {
+        (*seat.mesh)->abort(Status(Code::kTimeout, "enough"));
+      } else {
+        while (!(*seat.mesh)->failed()) (void)(*seat.mesh)->poller().wait(Time::max());
+        EXPECT_EQ((*seat.mesh)->status().message(), "enough");
+      }
+      (*seat.mesh)->leave();
+    });
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+// ---- A host is cut off in the middle of collectives
+// -----------------------------------------------------------------------
+
+// What a survivor saw.
+struct Witness {
+  std::string verdict;
+  std::optional<std::vector<int32_t>> lost;  // none: the cut came before it had joined
+};
+
+// Gathers numbers until that fails; every result is right.
+void gather_until_it_fails(Communicator& communicator) {
+  const auto ranks = static_cast<size_t>(communicator.ranks());
+  for (uint8_t round = 0;; ++round) {
+    const auto own = static_cast<uint8_t>(communicator.rank() + round);
+    std::vector<uint8_t> all(ranks, 0xFF);
+    Request request;
+    request.facts.collective = Collective::kAllGather;
+    request.facts.count = 1;
+    request.send = &own;
+    request.recv = all.data();
+    Operation& operation = communicator.blocking_operation();
+    ASSERT_TRUE(operation.prepare(std::move(request)).ok());
+    operation.issue();
+    Wait wait = communicator.make_wait();
+    Operation* const operations[] = {&operation};
+    drive(communicator.system(), operations, wait);
+    if (!operation.status().ok()) return;
+    for (size_t rank = 0; rank < ranks; ++rank) ASSERT_EQ(all[rank], static_cast<uint8_t>(rank + round));
+    communicator.system().threads.sleep_until(communicator.system().clock.now() + std::chrono::milliseconds(3));
+  }
+}
+
+// One rank per host; links of different lengths in every story.
+class Cut {
+ public:
+  explicit Cut(uint64_t seed) : random_(seed) {
+    options_.seed = seed;
+    options_.latency = std::chrono::microseconds(10 + pick(500));
+  }
+
+  // Returns the hash of all that has happened.
+  uint64_t play() {
+    SimulatedSystem world(options_);
+    const Status ended = world.run([&] {
+      std::vector<Seat> seats(static_cast<size_t>(ranks_));
+      for (size_t rank = 0; rank < seats.size(); ++rank) {
+        seats[rank].system = &world.host("host" + std::to_string(rank));
+        seats[rank].service = std::make_unique<Service>(*seats[rank].system);
+      }
+      const Result<std::string> id = make_unique_id(*seats[0].service);
+      ASSERT_TRUE(id.ok()) << id.status().message();
+      for_each_seat(seats, [&](int32_t rank, Seat& seat) { take_part(world, *id, rank, seat); });
+    });
+    EXPECT_TRUE(ended.ok()) << ended.message();
+    return world.trace_hash();
+  }
+
+  // Of a played story.
+  void expect_one_verdict() const {
+    const size_t first = victim_ == 0 ? 1 : 0;
+    for (int32_t rank = 0; rank < ranks_; ++rank) {
+      if (rank == victim_) continue;
+      const auto i = static_cast<size_t>(rank);
+      EXPECT_EQ(witnesses_[i].verdict, witnesses_[first].verdict) << "rank " << rank;
+      EXPECT_EQ(witnesses_[i].lost.value_or(std::vector{victim_}), std::vector{victim_})
+          << "rank " << rank << ": " << witnesses_[i].verdict;
+    }
+  }
+
+ private:
+  int32_t pick(int below) { return static_cast<int32_t>(random_() % static_cast<uint64_t>(below)); }
+
+  void take_part(SimulatedSystem& world, const std::string& id, int32_t rank, Seat& seat) {
+    join(seat, id, rank, ranks_);
+    Witness& witness = witnesses_[static_cast<size_t>(rank)];
+    witness.verdict = seat.mesh.status().message();
+    if (!seat.mesh.ok()) return;
+    CommunicatorOptions quick;
+    quick.operation_timeout = std::chrono::minutes(10);
+    quick.spin = Duration(0);
+    Communicator communicator(*seat.system, *seat.mesh, quick);
+    if (rank != victim_) {
+      gather_until_it_fails(communicator);
+      witness.verdict = communicator.mesh().status().message();
+      witness.lost = communicator.mesh().lost();
+      return;
+    }
+    seat.system->threads.sleep_until(seat.system->clock.now() + when_);
+    world.cut_off("host" + std::to_string(victim_));  // nobody hears its farewell
+  }
+
+  std::mt19937_64 random_;
+  const int32_t ranks_ = 3 + pick(4);
+  const int32_t victim_ = pick(ranks_);
+  const Duration when_ = std::chrono::microseconds(pick(30000));
+  SimulationOptions options_;
+  std::vector<Witness> witnesses_ = std::vector<Witness>(static_cast<size_t>(ranks_));
+};
+
+// SIMULATION_SEEDS: how many.
+TEST(SimulatedMesh, SurvivorsOfACutAgreeAndASeedReplaysIdentically) {
+  const char* const wanted = std::getenv("SIMULATION_SEEDS");
+  const uint64_t seeds = wanted == nullptr ? 10 : std::stoull(wanted);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    Cut cut(seed);
+    const uint64_t hash = cut.play();
+    cut.expect_one_verdict();
+    if (seed % 10 == 1) {
+      EXPECT_EQ(Cut(seed).play(), hash) << "seed " << seed;
+    }
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
 }
 
 }  // namespace
