@@ -55,7 +55,7 @@ class Blocks final : public DenseCodec {
     description.absolute_error *= rotation;
     description.idempotent = !quantiser_.stochastic && !quantiser_.rotated && quantiser_.scaling != Scaling::kRange;
     description.unbiased = quantiser_.stochastic;
-    description.range = largest_value(type) * 0.99 / (quantiser_.rotated ? kQuantiseGroup : 1);
+    description.range = largest_value(type) * 0.99 / static_cast<double>(quantiser_.rotated ? kQuantiseGroup : 1);
     add_rounding(type, description);
     return description;
   }

@@ -83,26 +83,28 @@ void Specification::refuse(std::string_view option, std::string_view value, cons
   fail(fmt::format("{}={} is not allowed: expected {}", option, value, allowed));
 }
 
-void Specification::fail(std::string why) {
+void Specification::fail(const std::string& why) {
   if (problem_.ok()) problem_ = malformed(text_, why);
 }
 
 size_t Specification::word(std::string_view option, std::initializer_list<std::string_view> allowed) {
   const std::string* given = ask(option);
-  const auto* found = given == nullptr ? allowed.begin() : std::find(allowed.begin(), allowed.end(), *given);
+  const std::string_view value = given == nullptr ? *allowed.begin() : *given;
+  const auto* found = std::find(allowed.begin(), allowed.end(), value);
   if (found == allowed.end()) {
-    refuse(option, *given, listed(allowed));
+    refuse(option, value, listed(allowed));
     return 0;
   }
-  note(option, *found);
+  note(option, value);
   return static_cast<size_t>(found - allowed.begin());
 }
 
 int64_t Specification::one_of(std::string_view option, std::initializer_list<int64_t> allowed) {
   const std::string* given = ask(option);
-  const std::optional<int64_t> value = given == nullptr ? *allowed.begin() : number<int64_t>(*given);
+  const std::string text = given == nullptr ? std::to_string(*allowed.begin()) : *given;
+  const std::optional<int64_t> value = number<int64_t>(text);
   if (!value || std::find(allowed.begin(), allowed.end(), *value) == allowed.end()) {
-    refuse(option, *given, listed(allowed));
+    refuse(option, text, listed(allowed));
     return *allowed.begin();
   }
   note(option, std::to_string(*value));

@@ -30,7 +30,7 @@ class Specification {
   bool flag(std::string_view option) { return word(option, {"0", "1"}) == 1; }
 
   // For options that are right by themselves and wrong together.
-  void fail(std::string why);
+  void fail(const std::string& why);
 
   // The first problem; options that nobody asked for are one.
   Status finish();

@@ -35,7 +35,7 @@ void write_word(std::array<char, kSize>& word, std::string_view text) {
 
 template <size_t kSize>
 std::string_view read_word(const std::array<char, kSize>& word) {
-  return {word.data(), static_cast<size_t>(std::find(word.begin(), word.end(), '\0') - word.begin())};
+  return {word.begin(), std::find(word.begin(), word.end(), '\0')};
 }
 
 std::string_view named(const std::array<Word, kNames>& words, int16_t number) {

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""Instructions of one repeated 8-byte all-reduce between 2 ranks, on one rank, under callgrind: the software's share of
+the latency, which no noise of the machine touches.
+
+A rank that waits looks for its message again and again, as often as chance has it. A look costs always the same, so a
+straight line through runs with different numbers of looks tells what a call costs beside them.
+"""
+import argparse
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+CALLS = 2000  # of each rank
+RUNS = 4
+LOOK = "hocket::RingReceiver::peek()"
+CALL = "hocketAllReduce"
+
+
+def run(program, calls):
+    """(calls, instructions within them, looks) of both ranks."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "callgrind"
+        # Fair scheduling: else a rank that looks for a message keeps the other from sending it.
+        subprocess.run(["valgrind", "--tool=callgrind", "--fair-sched=yes", f"--callgrind-out-file={out}",
+                        f"--toggle-collect={CALL}", program, str(calls)], check=True, capture_output=True, timeout=120,
+                       env={**os.environ, "HOCKET_SPIN": "1000000"})
+        return read(out.read_text(encoding="utf-8", errors="replace"))
+
+
+def read(text):
+    names = {}
+    counts = {CALL: 0, LOOK: 0}
+    callee = None
+    for line in text.splitlines():
+        named = re.match(r"c?fn=\((\d+)\)(?: (.*))?", line)
+        if named:
+            name = names.setdefault(named[1], named[2])
+            callee = name if line.startswith("cfn") else None
+        elif line.startswith("calls=") and callee in counts:
+            counts[callee] += int(line[6:].split()[0])
+    total = int(re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)[1])
+    return counts[CALL], total, counts[LOOK]
+
+
+def instructions(runs):
+    """(of a call with the one look that finds its message, of a further look)."""
+    calls = runs[0][0]
+    line = statistics.linear_regression([looks for _, _, looks in runs], [total for _, total, _ in runs])
+    return (line.intercept + line.slope * calls) / calls, line.slope
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("program", type=pathlib.Path, help="build/perf/repeat")
+    parser.add_argument("--most", type=float, help="exit with 1 above this")
+    options = parser.parse_args()
+    count, look = instructions([run(options.program, CALLS) for _ in range(RUNS)])
+    print(f"{count:.0f} instructions a call, {look:.1f} for each further look for its message")
+    return 1 if options.most and count > options.most else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
