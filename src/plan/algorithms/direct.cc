@@ -27,9 +27,9 @@ Plan all_gather(const BuildOptions& options) {
   Plan plan = begin(Collective::kAllGather, "direct", options);
   plan.recv_chunks = options.ranks;
   Lane& lane = plan.lanes[0];
-  Places destinations = to_all_others(options);
-  destinations.insert(destinations.begin(), recv(options.rank));
-  spread(lane, destinations, send(0));
+  // The others first: they wait for it.
+  spread(lane, to_all_others(options), send(0));
+  add(lane, {recv(options.rank)}, {send(0)});
   for (Rank distance = 1; distance < options.ranks; ++distance) {
     const Rank peer = shifted(options, -distance);
     add(lane, {recv(peer)}, {from(peer)});
@@ -42,9 +42,8 @@ Plan broadcast(const BuildOptions& options) {
   for (int32_t part = 0; part < options.lanes; ++part) {
     Lane& lane = plan.lanes[static_cast<size_t>(part)];
     if (options.rank == options.root) {
-      Places destinations = to_all_others(options);
-      destinations.insert(destinations.begin(), recv(part));
-      spread(lane, destinations, send(part));
+      spread(lane, to_all_others(options), send(part));
+      add(lane, {recv(part)}, {send(part)});
     } else {
       add(lane, {recv(part)}, {from(options.root)});
     }
