@@ -104,7 +104,8 @@ typedef struct {
 typedef struct {
   size_t size;
   const char* commName;       /* shown in errors and logs; copied */
-  int64_t operationTimeoutMs; /* bound on waiting for a live rank that has not come; HOCKET_OPERATION_TIMEOUT */
+  int64_t operationTimeoutMs; /* bound on waiting for a live rank that has not come, while joining and in calls, at
+                                 most 1000 hours; HOCKET_OPERATION_TIMEOUT */
 } hocketConfig_t;
 #define HOCKET_CONFIG_INITIALIZER {sizeof(hocketConfig_t), NULL, 0}
 

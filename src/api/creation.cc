@@ -33,6 +33,7 @@ Result<hocketComm_t> create_by_id(const std::string& unique_id, int rank, int ra
   join.unique_id = unique_id;
   join.rank = rank;
   join.ranks = ranks;
+  join.operation_timeout = options.operation_timeout;
   const Result<UniqueId> decoded = decode_unique_id(unique_id);
   if (!decoded.ok()) return decoded.status();
   Result<std::shared_ptr<Mesh>> mesh = join_mesh(process_service(), join);
@@ -70,9 +71,10 @@ Result<CommunicatorOptions> options_from(const hocketConfig_t* config) {
     options.name = config->commName;
   }
   if (has(sizeof(hocketConfig_t)) && config->operationTimeoutMs != 0) {
-    if (config->operationTimeoutMs < 0) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("config: operationTimeoutMs: {} is negative", config->operationTimeoutMs));
+    constexpr int64_t kLongest = kLongestDuration / std::chrono::milliseconds(1);
+    if (config->operationTimeoutMs < 0 || config->operationTimeoutMs > kLongest) {
+      return Status(Code::kInvalidArgument, fmt::format("config: operationTimeoutMs: {}: it must be 0 to {}",
+                                                        config->operationTimeoutMs, kLongest));
     }
     options.operation_timeout = std::chrono::milliseconds(config->operationTimeoutMs);
   }

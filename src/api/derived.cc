@@ -60,6 +60,7 @@ Result<hocketComm_t> open_child(Communicator& parent, const std::vector<Rank>& g
   MeshOptions child;
   child.key = derive_key(parent.options().key, purpose);
   child.id = public_id_of(child.key);
+  child.operation_timeout = options.operation_timeout;
   for (const Rank rank : group) {
     if (rank == parent.rank()) child.rank = static_cast<Rank>(child.peers.size());
     child.peers.push_back(parent.mesh().peer(rank));

@@ -43,7 +43,8 @@ std::string read_duration(std::string_view text, Duration& into) {
                              : unit == "h"                 ? 3600e9
                                                            : 0;
   const double value = number * nanoseconds;
-  if (error != std::errc() || !std::isfinite(value) || value < 1 || value > 1000 * 3600e9)
+  if (error != std::errc() || !std::isfinite(value) || value < 1 ||
+      value > static_cast<double>(kLongestDuration.count()))
     return std::string(kExpected);
   into = Duration(static_cast<int64_t>(std::llround(value)));
   return {};

@@ -16,6 +16,8 @@
 
 namespace hocket {
 
+inline constexpr Duration kLongestDuration = std::chrono::hours(1000);
+
 // HOCKET_FOO_BAR is foo_bar. The defaults are in the table.
 struct Settings {
   Duration timeout{};

@@ -33,8 +33,11 @@ Status check_rank(int32_t rank, int32_t ranks) {
   return {};
 }
 
-Status wait_for_all(Service& service, MeshRank& mesh, const std::function<bool()>& cancelled) {
-  const Duration patience = service.options().operation_timeout + kRootSpeaksFirst;
+Duration operation_timeout(const Service& service, Duration asked) {
+  return asked > Duration::zero() ? asked : service.options().operation_timeout;
+}
+
+Status wait_for_all(Service& service, MeshRank& mesh, Duration patience, const std::function<bool()>& cancelled) {
   const Time limit = service.system().clock.now() + patience;
   while (!mesh.complete() && !mesh.failed()) {
     if (cancelled && cancelled()) {
@@ -60,13 +63,14 @@ Result<std::shared_ptr<Mesh>> join_mesh(Service& service, const JoinOptions& opt
   Result<std::unique_ptr<Poller>> poller = service.system().network.make_poller();
   if (!poller.ok()) return poller.status();
   const std::string public_id = id->public_id();
-  const auto rank =
-      std::make_shared<MeshRank>(service, std::move(*poller), public_id, id->key, options.rank, options.ranks);
+  const Duration patience = operation_timeout(service, options.operation_timeout);
+  const auto rank = std::make_shared<MeshRank>(service, std::move(*poller),
+                                               Membership{public_id, id->key, options.rank, options.ranks, patience});
   // Open before the root can tell a peer to dial it.
   HOCKET_TRY(service.open_door(public_id, options.rank, rank));
   std::shared_ptr<Mesh> mesh = handed_out(rank);
   rank->join(*id);
-  HOCKET_TRY(wait_for_all(service, *rank, options.cancelled));
+  HOCKET_TRY(wait_for_all(service, *rank, patience + kRootSpeaksFirst, options.cancelled));
   return mesh;
 }
 
@@ -81,8 +85,9 @@ Result<std::shared_ptr<Mesh>> open_mesh(Service& service, MeshOptions options) {
   for (int32_t rank = 0; rank < ranks; ++rank) options.peers[static_cast<size_t>(rank)].rank = rank;
   Result<std::unique_ptr<Poller>> poller = service.system().network.make_poller();
   if (!poller.ok()) return poller.status();
-  const auto rank =
-      std::make_shared<MeshRank>(service, std::move(*poller), options.id, options.key, options.rank, ranks);
+  const Duration patience = operation_timeout(service, options.operation_timeout);
+  const auto rank = std::make_shared<MeshRank>(service, std::move(*poller),
+                                               Membership{options.id, options.key, options.rank, ranks, patience});
   rank->open(std::move(options.peers));
   HOCKET_TRY(service.open_door(options.id, options.rank, rank));
   return handed_out(rank);

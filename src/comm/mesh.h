@@ -90,7 +90,8 @@ struct MeshOptions {
   std::string id;   // 16 bytes, public: which communicator
   std::string key;  // 16 bytes or more, secret: who may join
   int32_t rank = 0;
-  std::vector<PeerInfo> peers;  // of all ranks, in order
+  std::vector<PeerInfo> peers;   // of all ranks, in order
+  Duration operation_timeout{};  // bound on waiting for a live rank that has not come; zero: the service's
 };
 
 // Opens the mesh of a group whose members already know each other (split). Returns at once; links follow.
@@ -103,6 +104,7 @@ struct JoinOptions {
   std::string unique_id;  // the 128 bytes of hocketUniqueId
   int32_t rank = 0;
   int32_t ranks = 1;
+  Duration operation_timeout{};     // as that of MeshOptions
   std::function<bool()> cancelled;  // polled; true ends the wait with kInvalidUsage
 };
 Result<std::shared_ptr<Mesh>> join_mesh(Service& service, const JoinOptions& options);

@@ -17,8 +17,8 @@ constexpr Duration kSiblingPause = std::chrono::milliseconds(2);
 
 }  // namespace
 
-PeerLinks::PeerLinks(Service& service, std::string id, std::string key, int32_t rank, int32_t ranks, Owner& owner)
-    : service_(service), id_(std::move(id)), key_(std::move(key)), rank_(rank), ranks_(ranks), owner_(owner) {}
+PeerLinks::PeerLinks(Service& service, Membership self, Owner& owner)
+    : service_(service), self_(std::move(self)), owner_(owner) {}
 
 bool PeerLinks::in_this_process(int32_t peer) const {
   return owner_.peer_info(peer).process == service_.self().process;
@@ -36,11 +36,11 @@ void PeerLinks::dial(int32_t peer, Entry& entry) {
   const Time now = service_.system().clock.now();
   DialOptions options;
   options.addresses = same_host ? std::vector<Address>{info.local_address} : info.addresses;
-  options.hello = {Purpose::kLink, id_, rank_, peer};
-  options.key = key_;
+  options.hello = {Purpose::kLink, self_.id, self_.rank, peer};
+  options.key = self_.key;
   // The peer's process was there: when nothing answers, it is gone. The wait lets its neighbours tell how it went.
   options.unreachable_until = now + service_.options().timeout / 2;
-  options.unknown_until = now + service_.options().operation_timeout;
+  options.unknown_until = now + self_.operation_timeout;
   entry.dial = std::make_unique<Dial>(service_, std::move(options),
                                       [this, peer](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
                                         entries_[peer].dial.reset();
@@ -59,7 +59,7 @@ void PeerLinks::send(int32_t peer, const std::string& frame, std::vector<Handle>
     return deliver_here(peer, frame);
   found.waiting.push_back({frame, std::move(handles)});
   if (found.dial == nullptr && in_this_process(peer) && found.waiting.size() == 1) {
-    deliver_waiting(peer, service_.system().clock.now() + service_.options().operation_timeout);
+    deliver_waiting(peer, service_.system().clock.now() + self_.operation_timeout);
   }
 }
 
@@ -76,7 +76,7 @@ void PeerLinks::send_to_connected(const std::string& frame) {
 }
 
 void PeerLinks::deliver_here(int32_t peer, const std::string& frame) {
-  service_.reactor().post([from = rank_, target = owner_.sibling(peer), frame] {
+  service_.reactor().post([from = self_.rank, target = owner_.sibling(peer), frame] {
     if (target != nullptr) target->on_message(from, frame, {});
   });
 }
@@ -91,7 +91,7 @@ void PeerLinks::deliver_waiting(int32_t peer, Time until) {
     return;
   }
   const Time now = service_.system().clock.now();
-  const bool has_left = service_.was_closed(id_, peer);
+  const bool has_left = service_.was_closed(self_.id, peer);
   if (has_left || now >= until) {
     found->second.waiting.clear();
     const Refusal refusal = has_left ? Refusal::kClosed : Refusal::kUnknown;
@@ -105,7 +105,7 @@ Refusal PeerLinks::decide(int32_t peer) const {
   const auto found = entries_.find(peer);
   if (found == entries_.end()) return Refusal::kNone;
   if (found->second.link != nullptr) return Refusal::kDuplicate;
-  const bool ours_stays = found->second.dial != nullptr && rank_ < peer;
+  const bool ours_stays = found->second.dial != nullptr && self_.rank < peer;
   return ours_stays ? Refusal::kDuplicate : Refusal::kNone;
 }
 
@@ -116,7 +116,7 @@ void PeerLinks::enter(int32_t peer, std::unique_ptr<Socket> socket) {
 
 void PeerLinks::connect(int32_t peer, std::unique_ptr<Socket> socket) {
   Entry& found = entries_[peer];
-  const size_t max_frame = kFrameBase + static_cast<size_t>(ranks_) * kMaxPeerBytes;
+  const size_t max_frame = kFrameBase + static_cast<size_t>(self_.ranks) * kMaxPeerBytes;
   found.link = std::make_unique<Link>(service_.link_context(), std::move(socket), max_frame);
   Link& link = *found.link;
   const Status started =

@@ -19,6 +19,15 @@
 
 namespace hocket {
 
+// One rank of a communicator.
+struct Membership {
+  std::string id;
+  std::string key;
+  int32_t rank = 0;
+  int32_t ranks = 1;
+  Duration operation_timeout{};  // for a live rank that does not come
+};
+
 class PeerLinks {
  public:
   class Owner {
@@ -34,7 +43,7 @@ class PeerLinks {
     virtual std::shared_ptr<Owner> shared_owner() = 0;
   };
 
-  PeerLinks(Service& service, std::string id, std::string key, int32_t rank, int32_t ranks, Owner& owner);
+  PeerLinks(Service& service, Membership self, Owner& owner);
 
   // Makes sure that there is, or will be, a link.
   void open(int32_t peer) { (void)entry(peer); }
@@ -74,10 +83,7 @@ class PeerLinks {
   void deliver_waiting(int32_t peer, Time until);
 
   Service& service_;
-  const std::string id_;
-  const std::string key_;
-  const int32_t rank_;
-  const int32_t ranks_;
+  const Membership self_;
   Owner& owner_;
   std::map<int32_t, Entry> entries_;
 };

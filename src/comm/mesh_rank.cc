@@ -25,20 +25,20 @@ PeerInfo self_info(const Service& service, int32_t rank) {
 
 }  // namespace
 
-MeshRank::MeshRank(Service& service, std::unique_ptr<Poller> poller, const std::string& id, const std::string& key,
-                   int32_t rank, int32_t ranks)
+MeshRank::MeshRank(Service& service, std::unique_ptr<Poller> poller, const Membership& self)
     : service_(service),
       poller_(std::move(poller)),
-      id_(id),
-      key_(key),
-      rank_(rank),
-      ranks_(ranks),
-      peers_(static_cast<size_t>(ranks)),
-      left_(static_cast<size_t>(ranks)),
-      windows_(rank, ranks),
-      exchange_(rank, ranks, self_info(service, rank)),
-      links_(service, id, key, rank, ranks, *this),
-      agreement_(rank, ranks, [this] { return whereabouts(); }) {
+      id_(self.id),
+      key_(self.key),
+      rank_(self.rank),
+      ranks_(self.ranks),
+      operation_timeout_(self.operation_timeout),
+      peers_(static_cast<size_t>(ranks_)),
+      left_(static_cast<size_t>(ranks_)),
+      windows_(rank_, ranks_),
+      exchange_(rank_, ranks_, self_info(service, rank_)),
+      links_(service, self, *this),
+      agreement_(rank_, ranks_, [this] { return whereabouts(); }) {
   for (size_t i = 0; i < peers_.size(); ++i) peers_[i].rank = static_cast<int32_t>(i);
 }
 
@@ -47,8 +47,9 @@ MeshRank::~MeshRank() { pipes_.clear(); }
 void MeshRank::join(const UniqueId& id) {
   service_.reactor().post([self = shared_from_this(), id] {
     MeshRank& mesh = *self;
-    mesh.visit_ = std::make_unique<RootVisit>(mesh.service_, id,
-                                              CheckIn{mesh.rank_, mesh.ranks_, self_info(mesh.service_, mesh.rank_)},
+    const auto patience = std::chrono::ceil<std::chrono::milliseconds>(mesh.operation_timeout_);
+    const CheckIn check_in{mesh.rank_, mesh.ranks_, patience, self_info(mesh.service_, mesh.rank_)};
+    mesh.visit_ = std::make_unique<RootVisit>(mesh.service_, id, check_in,
                                               [&mesh](const Result<std::vector<PeerInfo>>& neighbours) {
                                                 const auto visit = std::move(mesh.visit_);  // outlives this call
                                                 mesh.on_admitted(neighbours);

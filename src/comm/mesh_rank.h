@@ -29,8 +29,7 @@ class MeshRank final : public Mesh,
                        public PeerLinks::Owner,
                        public std::enable_shared_from_this<MeshRank> {
  public:
-  MeshRank(Service& service, std::unique_ptr<Poller> poller, const std::string& id, const std::string& key,
-           int32_t rank, int32_t ranks);
+  MeshRank(Service& service, std::unique_ptr<Poller> poller, const Membership& self);
   ~MeshRank() override;
 
   // One of these, once, after the door was opened. They return at once.
@@ -144,6 +143,7 @@ class MeshRank final : public Mesh,
   const std::string key_;
   const int32_t rank_;
   const int32_t ranks_;
+  const Duration operation_timeout_;
 
   // Written on the service thread until complete_, constant from then on.
   std::vector<PeerInfo> peers_;

@@ -120,7 +120,7 @@ void MeshRank::dial_pipe(const PipeName& name, uint8_t transport) {
       transport};
   options.key = key_;
   options.unreachable_until = now + service_.options().timeout / 2;
-  options.unknown_until = now + service_.options().operation_timeout;
+  options.unknown_until = now + operation_timeout_;
   pipe_dials_[name] = std::make_unique<Dial>(
       service_, std::move(options), [this, name, transport](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
         on_pipe_dialled(name, transport, std::move(socket), refusal);

@@ -208,6 +208,7 @@ std::string check_in_message(const CheckIn& check_in) {
   Writer writer;
   writer.i32(check_in.rank);
   writer.i32(check_in.ranks);
+  writer.u32(static_cast<uint32_t>(check_in.patience.count()));
   write_peer(writer, check_in.info);
   return writer.take();
 }
@@ -216,6 +217,7 @@ bool read_check_in(std::string_view frame, CheckIn* check_in) {
   Reader reader(frame);
   check_in->rank = reader.i32();
   check_in->ranks = reader.i32();
+  check_in->patience = std::chrono::milliseconds(reader.u32());
   return read_peer(reader, &check_in->info) && reader.finished() && check_in->info.rank == check_in->rank;
 }
 

@@ -66,6 +66,7 @@ std::string plain_message(MessageType type);
 struct CheckIn {
   int32_t rank = 0;
   int32_t ranks = 0;
+  std::chrono::milliseconds patience{};  // until all have come
   PeerInfo info;
 };
 std::string check_in_message(const CheckIn& check_in);

@@ -15,6 +15,8 @@
 namespace hocket {
 namespace {
 
+using std::chrono::milliseconds;
+
 constexpr size_t kNamedRanks = 16;
 constexpr size_t kMaxFrame = size_t{8} << 10;
 
@@ -79,13 +81,25 @@ Rendezvous::Guest Rendezvous::admit(std::string_view frame, Reply reply) {
     complete(check_in.ranks);
     return guest;
   }
-  if (!std::exchange(waiting_, true)) {
-    deadline_ = after(service_.options().operation_timeout, [](Rendezvous& self) { self.give_up(); });
-  }
+  wait_at_most(check_in.patience);
   if (groups_.size() > 1 && !std::exchange(settling_, true)) {
     after(service_.options().timeout, [](Rendezvous& self) { self.settle_numbers(); });
   }
   return guest;
+}
+
+// The least patient decides: the others cannot start without it.
+void Rendezvous::wait_at_most(milliseconds patience) {
+  const Time limit = service_.system().clock.now() + patience;
+  if (limit >= limit_) return;
+  stop_waiting();
+  limit_ = limit;
+  deadline_ = after(patience, [patience](Rendezvous& self) { self.give_up(patience); });
+}
+
+void Rendezvous::stop_waiting() {
+  service_.reactor().cancel(deadline_);
+  limit_ = Time::max();
 }
 
 TimerId Rendezvous::after(Duration delay, std::function<void(Rendezvous&)> action) {
@@ -124,6 +138,7 @@ void Rendezvous::withdraw(Guest guest) {
     group.erase(place);
     if (group.empty()) {
       groups_.erase(ranks);
+      if (groups_.empty()) stop_waiting();
     } else {
       after(service_.options().timeout, [=](Rendezvous& self) { self.give_up_lost(ranks, rank, who); });
     }
@@ -178,10 +193,8 @@ void Rendezvous::complete(int32_t ranks) {
   finish(fmt::format("all {} ranks of the communicator have come already", ranks));
 }
 
-void Rendezvous::give_up() {
-  waiting_ = false;
-  if (!afterword_.empty()) return;
-  const std::string text = missing_text();
+void Rendezvous::give_up(milliseconds patience) {
+  const std::string text = missing_text(patience);
   while (!groups_.empty()) refuse_group(groups_.begin()->first, Code::kTimeout, text);
   finish(text);
 }
@@ -192,8 +205,8 @@ std::string Rendezvous::expectation(int32_t ranks) const {
   return fmt::format("{} expect{} {} ranks", ranks_text(members), members.size() == 1 ? "s" : "", ranks);
 }
 
-// "ranks 3, 5 of 8 did not join within 600 s (HOCKET_OPERATION_TIMEOUT)", for each group.
-std::string Rendezvous::missing_text() const {
+// "ranks 3, 5 of 8 did not join within 600 s (the operation timeout)", for each group.
+std::string Rendezvous::missing_text(milliseconds patience) const {
   std::string text;
   for (const auto& [ranks, group] : groups_) {
     std::vector<int32_t> missing;
@@ -202,8 +215,7 @@ std::string Rendezvous::missing_text() const {
     }
     text += fmt::format("{}{} of {}", text.empty() ? "" : "; ", ranks_text(missing), ranks);
   }
-  return fmt::format("{} did not join within {:g} s (HOCKET_OPERATION_TIMEOUT)", text,
-                     seconds(service_.options().operation_timeout));
+  return fmt::format("{} did not join within {:g} s (the operation timeout)", text, seconds(patience));
 }
 
 void Rendezvous::refuse_group(int32_t ranks, Code code, const std::string& text) {
@@ -222,8 +234,7 @@ void Rendezvous::shut() {
 
 void Rendezvous::finish(std::string afterword) {
   afterword_ = std::move(afterword);
-  if (waiting_) service_.reactor().cancel(deadline_);
-  waiting_ = false;
+  stop_waiting();
   service_.retire_root(public_id_of(key_));
 }
 

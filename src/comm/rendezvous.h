@@ -45,13 +45,15 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   TimerId after(Duration delay, std::function<void(Rendezvous&)> action);
   Status objection(const CheckIn& check_in) const;
   void complete(int32_t ranks);
-  void give_up();
+  void wait_at_most(std::chrono::milliseconds patience);
+  void stop_waiting();
+  void give_up(std::chrono::milliseconds patience);
   void give_up_lost(int32_t ranks, int32_t rank, const std::string& who);
   void settle_numbers();
   int32_t likeliest_number() const;
   // "ranks 0, 1 expect 4 ranks".
   std::string expectation(int32_t ranks) const;
-  std::string missing_text() const;
+  std::string missing_text(std::chrono::milliseconds patience) const;
   void refuse_group(int32_t ranks, Code code, const std::string& text);
   void finish(std::string afterword);
 
@@ -61,10 +63,10 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   std::map<int32_t, Group> groups_;  // by the number of ranks that they expect
   std::map<uint64_t, std::unique_ptr<Link>> links_;
   uint64_t last_link_ = 0;
-  TimerId deadline_{};
-  bool waiting_ = false;   // the deadline runs
-  bool settling_ = false;  // ranks expect different numbers; soon the likeliest one counts
-  std::string afterword_;  // what late guests hear; empty while the root works
+  TimerId deadline_{};        // the earliest that a guest has brought ...
+  Time limit_ = Time::max();  // ... and when that is
+  bool settling_ = false;     // ranks expect different numbers; soon the likeliest one counts
+  std::string afterword_;     // what late guests hear; empty while the root works
 };
 
 // Makes the root for `key` on this service.

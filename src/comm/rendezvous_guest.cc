@@ -12,8 +12,6 @@ namespace {
 
 constexpr size_t kFrameBase = size_t{16} << 10;
 constexpr size_t kMaxNeighbours = 32;
-// The root gives up first, because it knows who is missing.
-constexpr Duration kRootSpeaksFirst = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -43,12 +41,11 @@ void RootVisit::check_in_here(const std::shared_ptr<Rendezvous>& root) {
 
 void RootVisit::dial(const Address& address) {
   const Time now = service_.system().clock.now();
-  const Time patience = now + service_.options().operation_timeout + kRootSpeaksFirst;
   DialOptions options;
   options.addresses = {address};
   options.hello = {Purpose::kCheckIn, id_.public_id(), check_in_.rank, kRoot};
   options.key = id_.key;
-  options.unreachable_until = id_.root_may_be_late ? patience : now + service_.options().timeout;
+  options.unreachable_until = now + (id_.root_may_be_late ? check_in_.patience : service_.options().timeout);
   options.unknown_until = options.unreachable_until;
   dials_.push_back(std::make_unique<Dial>(
       service_, std::move(options),

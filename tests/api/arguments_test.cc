@@ -285,12 +285,11 @@ TEST_F(Arguments, Configurations) {
     expect_error(hocketCommInitRankConfig(&comm, 1, id, 0, &config), kArgument, nullptr,
                  {"config: size is " + std::to_string(size), "HOCKET_CONFIG_INITIALIZER"});
   }
-  expect_error(
-      [&] {
-        hocketConfig_t config = config_with_timeout(-5);
-        return hocketCommInitRankConfig(&comm, 1, id, 0, &config);
-      }(),
-      kArgument, nullptr, {"config: operationTimeoutMs: -5"});
+  for (const int64_t timeout : {int64_t{-5}, INT64_MAX}) {
+    hocketConfig_t config = config_with_timeout(timeout);
+    expect_error(hocketCommInitRankConfig(&comm, 1, id, 0, &config), kArgument, nullptr,
+                 {"config: operationTimeoutMs: " + std::to_string(timeout) + ": it must be 0 to 3600000000"});
+  }
   // A newer program's configuration is larger; what we do not know is left alone.
   struct {
     hocketConfig_t known = HOCKET_CONFIG_INITIALIZER;

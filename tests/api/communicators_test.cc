@@ -40,6 +40,17 @@ int64_t sum(hocketComm_t comm, int64_t value) {
   return value;
 }
 
+TEST(InitRank, WaitsForMissingRanksAsLongAsItsConfigSays) {
+  hocketUniqueId id;
+  ASSERT_EQ(hocketGetUniqueId(&id), hocketSuccess);
+  hocketConfig_t config = config_with_timeout(300);
+  hocketComm_t comm = nullptr;
+  const auto start = std::chrono::steady_clock::now();
+  expect_error(hocketCommInitRankConfig(&comm, 2, id, 0, &config), hocketTimeout, nullptr,
+               {"rank 1 of 2 did not join within 0.3 s (the operation timeout)"});
+  EXPECT_LT(Seconds(std::chrono::steady_clock::now() - start), Seconds(10));
+}
+
 TEST(InitAll, OneThreadDrivesAllRanksByGroups) {
   std::array<hocketComm_t, 5> comms{};
   ASSERT_EQ(hocketCommInitAll(comms.data(), 5, nullptr), hocketSuccess) << hocketGetLastError(nullptr);

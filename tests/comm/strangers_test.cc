@@ -273,11 +273,27 @@ TEST(MissingRank, IsNamedToAllWhoCame) {
     threads.emplace_back([&, rank] {
       const Status status = join_as(*services[static_cast<size_t>(rank % 3)], *id, rank, 5).status();
       EXPECT_EQ(status.code(), Code::kTimeout);
-      EXPECT_EQ(status.message(), "ranks 2, 3 of 5 did not join within 0.5 s (HOCKET_OPERATION_TIMEOUT)");
+      EXPECT_EQ(status.message(), "ranks 2, 3 of 5 did not join within 0.5 s (the operation timeout)");
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_THAT(join_as(*services[2], *id, 2, 5).status().message(), HasSubstr("came to a closed root"));
+}
+
+TEST(MissingRank, IsWaitedForAsLongAsTheLeastPatientSays) {
+  const auto services = make_services(2);
+  const auto id = make_unique_id(*services[0]);
+  const Time start = real_system().clock.now();
+  for_each_rank(2, [&](int32_t rank) {
+    JoinOptions options;
+    options.unique_id = *id;
+    options.rank = rank;
+    options.ranks = 3;
+    options.operation_timeout = rank == 1 ? std::chrono::milliseconds(300) : std::chrono::minutes(10);
+    EXPECT_EQ(join_mesh(*services[static_cast<size_t>(rank)], options).status().message(),
+              "rank 2 of 3 did not join within 0.3 s (the operation timeout)");
+  });
+  EXPECT_LT(real_system().clock.now() - start, std::chrono::seconds(5));
 }
 
 TEST(GuestThatGivesUp, FreesItsPlace) {
