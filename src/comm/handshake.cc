@@ -88,7 +88,7 @@ std::string_view refusal_text(Refusal refusal) {
     case Refusal::kVersion:
       return "another version of the library";
     case Refusal::kUnknown:
-      return "it does not know this communicator";
+      return "it does not know this communicator: all ranks need the same unique id, or the same HOCKET_SECRET and job";
     case Refusal::kClosed:
       return "that rank has left this communicator";
     case Refusal::kWrongKey:

@@ -36,7 +36,8 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 
 }  // namespace
 
-Rendezvous::Rendezvous(Service& service, std::string key) : service_(service), key_(std::move(key)) {}
+Rendezvous::Rendezvous(Service& service, std::string key)
+    : service_(service), key_(std::move(key)), unknown_before_(service.unknown_guests()) {}
 
 Refusal Rendezvous::decide(const Hello& hello) {
   return hello.purpose == Purpose::kCheckIn ? Refusal::kNone : Refusal::kNotAllowed;
@@ -71,8 +72,7 @@ Rendezvous::Guest Rendezvous::admit(std::string_view frame, Reply reply) {
     return guest;
   }
   if (const Status no = objection(check_in); !no.ok()) {
-    log_warn("refused {}: {}", place_text(check_in.info), no.message());
-    reply(refused_message(no));
+    refuse({guest, check_in.info, std::move(reply)}, no);
     return guest;
   }
   Group& group = groups_[check_in.ranks];
@@ -140,19 +140,23 @@ void Rendezvous::withdraw(Guest guest) {
       groups_.erase(ranks);
       if (groups_.empty()) stop_waiting();
     } else {
-      after(service_.options().timeout, [=](Rendezvous& self) { self.give_up_lost(ranks, rank, who); });
+      give_up_later(
+          ranks, rank,
+          Status(Code::kRemote, fmt::format("rank {} ({}) was lost before all {} ranks had come", rank, who, ranks)));
     }
     return;
   }
 }
 
-// A rank that died is not waited for as long as one that has not come yet; its launcher may have started it again.
-void Rendezvous::give_up_lost(int32_t ranks, int32_t rank, const std::string& who) {
-  const auto group = groups_.find(ranks);
-  if (group == groups_.end() || group->second.contains(rank)) return;
-  const std::string text = fmt::format("rank {} ({}) was lost before all {} ranks had come", rank, who, ranks);
-  refuse_group(ranks, Code::kRemote, text);
-  if (groups_.empty()) finish(text);
+// A rank that died or was refused is not waited for as long as one that has not come yet; its launcher may have started
+// it again.
+void Rendezvous::give_up_later(int32_t ranks, int32_t rank, const Status& why) {
+  after(service_.options().timeout, [=](Rendezvous& self) {
+    const auto group = self.groups_.find(ranks);
+    if (group == self.groups_.end() || group->second.contains(rank)) return;
+    self.refuse_group(ranks, why);
+    if (self.groups_.empty()) self.finish(why.message());
+  });
 }
 
 // Ranks that expect another number of ranks would make all others wait until the operation timeout.
@@ -164,8 +168,13 @@ void Rendezvous::settle_numbers() {
   for (const auto& [ranks, group] : groups_) {
     if (ranks != likeliest) others.push_back(ranks);
   }
+  const Group& group = groups_.at(likeliest);
   for (const int32_t ranks : others) {
-    refuse_group(ranks, Code::kInvalidUsage, fmt::format("{}, but {}", expectation(ranks), expectation(likeliest)));
+    const Status why(Code::kInvalidUsage, fmt::format("{}, but {}", expectation(ranks), expectation(likeliest)));
+    for (const auto& [rank, place] : groups_.at(ranks)) {
+      if (rank < likeliest && !group.contains(rank)) give_up_later(likeliest, rank, why);
+    }
+    refuse_group(ranks, why);
   }
 }
 
@@ -187,15 +196,15 @@ void Rendezvous::complete(int32_t ranks) {
   }
   while (!groups_.empty()) {
     const int32_t number = groups_.begin()->first;
-    refuse_group(number, Code::kInvalidUsage,
-                 fmt::format("{}, but the communicator has started with {}", expectation(number), ranks));
+    refuse_group(number, Status(Code::kInvalidUsage, fmt::format("{}, but the communicator has started with {}",
+                                                                 expectation(number), ranks)));
   }
   finish(fmt::format("all {} ranks of the communicator have come already", ranks));
 }
 
 void Rendezvous::give_up(milliseconds patience) {
   const std::string text = missing_text(patience);
-  while (!groups_.empty()) refuse_group(groups_.begin()->first, Code::kTimeout, text);
+  while (!groups_.empty()) refuse_group(groups_.begin()->first, Status(Code::kTimeout, text));
   finish(text);
 }
 
@@ -215,16 +224,21 @@ std::string Rendezvous::missing_text(milliseconds patience) const {
     }
     text += fmt::format("{}{} of {}", text.empty() ? "" : "; ", ranks_text(missing), ranks);
   }
-  return fmt::format("{} did not join within {:g} s (the operation timeout)", text, seconds(patience));
+  const bool strangers_came = service_.unknown_guests() != unknown_before_;
+  return fmt::format("{} did not join within {:g} s (the operation timeout){}", text, seconds(patience),
+                     strangers_came ? "; meanwhile somebody asked for another unique id, HOCKET_SECRET or job" : "");
 }
 
-void Rendezvous::refuse_group(int32_t ranks, Code code, const std::string& text) {
+void Rendezvous::refuse(const Place& place, const Status& why) const {
+  // What this process hears it tells itself.
+  if (place.info.process != service_.self().process) log_warn("refused {}: {}", place_text(place.info), why.message());
+  place.reply(refused_message(why));
+}
+
+void Rendezvous::refuse_group(int32_t ranks, const Status& why) {
   const Group group = std::move(groups_[ranks]);
   groups_.erase(ranks);
-  for (const auto& [rank, place] : group) {
-    log_warn("refused {}: {}", place_text(place.info), text);
-    place.reply(refused_message(Status(code, text)));
-  }
+  for (const auto& [rank, place] : group) refuse(place, why);
 }
 
 void Rendezvous::shut() {

@@ -48,13 +48,15 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   void wait_at_most(std::chrono::milliseconds patience);
   void stop_waiting();
   void give_up(std::chrono::milliseconds patience);
-  void give_up_lost(int32_t ranks, int32_t rank, const std::string& who);
+  // Unless another has taken the place by then.
+  void give_up_later(int32_t ranks, int32_t rank, const Status& why);
+  void refuse(const Place& place, const Status& why) const;
   void settle_numbers();
   int32_t likeliest_number() const;
   // "ranks 0, 1 expect 4 ranks".
   std::string expectation(int32_t ranks) const;
   std::string missing_text(std::chrono::milliseconds patience) const;
-  void refuse_group(int32_t ranks, Code code, const std::string& text);
+  void refuse_group(int32_t ranks, const Status& why);
   void finish(std::string afterword);
 
   Service& service_;
@@ -66,6 +68,7 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   TimerId deadline_{};        // the earliest that a guest has brought ...
   Time limit_ = Time::max();  // ... and when that is
   bool settling_ = false;     // ranks expect different numbers; soon the likeliest one counts
+  uint64_t unknown_before_;   // guests of other communicators that this process has seen
   std::string afterword_;     // what late guests hear; empty while the root works
 };
 

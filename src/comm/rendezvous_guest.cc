@@ -12,6 +12,8 @@ namespace {
 
 constexpr size_t kFrameBase = size_t{16} << 10;
 constexpr size_t kMaxNeighbours = 32;
+constexpr const char* kNobodyThere =
+    " (the process with the root has ended, or gave up because ranks have another unique id or HOCKET_SECRET?)";
 
 }  // namespace
 
@@ -59,9 +61,10 @@ void RootVisit::on_dialled(Result<std::unique_ptr<Socket>> socket, Refusal refus
   const bool is_the_root = refusal == Refusal::kClosed || !id_.root_may_be_late;
   if (failed_dials_ < dials_.size() && !(is_the_root && refusal != Refusal::kNone)) return;
   const std::string& why = dials_.size() == 1 ? socket.status().message() : first_failure_;
-  finish(
-      Status(socket.status().code(), fmt::format("rank {} cannot check in with the root of the communicator at {}: {}",
-                                                 check_in_.rank, fmt::join(id_.addresses, ", "), why)));
+  const char* hint = refusal == Refusal::kNone ? kNobodyThere : "";
+  finish(Status(socket.status().code(),
+                fmt::format("rank {} cannot check in with the root of the communicator at {}: {}{}", check_in_.rank,
+                            fmt::join(id_.addresses, ", "), why, hint)));
 }
 
 void RootVisit::check_in(std::unique_ptr<Socket> socket) {

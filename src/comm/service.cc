@@ -24,6 +24,7 @@ namespace {
 
 constexpr size_t kRememberedDoors = 4096;
 constexpr size_t kRetiredRoots = 64;
+constexpr Duration kRound = std::chrono::milliseconds(250);
 constexpr Duration kFarewellTime = std::chrono::milliseconds(200);
 constexpr Duration kFarewellLook = std::chrono::milliseconds(2);
 
@@ -45,6 +46,12 @@ int32_t usable_cpus() {
   return static_cast<int32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
+// So many that strangers cannot keep a rank out of them.
+size_t spare_descriptors() {
+  const long limit = ::sysconf(_SC_OPEN_MAX);
+  return limit < 0 ? SIZE_MAX : static_cast<size_t>(limit) / 4;
+}
+
 Address with_any_port(const InterfaceAddress& address) {
   return address.ipv6 ? fmt::format("[{}]:0", address.host) : fmt::format("{}:0", address.host);
 }
@@ -58,6 +65,7 @@ Service::Service(System& system, const Result<ServiceOptions>& options)
       reactor_(system),
       heart_(system, reactor_, options_.timeout),
       acceptor_(std::make_unique<Acceptor>(*this)) {
+  options_.max_strangers = std::min(options_.max_strangers, spare_descriptors());
   if (options_.library_version == 0) options_.library_version = HOCKET_LIBRARY_VERSION;
   started_ = options.ok() ? start() : options.status();
 }
@@ -68,7 +76,10 @@ Status Service::start() {
   HOCKET_TRY(choose_transports(options_.transports).status());
   HOCKET_TRY(reactor_.start("hocket service"));
   running_ = true;
-  reactor_.post([this] { heart_.start(); });
+  reactor_.post([this] {
+    heart_.start();
+    look_round();
+  });
   HOCKET_TRY(listen_everywhere());
   describe_self();
   return {};
@@ -103,6 +114,11 @@ void Service::describe_self() {
   self_.cpus = usable_cpus();
   self_.max_message = options_.max_message;
   self_.transports = options_.transports;
+}
+
+void Service::look_round() {
+  for (const auto& door : all_doors()) door->look_round();
+  reactor_.at(system_.clock.now() + kRound, [this] { look_round(); });
 }
 
 bool Service::in_its_process() const { return ::getpid() == process_; }
@@ -189,6 +205,8 @@ void Service::retire_root(const std::string& id) {
   }
   close_door(oldest, kRoot);
 }
+
+uint64_t Service::unknown_guests() const { return acceptor_->unknown_guests(); }
 
 Result<Address> Service::listen(const Address& address) {
   {

@@ -32,7 +32,7 @@ struct ServiceOptions {
   Duration timeout = std::chrono::seconds(5);             // silence of a link: its peer is gone
   Duration operation_timeout = std::chrono::minutes(10);  // for a live rank that does not come
   Duration handshake_timeout = std::chrono::seconds(5);
-  size_t max_strangers = 256;              // connections that have proved nothing yet
+  size_t max_strangers = 256;              // connections that have proved nothing yet; fewer where descriptors are few
   size_t max_message = size_t{256} << 10;  // of our pipes; the ranks agree on the minimum
   std::string interface;
   std::string transports;
@@ -54,6 +54,8 @@ class Door {
   // The process ends: the last chance to say so. True when nothing waits to be sent.
   virtual void say_farewell() {}
   virtual bool flushed() const { return true; }
+  // A few times a second.
+  virtual void look_round() {}
   // Closes all connections.
   virtual void shut() = 0;
   // This is a child that fork() made: the door belongs to the parent. Takes no lock.
@@ -91,6 +93,9 @@ class Service {
   std::vector<std::shared_ptr<Door>> doors_of(const std::string& id) const;
   bool was_closed(const std::string& id, int32_t rank) const;
 
+  // How many have asked for a root that is not here (yet). Any thread.
+  uint64_t unknown_guests() const;
+
   // The root of this communicator has done its work: it stays for a while, to tell late guests what happened.
   void retire_root(const std::string& id);
 
@@ -113,6 +118,7 @@ class Service {
   Status start();
   Status listen_everywhere();
   void describe_self();
+  void look_round();
   std::vector<std::shared_ptr<Door>> all_doors() const;
   void close_when_flushed(const std::shared_ptr<std::vector<std::shared_ptr<Door>>>& doors, Time limit,
                           const std::shared_ptr<std::atomic<bool>>& finished);

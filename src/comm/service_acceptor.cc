@@ -18,6 +18,14 @@ constexpr int kAcceptedPerTurn = 64;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);  // when the process is out of descriptors
 constexpr size_t kNonceBytes = 16;
 
+// Somebody speaks our language and is not let in: a user's mistake rather than a port scanner. Links to ranks that open
+// their side late are none.
+bool is_worrying(const AcceptingHandshake& handshake) {
+  const Refusal refusal = handshake.refusal();
+  if (refusal == Refusal::kUnknown) return handshake.hello().purpose == Purpose::kCheckIn;
+  return refusal == Refusal::kVersion || refusal == Refusal::kWrongKey;
+}
+
 }  // namespace
 
 Acceptor::~Acceptor() {
@@ -96,7 +104,13 @@ void Acceptor::expire(Strangers::iterator stranger) {
 
 void Acceptor::dismiss(Strangers::iterator stranger, const std::string& why) {
   Socket& socket = stranger->handshake->socket();
-  log_info("closed a connection from {}: {}", socket.peer_name(), why);
+  const std::string text = fmt::format("closed a connection from {}: {}", socket.peer_name(), why);
+  // Once of each kind, so that nobody can fill our log.
+  if (is_worrying(*stranger->handshake) && warned_.insert(stranger->handshake->refusal()).second) {
+    log_warn("{}", text);
+  } else {
+    log_info("{}", text);
+  }
   service_.reactor().unwatch(socket.handle());
   service_.reactor().cancel(stranger->deadline);
   strangers_.erase(stranger);
@@ -106,9 +120,10 @@ void Acceptor::look_again() {
   for (auto stranger = strangers_.begin(); stranger != strangers_.end();) advance(stranger++);
 }
 
-std::optional<Admission> Acceptor::judge(const Hello& hello) const {
+std::optional<Admission> Acceptor::judge(const Hello& hello) {
   if (const std::shared_ptr<Door> door = service_.find_door(hello.id, hello.to)) return Admission{{}, door->key()};
   if (service_.was_closed(hello.id, hello.to)) return Admission{Refusal::kClosed, {}};
+  if (hello.purpose == Purpose::kCheckIn) ++unknown_guests_;
   return {};
 }
 

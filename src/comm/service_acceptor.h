@@ -5,8 +5,10 @@
 // One that fails is logged and closed; nobody else notices. Service thread, but for listen().
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "base/reactor.h"
@@ -25,6 +27,8 @@ class Acceptor {
   Result<Address> listen(const Address& address);
   // A door was opened: somebody may be waiting for it.
   void look_again();
+  // Any thread. Grows when somebody wants to check in with a root that is not here (yet).
+  uint64_t unknown_guests() const { return unknown_guests_; }
 
  private:
   struct Stranger {
@@ -39,13 +43,15 @@ class Acceptor {
   void advance(Strangers::iterator stranger);
   void expire(Strangers::iterator stranger);
   void dismiss(Strangers::iterator stranger, const std::string& why);
-  std::optional<Admission> judge(const Hello& hello) const;
+  std::optional<Admission> judge(const Hello& hello);
   Refusal decide(const Hello& hello) const;
 
   Service& service_;
   std::vector<std::shared_ptr<Listener>> listeners_;
   Strangers strangers_;
   bool starved_ = false;  // of descriptors; logged once
+  std::set<Refusal> warned_;
+  std::atomic<uint64_t> unknown_guests_ = 0;
 };
 
 }  // namespace hocket

@@ -2,6 +2,8 @@
 // Copyright The Hocket authors
 //
 // Who does not belong: strangers, wrong keys, sizes, ranks and versions. They hear why; the others start.
+#include <sys/resource.h>
+
 #include <future>
 
 #include "comm/handshake_crypto.h"
@@ -108,6 +110,16 @@ TEST(Strangers, AFloodOfHalfOpenConnectionsIsBounded) {
   leave_all(meshes);
 }
 
+TEST(Strangers, GetNoMoreThanAQuarterOfTheDescriptors) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  rlimit low = limit;
+  low.rlim_cur = 256;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  EXPECT_EQ(Service(real_system(), quick_options()).options().max_strangers, 64u);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
 TEST(WrongKey, IsRefusedAndBothSidesKnow) {
   const auto services = make_services(2);
   const auto id = decode_unique_id(*make_unique_id(*services[0]));
@@ -208,6 +220,17 @@ TEST(WrongSize, IsRefusedNamingBothWhileTheOthersWait) {
   ASSERT_TRUE(right.ok()) << right.status().message();
   meshes[2] = *right;
   leave_all(meshes);
+}
+
+TEST(WrongSize, IsToldToBothSidesWhenNobodyElseComes) {
+  const auto services = make_services(2);
+  const auto id = make_unique_id(*services[0]);
+  const Time start = real_system().clock.now();
+  for_each_rank(2, [&](int32_t rank) {
+    EXPECT_EQ(join_as(*services[static_cast<size_t>(rank)], *id, rank, 2 + rank).status().message(),
+              "rank 1 expects 3 ranks, but rank 0 expects 2 ranks");
+  });
+  EXPECT_LT(real_system().clock.now() - start, std::chrono::seconds(8));
 }
 
 TEST(LostRank, IsNamedToWhoeverWaitsForMore) {
