@@ -2,6 +2,8 @@
 // Copyright The Hocket authors
 #include "comm/agreement.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -102,6 +104,17 @@ std::vector<int32_t> Agreement::awaited() const {
   return awaited;
 }
 
+// One for all: of those who agreed, the first of those that had come farthest.
+std::string Agreement::reporter() const {
+  const auto farthest = std::max_element(
+      opinion_.holders.begin(), opinion_.holders.end(),
+      [](const auto& one, const auto& other) { return one.second.collectives < other.second.collectives; });
+  if (farthest == opinion_.holders.end()) return {};
+  const auto& [rank, where] = *farthest;
+  const std::string call = where.call.empty() ? "" : fmt::format(", whose newest call was {}", where.call);
+  return fmt::format(" (reported by rank {}{})", rank, call);
+}
+
 Status Agreement::verdict() const {
   std::vector<std::string> texts;  // ranks of one process share theirs
   for (const int32_t rank : opinion_.view.lost()) {
@@ -111,7 +124,7 @@ Status Agreement::verdict() const {
   if (texts.empty()) return opinion_.view.cause;
   std::string all;
   for (const std::string& text : texts) all += (all.empty() ? "" : "; ") + text;
-  return {Code::kRemote, all};
+  return {Code::kRemote, all + reporter()};
 }
 
 }  // namespace hocket

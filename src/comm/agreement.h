@@ -81,6 +81,7 @@ class Agreement {
  private:
   // The view has grown, or who holds it is better known.
   void settle();
+  std::string reporter() const;
 
   const int32_t rank_;
   const int32_t ranks_;

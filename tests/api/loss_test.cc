@@ -73,6 +73,8 @@ class Loss : public testing::TestWithParam<const char*> {
       EXPECT_EQ(ends[rank].status, 0) << "rank " << rank << " wrote: " << ends[rank].output;
       EXPECT_THAT(ends[rank].output, HasSubstr("failed " + std::to_string(hocketRemoteError) + ": "));
       EXPECT_THAT(ends[rank].output, HasSubstr("rank " + std::to_string(lost)));
+      EXPECT_THAT(ends[rank].output, HasSubstr("all_reduce(count "));
+      EXPECT_THAT(ends[rank].output, HasSubstr("reported by rank "));
     }
   }
 };

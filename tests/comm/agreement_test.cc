@@ -190,7 +190,7 @@ TEST(Agreement, LostRanksWeighMoreThanWhatTheirLossCaused) {
   EXPECT_EQ(one.awaited(), std::vector<int32_t>{1});
   EXPECT_TRUE(one.note_absent(1, Absence::kLeft, {}));
   EXPECT_TRUE(one.decided());
-  EXPECT_EQ(one.verdict().message(), "rank 2 died");
+  EXPECT_EQ(one.verdict().message(), "rank 2 died (reported by rank 0)");
   EXPECT_EQ(one.opinion().view.lost(), std::vector<int32_t>{2});
 }
 
