@@ -25,8 +25,8 @@ namespace hocket {
 
 // What a message belongs to. Both ends compute it; a difference means that the ranks' calls do not match.
 struct Envelope {
-  uint32_t operation = 0;    // number of the call on its communicator (or of the transfer between two peers)
-  uint32_t message = 0;      // number of the message within the call, on this pipe
+  uint32_t operation = 0;  // of the call among those of its communicator (or of two peers); stands for those before too
+  uint32_t message = 0;    // number of the message within the call, on this pipe
   uint32_t fingerprint = 0;  // of the call: collective, type, op, root, count or "v", plan
 
   // 24 bits that fit the shortest header.

@@ -13,8 +13,9 @@
  *     overlap of the two buffers is an error.
  *  5. stream: NULL blocks until the operation is done on this rank; hocketQueueStream(queue) runs it asynchronously.
  *  6. All ranks of a communicator issue its collectives in the same order with the same arguments; a difference is
- *     reported on every rank, naming both calls. One thread at a time may use a communicator, except for
- *     hocketCommAbort, hocketCommGetAsyncError and hocketGetLastError, which any thread may call at any time.
+ *     reported on every rank, naming both calls (docs/errors.md says how soon). One thread at a time may use a
+ *     communicator, except for hocketCommAbort, hocketCommGetAsyncError and hocketGetLastError, which any thread may
+ *     call at any time.
  *  7. A communicator fails once and for all: the first error is returned by every later call on every rank.
  */
 #ifndef HOCKET_HOCKET_H_

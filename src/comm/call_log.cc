@@ -2,6 +2,8 @@
 // Copyright The Hocket authors
 #include "comm/call_log.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/builders.h"
@@ -14,15 +16,12 @@ constexpr CallKey kSending = CallKey{1} << 30;
 
 FlightCall flight_call(CallKey key, const CallFacts& facts) {
   FlightCall call;
-  call.number = key;
+  call.number = number_of(key);
   call.count = facts.count;
   call.kind = static_cast<int16_t>(facts.collective);
   call.type = static_cast<int16_t>(facts.type);
   if (is_rooted(facts.collective)) call.peer = facts.root;
-  if (facts.collective == Collective::kSendRecv) {
-    call.number = (key & 0xFFFF) + 1;
-    call.peer = facts.peer;
-  }
+  if (facts.collective == Collective::kSendRecv) call.peer = facts.peer;
   return call;
 }
 
@@ -36,17 +35,31 @@ CallKey transfer_key(Rank peer, bool sending, uint64_t number) {
   return kTransfer | (sending ? kSending : 0) | peer_bits | static_cast<CallKey>(number & 0xFFFF);
 }
 
-void CallLog::record(CallKey key, uint32_t fingerprint, const CallFacts& facts) {
+bool is_transfer(CallKey key) { return (key & kTransfer) != 0; }
+bool is_sending(CallKey transfer) { return (transfer & kSending) != 0; }
+uint32_t number_of(CallKey key) { return is_transfer(key) ? (key & 0xFFFF) + 1 : key; }
+
+std::string mismatch_text(const CallReport& ours, Rank peer, const CallReport& theirs) {
+  const bool alike = ours.text == theirs.text;
+  const auto text = [&](const CallReport& call) {
+    return alike ? fmt::format("{} by {}", call.text, call.algorithm) : call.text;
+  };
+  return fmt::format("{} #{}: does not match rank {}, which called {} instead", text(ours), number_of(ours.operation),
+                     peer, text(theirs));
+}
+
+void CallLog::record(CallKey key, uint32_t fingerprint, const CallFacts& facts, std::string_view algorithm) {
   const std::lock_guard lock(mutex_);
-  entries_[recorded_++ % kEntries] = {key, fingerprint, facts};
-  if ((key & kTransfer) == 0) last_collective_ = key;
+  entries_[recorded_++ % kEntries] = {key, fingerprint, facts, algorithm};
+  if (!is_transfer(key)) last_collective_ = key;
   if (lane_ != nullptr) lane_->begin(flight_call(key, facts));
 }
 
-void CallLog::note_wait(Rank peer, Time since) {
+void CallLog::note_wait(Rank peer, Time since, bool alone) {
   const std::lock_guard lock(mutex_);
   awaited_ = peer;
   awaited_since_ = since;
+  stuck_on_ = alone ? peer : -1;
   if (lane_ != nullptr) lane_->wait(peer, since);
 }
 
@@ -65,17 +78,23 @@ Whereabouts CallLog::whereabouts(Time now) const {
 CallReport CallLog::report(CallKey key) const {
   const std::lock_guard lock(mutex_);
   CallReport report;
+  if (key == 0) key = last_collective_;
   report.operation = key;
-  report.last_operation = last_collective_;
-  const size_t kept = std::min<size_t>(recorded_, kEntries);
-  for (size_t i = 0; i < kept; ++i) {
-    if (entries_[i].key != key) continue;
+  if (recorded_ == 0) return report;
+  const Entry& newest = entries_[(recorded_ - 1) % kEntries];
+  report.newest = newest.key;
+  report.stuck_on = stuck_on_;
+  const auto kept = entries_.begin() + static_cast<ptrdiff_t>(std::min<size_t>(recorded_, kEntries));
+  const auto found = std::find_if(entries_.begin(), kept, [&](const Entry& entry) { return entry.key == key; });
+  if (found != kept) {
     report.state = CallReport::State::kKnown;
-    report.fingerprint = entries_[i].fingerprint;
-    report.text = describe(entries_[i].facts);
-    return report;
+  } else if (!is_transfer(key) && key <= last_collective_) {
+    report.state = CallReport::State::kForgotten;
   }
-  if ((key & kTransfer) == 0 && key <= last_collective_) report.state = CallReport::State::kForgotten;
+  const Entry& shown = found != kept ? *found : newest;
+  report.fingerprint = shown.fingerprint;
+  report.text = describe(shown.facts);
+  report.algorithm = shown.algorithm;
   return report;
 }
 

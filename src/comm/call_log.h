@@ -7,6 +7,8 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
+#include <string>
+#include <string_view>
 
 #include "comm/mesh.h"
 #include "comm/request.h"
@@ -19,19 +21,28 @@ using CallKey = uint32_t;
 CallKey collective_key(uint64_t number);
 // The key under which `owner` keeps its side of a transfer with `peer`.
 CallKey transfer_key(Rank peer, bool sending, uint64_t number);
+bool is_transfer(CallKey key);
+bool is_sending(CallKey transfer);
+// From 1; of a transfer, modulo 2^16.
+uint32_t number_of(CallKey key);
+
+// "all_reduce(count 5, float32, sum) #3: does not match rank 0, which called barrier() instead". What looks the same
+// differs in its plan.
+std::string mismatch_text(const CallReport& ours, Rank peer, const CallReport& theirs);
 
 class CallLog {
  public:
   // Null: no recorder has room.
   explicit CallLog(FlightLane* lane = nullptr) : lane_(lane) {}
 
-  void record(CallKey key, uint32_t fingerprint, const CallFacts& facts);
+  // `algorithm` stays.
+  void record(CallKey key, uint32_t fingerprint, const CallFacts& facts, std::string_view algorithm);
   void note_end() {
     if (lane_ != nullptr) lane_->end();
   }
-  // The newest call has waited for this peer since then; -1: it goes on.
-  void note_wait(Rank peer, Time since);
-  // Any thread.
+  // The newest call has waited for this peer since then; -1: it goes on. `alone`: nothing else is called until it ends.
+  void note_wait(Rank peer, Time since, bool alone = false);
+  // Any thread. Key 0: the newest collective.
   CallReport report(CallKey key) const;
   Whereabouts whereabouts(Time now) const;
 
@@ -40,6 +51,7 @@ class CallLog {
     CallKey key = 0;
     uint32_t fingerprint = 0;
     CallFacts facts;
+    std::string_view algorithm;
   };
   static constexpr size_t kEntries = 128;
 
@@ -50,6 +62,7 @@ class CallLog {
   CallKey last_collective_ = 0;
   Rank awaited_ = -1;
   Time awaited_since_{};
+  Rank stuck_on_ = -1;
 };
 
 }  // namespace hocket

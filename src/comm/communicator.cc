@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include "comm/binding.h"
@@ -89,10 +90,20 @@ Order& Communicator::order(const CallFacts& facts) {
   return (facts.sending ? sends_ : receives_)[static_cast<size_t>(facts.peer)];
 }
 
-bool Communicator::idle() const {
-  const auto done = [](const Order& order) { return order.issued.load() == order.ended.load(); };
-  return done(collectives_) && std::all_of(sends_.begin(), sends_.end(), done) &&
-         std::all_of(receives_.begin(), receives_.end(), done);
+uint64_t Communicator::under_way() const {
+  // In this order, lest one that ends meanwhile counts less than nothing.
+  const auto add = [](uint64_t sum, const Order& order) {
+    const uint64_t ended = order.ended.load();
+    return sum + order.issued.load() - ended;
+  };
+  const uint64_t sends = std::accumulate(sends_.begin(), sends_.end(), add(0, collectives_), add);
+  return std::accumulate(receives_.begin(), receives_.end(), sends, add);
+}
+
+bool Communicator::has_met(Rank peer, CallKey theirs) const {
+  if (!is_transfer(theirs)) return collectives_.issued.load() >= theirs;
+  const Order& ours = (is_sending(theirs) ? receives_ : sends_)[static_cast<size_t>(peer)];
+  return static_cast<int16_t>(ours.issued.load() + 1 - number_of(theirs)) > 0;  // keys keep 16 bits of the number
 }
 
 void Communicator::wait_until_idle() const {

@@ -87,8 +87,11 @@ class Communicator {
   // nothing that was checked. False: the caller checks it and makes it the long way.
   bool repeat(const CallFacts& facts, const void* send, void* recv);
   Order& order(const CallFacts& facts);
-  // Nothing that was issued is still to run or running.
-  bool idle() const;
+  // How many operations were issued and have not ended.
+  uint64_t under_way() const;
+  bool idle() const { return under_way() == 0; }
+  // Our side of this call of a peer was issued.
+  bool has_met(Rank peer, CallKey theirs) const;
   // An operation ends at the latest by its timeout.
   void wait_until_idle() const;
 

@@ -86,7 +86,7 @@ void drive(System& system, std::span<Operation* const> operations, Wait& wait) {
 }
 
 Status run(Communicator& communicator, Operation& operation) {
-  operation.issue();
+  operation.issue(true);
   operation.advance();
   if (operation.ended()) return operation.status();
   Wait wait = communicator.make_wait();

@@ -26,8 +26,10 @@ struct CallReport {
   enum class State : uint8_t { kNotYet, kKnown, kForgotten } state = State::kNotYet;
   uint32_t operation = 0;
   uint32_t fingerprint = 0;
-  uint32_t last_operation = 0;  // the newest call the peer has entered
-  std::string text;             // "all_reduce(count 1000, float32, sum)"
+  std::string text;  // "all_reduce(count 1000, float32, sum)"; not known: of the newest call, empty if there is none
+  std::string algorithm;
+  uint32_t newest = 0;    // the newest call
+  int32_t stuck_on = -1;  // nothing else is called until the newest call ends, and it waits for this peer; -1: not so
 };
 
 class Mesh {
@@ -71,8 +73,8 @@ class Mesh {
   // True when the peer has said farewell (destroyed the communicator, or its program ended): nothing new will come.
   virtual bool has_left(int32_t peer) const = 0;
 
-  // Answers peers' questions about our calls. Called on the service thread; set before the first call, cleared by
-  // leave().
+  // Answers peers' questions about our calls; 0 is the newest collective. Called on the service thread; set before the
+  // first call, cleared by leave(). When a rank rests, the next one compares the newest collective with its own.
   using Recorder = std::function<CallReport(uint32_t operation)>;
   virtual void set_recorder(Recorder recorder) = 0;
   // Says where this rank stands when the communicator fails. Called and cleared as the recorder is.

@@ -67,6 +67,7 @@ class MeshRank final : public Mesh,
   void enter(const Hello& hello, std::unique_ptr<Socket> socket) override;
   void say_farewell() override;
   bool flushed() const override { return links_.flushed(); }
+  void look_round() override;
   void shut() override;
   void disown() override;
 
@@ -115,7 +116,10 @@ class MeshRank final : public Mesh,
   void on_offer(int32_t peer, Reader& reader, std::vector<Handle>& handles);
   void on_question(int32_t peer, Reader& reader);
   void on_answer(int32_t peer, Reader& reader);
+  void on_claim(int32_t peer, Reader& reader);
   void on_misbehaviour(int32_t peer, const std::string& what);
+  CallReport report(uint32_t operation) const;
+  void compare_claim();
 
   // mesh_rank_pipes.cc: opening pipes
   void choose_transports_for_peers();
@@ -175,8 +179,11 @@ class MeshRank final : public Mesh,
   PeerLinks links_;
   std::map<PipeName, std::unique_ptr<Dial>> pipe_dials_;
   Agreement agreement_;
-  bool pursued_ = false;    // the agreement
-  bool spreading_ = false;  // our opinion, in the next turn of the loop
+  uint32_t seen_ = 0;                // our newest collective when we last looked round ...
+  uint32_t claimed_ = 0;             // ... and of which the next rank was told
+  std::optional<CallReport> claim_;  // of the rank before us, not yet compared
+  bool pursued_ = false;             // the agreement
+  bool spreading_ = false;           // our opinion, in the next turn of the loop
   std::vector<std::function<void()>> until_complete_;
 };
 

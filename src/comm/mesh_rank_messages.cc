@@ -4,6 +4,7 @@
 // What peers say. They have proved the key, so nonsense means a broken peer, and the communicator fails.
 #include <fmt/format.h>
 
+#include "comm/call_log.h"
 #include "comm/mesh_rank.h"
 
 namespace hocket {
@@ -38,6 +39,9 @@ void MeshRank::on_message(int32_t peer, std::string_view frame, std::vector<Hand
     case MessageType::kWindow:
       on_window(peer, reader, handles);
       break;
+    case MessageType::kClaim:
+      on_claim(peer, reader);
+      break;
     default:
       on_misbehaviour(peer, fmt::format("it sent a message of unknown type {}", frame[0]));
   }
@@ -70,20 +74,23 @@ void MeshRank::on_offer(int32_t peer, Reader& reader, std::vector<Handle>& handl
 
 void MeshRank::on_question(int32_t peer, Reader& reader) {
   const uint32_t operation = reader.u32();
+  CallReport answer = report(operation);
+  answer.operation = operation;
+  links_.send(peer, report_message(MessageType::kAnswer, answer));
+}
+
+CallReport MeshRank::report(uint32_t operation) const {
   Recorder recorder;
   {
     const std::lock_guard lock(mutex_);
     recorder = recorder_;
   }
-  CallReport report;
-  if (recorder) report = recorder(operation);
-  report.operation = operation;
-  links_.send(peer, answer_message(report));
+  return recorder ? recorder(operation) : CallReport();
 }
 
 void MeshRank::on_answer(int32_t peer, Reader& reader) {
   CallReport report;
-  if (!read_answer(reader, &report)) return on_misbehaviour(peer, "its answer was malformed");
+  if (!read_report(reader, &report)) return on_misbehaviour(peer, "its answer was malformed");
   {
     const std::lock_guard lock(mutex_);
     const auto question = questions_.find(peer);
@@ -91,6 +98,38 @@ void MeshRank::on_answer(int32_t peer, Reader& reader) {
     answers_[peer] = std::move(report);
   }
   poller_->wake();
+}
+
+// A call in which we waited for nobody may differ from the others' unnoticed. A rank that has called nothing for a
+// round tells the next one what it called last: while calls go on their messages tell, and nothing is sent.
+void MeshRank::look_round() {
+  if (!complete_ || ranks_ == 1 || failed() || said_farewell_) return;
+  compare_claim();
+  const CallReport newest = report(0);
+  const bool rests = std::exchange(seen_, newest.operation) == newest.operation;
+  const int32_t next = (rank_ + 1) % ranks_;
+  if (!rests || newest.operation == claimed_ || newest.state != CallReport::State::kKnown || has_left(next)) return;
+  claimed_ = newest.operation;
+  links_.send(next, report_message(MessageType::kClaim, newest));
+}
+
+void MeshRank::on_claim(int32_t peer, Reader& reader) {
+  CallReport claim;
+  const bool makes_sense = read_report(reader, &claim) && claim.state == CallReport::State::kKnown;
+  if (!makes_sense || (peer + 1) % ranks_ != rank_) return on_misbehaviour(peer, "its claim was malformed");
+  claim_ = std::move(claim);
+  compare_claim();
+}
+
+// Unless we have yet to make that call.
+void MeshRank::compare_claim() {
+  if (!claim_) return;
+  const CallReport ours = report(claim_->operation);
+  if (ours.state == CallReport::State::kNotYet) return;
+  const CallReport theirs = *std::exchange(claim_, {});
+  if (ours.state != CallReport::State::kKnown || ours.fingerprint == theirs.fingerprint) return;
+  const int32_t previous = (rank_ + ranks_ - 1) % ranks_;
+  fail(Status(Code::kInvalidUsage, fmt::format("rank {}: {}", rank_, mismatch_text(ours, previous, theirs))));
 }
 
 void MeshRank::on_misbehaviour(int32_t peer, const std::string& what) {

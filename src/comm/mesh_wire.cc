@@ -184,22 +184,26 @@ std::string question_message(uint32_t operation) {
   return writer.take();
 }
 
-std::string answer_message(const CallReport& report) {
-  Writer writer = message(MessageType::kAnswer);
+std::string report_message(MessageType type, const CallReport& report) {
+  Writer writer = message(type);
   writer.u8(static_cast<uint8_t>(report.state));
   writer.u32(report.operation);
   writer.u32(report.fingerprint);
-  writer.u32(report.last_operation);
+  writer.u32(report.newest);
+  writer.i32(report.stuck_on);
   writer.text(bounded(report.text, kMaxText));
+  writer.text(bounded(report.algorithm, kMaxName));
   return writer.take();
 }
 
-bool read_answer(Reader& reader, CallReport* report) {
+bool read_report(Reader& reader, CallReport* report) {
   const uint8_t state = reader.u8();
   report->operation = reader.u32();
   report->fingerprint = reader.u32();
-  report->last_operation = reader.u32();
+  report->newest = reader.u32();
+  report->stuck_on = reader.i32();
   report->text = reader.text(kMaxText);
+  report->algorithm = reader.text(kMaxName);
   report->state = static_cast<CallReport::State>(state);
   return reader.finished() && state <= static_cast<uint8_t>(CallReport::State::kForgotten);
 }

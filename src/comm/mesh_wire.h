@@ -27,6 +27,7 @@ enum class MessageType : uint8_t {
   kQuestion,
   kAnswer,
   kWindow,  // the sender's part of a window, + the handle of its memory
+  kClaim,   // the sender's newest collective
 };
 
 void write_peer(Writer& writer, const PeerInfo& peer);
@@ -58,8 +59,9 @@ struct WindowOffer {
 std::string window_message(const WindowOffer& offer);
 bool read_window(Reader& reader, WindowOffer* offer);
 std::string question_message(uint32_t operation);
-std::string answer_message(const CallReport& report);
-bool read_answer(Reader& reader, CallReport* report);
+// An answer or a claim.
+std::string report_message(MessageType type, const CallReport& report);
+bool read_report(Reader& reader, CallReport* report);
 std::string plain_message(MessageType type);
 
 // A check-in with the root, and its reply.

@@ -54,21 +54,22 @@ bool Operation::repeat(RecentCall& recent, const void* send, void* recv) {
   const uint64_t number = order.issued.load(std::memory_order_relaxed);
   if (order.ended.load(std::memory_order_acquire) != number) return false;
   const CallKey key = collective_key(number);
-  communicator_.call_log().record(key, recent.fingerprint, recent.facts);
-  if (!recent.fast_path.run(send, recv, key, std::min(communicator_.spins(), kMostLooks))) {
+  communicator_.call_log().record(key, recent.fingerprint, recent.facts, recent.plan->algorithm);
+  if (!recent.fast_path.run(send, recv, key ^ order.history, std::min(communicator_.spins(), kMostLooks))) {
     repeated_ = recent.fast_path.reached();
     return false;
   }
   communicator_.call_log().note_end();
+  order.note(recent.fingerprint);
   order.issued.store(number + 1, std::memory_order_relaxed);
   order.ended.store(number + 1, std::memory_order_release);
   return true;
 }
 
-void Operation::issue() {
+void Operation::issue(bool blocks) {
   order_ = &communicator_.order(request_->facts);
   number_ = order_->issued.fetch_add(1);
-  call_.operation = transfer() ? static_cast<uint32_t>(number_) : collective_key(number_);
+  blocks_ = blocks;
   state_ = State::kIssued;
   status_ = Status();
   moves_ = moves_examined_ = 0;
@@ -94,7 +95,11 @@ void Operation::begin() {
   Mesh& mesh = communicator_.mesh();
   const std::optional<size_t> repeated = std::exchange(repeated_, {});
   if (mesh.failed()) return end(mesh.status());
-  if (!repeated) communicator_.call_log().record(our_key(0), call_.fingerprint, request_->facts);
+  if (!repeated) {
+    communicator_.call_log().record(our_key(0), call_.fingerprint, request_->facts, call_.plan->algorithm);
+  }
+  call_.operation = collective_key(number_) ^ order_->history;
+  order_->note(call_.fingerprint);
   state_ = State::kRunning;
   if (recent_ != nullptr) communicator_.bind_for_repeat(*recent_, call_);
   if (Status status = communicator_.lend_memory(call_); !status.ok()) return fail(status.code(), status.message());
@@ -134,12 +139,12 @@ void Operation::stop_waiting() {
 
 // Fails the communicator; the operation ends with its first failure, which may be an earlier one.
 void Operation::fail(Code code, const std::string& why) {
-  fail_as(fmt::format("{} #{}", describe(request_->facts), number_ + 1), code, why);
+  fail_as(code, fmt::format("{} #{}: {}", describe(request_->facts), number_ + 1, why));
 }
 
-void Operation::fail_as(const std::string& call, Code code, const std::string& why) {
+void Operation::fail_as(Code code, const std::string& text) {
   Mesh& mesh = communicator_.mesh();
-  mesh.fail(Status(code, fmt::format("{}rank {}: {}: {}", communicator_.prefix(), communicator_.rank(), call, why)));
+  mesh.fail(Status(code, fmt::format("{}rank {}: {}", communicator_.prefix(), communicator_.rank(), text)));
   end(mesh.status());
 }
 
@@ -163,7 +168,7 @@ bool Operation::examine(Time now) {
     stop_waiting();
     asked_ = -1;
     present_.clear();
-    farewell_seen_ = false;
+    crossed_ = farewell_seen_ = false;
   } else if (state_ == State::kMismatched) {
     look_into_mismatch(now);
   } else if (now - stalled_ >= kPatience) {
@@ -175,7 +180,7 @@ bool Operation::examine(Time now) {
 void Operation::look_into(Time now) {
   const Rank peer = suspect();
   if (peer < 0) return;
-  communicator_.call_log().note_wait(peer, stalled_);
+  communicator_.call_log().note_wait(peer, stalled_, is_alone());
   waits_ = true;
   if (communicator_.mesh().has_left(peer)) {
     // What it sent before it left may still be on its way.
@@ -185,13 +190,27 @@ void Operation::look_into(Time now) {
     return;
   }
   if (asked_ != peer || now - asked_at_ > kPatience) ask(peer, 0, now);
-  if (read_answer() && theirs_.state == CallReport::State::kKnown) {
-    if (theirs_.fingerprint != call_.fingerprint) return fail_by_mismatch();
-    if (!is_present(peer)) present_.push_back(peer);
-  }
+  if (read_answer() && contradicts(peer)) return fail_by_mismatch();
   // A peer that is in the call waits for somebody itself, and says so first.
   if (now - stalled_ > communicator_.operation_timeout() * (is_present(peer) ? 3 : 1)) give_up(peer);
 }
+
+// What the peer answered does not fit to our call.
+bool Operation::contradicts(Rank peer) {
+  if (theirs_->state == CallReport::State::kKnown) {
+    if (!is_present(peer)) present_.push_back(peer);
+    return theirs_->fingerprint != call_.fingerprint;
+  }
+  // Twice in a row: what frees the peer may have been on its way.
+  return std::exchange(crossed_, crosses(peer)) && crossed_;
+}
+
+// The peer and we wait for each other in calls that do not belong together, and neither can call anything else.
+bool Operation::crosses(Rank peer) const {
+  return is_alone() && theirs_->stuck_on == communicator_.rank() && !communicator_.has_met(peer, theirs_->newest);
+}
+
+bool Operation::is_alone() const { return blocks_ && communicator_.under_way() == 1; }
 
 // Of the peers that we wait for, the first that may not have come.
 Rank Operation::suspect() const {
@@ -229,14 +248,17 @@ std::string Operation::who_left() const {
 // Compares the call that was asked for with our own of the same number.
 bool Operation::differs() {
   const CallReport ours = communicator_.call_log().report(our_key(back_));
-  if (theirs_.state != CallReport::State::kKnown || ours.state != CallReport::State::kKnown) return false;
-  if (theirs_.fingerprint == ours.fingerprint) return false;
+  if (theirs_->state != CallReport::State::kKnown || ours.state != CallReport::State::kKnown) return false;
+  if (theirs_->fingerprint == ours.fingerprint) return false;
   fail_by_mismatch();
   return true;
 }
 
 void Operation::ask(Rank peer, uint64_t back, Time now) {
-  theirs_ = CallReport{};
+  if (asked_ != peer || back_ != back) {
+    theirs_.reset();
+    crossed_ = false;
+  }
   asked_ = peer;
   back_ = back;
   asked_at_ = now;
@@ -251,19 +273,20 @@ bool Operation::read_answer() {
 }
 
 void Operation::fail_by_mismatch() {
-  const std::string text = communicator_.call_log().report(our_key(back_)).text;
-  const std::string why = fmt::format("does not match rank {}, which called {} instead", asked_, theirs_.text);
-  fail_as(fmt::format("{} #{}", text, number_ - back_ + 1), Code::kInvalidUsage, why);
+  fail_as(Code::kInvalidUsage, mismatch_text(communicator_.call_log().report(our_key(back_)), asked_, *theirs_));
 }
 
 void Operation::give_up(Rank peer) {
   const auto limit = std::chrono::duration_cast<milliseconds>(communicator_.operation_timeout()).count();
   if (is_present(peer))
     return fail(Code::kTimeout, fmt::format("rank {} is in the call, but nothing came from it", peer));
-  const std::string last = theirs_.last_operation == 0
-                               ? "it has called nothing yet"
-                               : fmt::format("its last collective was #{}", theirs_.last_operation);
-  fail(Code::kTimeout, fmt::format("rank {} has not come within {} ms; {}", peer, limit, last));
+  fail(Code::kTimeout, fmt::format("rank {} has not come within {} ms; {}", peer, limit, what_it_called()));
+}
+
+std::string Operation::what_it_called() const {
+  if (!theirs_) return "it has not said what it called";
+  if (theirs_->text.empty()) return "it has called nothing yet";
+  return "its newest call is " + theirs_->text;
 }
 
 CallKey Operation::our_key(uint64_t back) const {

@@ -24,6 +24,10 @@ namespace hocket {
 struct Order {
   std::atomic<uint64_t> issued{0};
   std::atomic<uint64_t> ended{0};
+  // Stands for all calls that have had their turn; the call whose turn it is changes it. Messages carry it, so that
+  // ranks whose calls differed once never take each other's messages again, however alike their later calls are.
+  uint32_t history = 0;
+  void note(uint32_t fingerprint) { history = (history ^ fingerprint) * 0x9E3779B1u + 1; }
 };
 
 class Communicator;
@@ -43,8 +47,9 @@ class Operation {
   // Makes a call once more that is bound already, if no other is under way. True when it has ended well; otherwise the
   // same call, prepared and issued next, goes on from where this one has come.
   bool repeat(RecentCall& recent, const void* send, void* recv);
-  // Takes a place in the order of its kind. Every operation that is issued must be driven to its end.
-  void issue();
+  // Takes a place in the order of its kind. Every operation that is issued must be driven to its end. `blocks`: nothing
+  // else is issued on the communicator before that.
+  void issue(bool blocks = false);
 
   // Never blocks. True when something moved.
   bool advance();
@@ -67,10 +72,14 @@ class Operation {
   void stop_waiting();
   void end(Status status);
   void fail(Code code, const std::string& why);
-  void fail_as(const std::string& call, Code code, const std::string& why);
+  // The text names a call.
+  void fail_as(Code code, const std::string& text);
   void fail_by_mismatch();
   void look_into(Time now);
   void look_into_mismatch(Time now);
+  bool contradicts(Rank peer);
+  bool crosses(Rank peer) const;
+  bool is_alone() const;
   Rank suspect() const;
   bool is_present(Rank peer) const;
   bool differs();
@@ -79,6 +88,7 @@ class Operation {
   void ask(Rank peer, uint64_t back, Time now);
   bool read_answer();
   void give_up(Rank peer);
+  std::string what_it_called() const;
   bool transfer() const { return request_->facts.collective == Collective::kSendRecv; }
   CallKey our_key(uint64_t back) const;
   CallKey peers_key(uint64_t back) const;
@@ -92,6 +102,7 @@ class Operation {
   std::optional<size_t> repeated_;  // steps that the fast path has run of the next call
   Order* order_ = nullptr;
   uint64_t number_ = 0;
+  bool blocks_ = false;
   State state_ = State::kEnded;
   Status status_;
   // While nothing moves:
@@ -102,8 +113,9 @@ class Operation {
   Rank asked_ = -1;    // the peer whose call we have asked for ...
   uint64_t back_ = 0;  // ... so many before this one
   Time asked_at_{};
-  CallReport theirs_;          // its newest answer
-  std::vector<Rank> present_;  // peers that are in this call
+  std::optional<CallReport> theirs_;  // its newest answer
+  std::vector<Rank> present_;         // peers that are in this call
+  bool crossed_ = false;              // by that answer
   bool farewell_seen_ = false;
   bool waits_ = false;  // and the call log says so
 };

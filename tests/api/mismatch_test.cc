@@ -6,7 +6,11 @@
 
 #include <array>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
 #include <thread>
+#include <vector>
 
 #include "tests/api/errors.h"
 #include "tests/api/ranks.h"
@@ -159,6 +163,130 @@ TEST(MismatchInAGroup, IsKeptByTheCommunicator) {
   });
 }
 
+// Calls in which nobody waits for a message, so that all may have returned before they are found not to fit.
+struct Unnoticed {
+  const char* name;
+  Call usual;
+  Call odd;
+  const char* usual_text;
+  const char* odd_text;
+};
+
+const Unnoticed kUnnoticed[] = {
+    {"BroadcastAndReduce",
+     [](Buffers& m, hocketComm_t c) {
+       return hocketReduce(m.a.data(), m.b.data(), 9, hocketFloat, hocketSum, 0, c, nullptr);
+     },
+     [](Buffers& m, hocketComm_t c) { return hocketBroadcast(m.a.data(), m.b.data(), 9, hocketFloat, 0, c, nullptr); },
+     "reduce(count 9, float32, sum, root 0)", "broadcast(count 9, float32, root 0)"},
+    {"ScatterAndGather",
+     [](Buffers& m, hocketComm_t c) { return hocketGather(m.a.data(), m.b.data(), 9, hocketFloat, 0, c, nullptr); },
+     [](Buffers& m, hocketComm_t c) { return hocketScatter(m.a.data(), m.b.data(), 9, hocketFloat, 0, c, nullptr); },
+     "gather(count 9, float32, root 0)", "scatter(count 9, float32, root 0)"},
+};
+
+std::ostream& operator<<(std::ostream& out, const Unnoticed& unnoticed) { return out << unnoticed.name; }
+
+class UnnoticedMismatch : public testing::TestWithParam<Unnoticed> {};
+
+TEST_P(UnnoticedMismatch, IsToldToRanksThatCallNothingAnyMore) {
+  const Unnoticed& unnoticed = GetParam();
+  run_threads(3, [&](Member& member) {
+    Buffers buffers;
+    const auto start = Clock::now();
+    hocketResult_t state = (member.rank == 0 ? unnoticed.odd : unnoticed.usual)(buffers, member.comm);
+    while (state == hocketSuccess && Clock::now() - start < kSoon) hocketCommGetAsyncError(member.comm, &state);
+    expect_error(state, hocketInvalidUsage, member.comm, {"rank 0", unnoticed.usual_text, unnoticed.odd_text});
+  });
+}
+
+TEST_P(UnnoticedMismatch, LetsNoLaterCallOfAllRanksSucceed) {
+  const Unnoticed& unnoticed = GetParam();
+  for (int round = 0; round < 20; ++round) {
+    run_threads(3, [&](Member& member) {
+      Buffers buffers;
+      (void)(member.rank == 0 ? unnoticed.odd : unnoticed.usual)(buffers, member.comm);
+      expect_error(hocketBarrier(member.comm, nullptr), hocketInvalidUsage, member.comm,
+                   {"rank 0", unnoticed.usual_text, unnoticed.odd_text});
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, UnnoticedMismatch, testing::ValuesIn(kUnnoticed),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+// Two ranks of which each waits in its call for the other, which cannot come.
+void crossed_calls(const Call& first, const Call& second, const char* first_text, const char* second_text) {
+  run_threads(2, [&](Member& member) {
+    Buffers buffers;
+    const auto start = Clock::now();
+    expect_error((member.rank == 0 ? first : second)(buffers, member.comm), hocketInvalidUsage, member.comm,
+                 {"does not match rank", first_text, second_text});
+    EXPECT_LT(Seconds(Clock::now() - start), kSoon);
+  });
+}
+
+constexpr size_t kLong = 8 << 20;  // does not fit into a pipe
+
+hocketResult_t send_long(hocketComm_t comm, int peer) {
+  static const std::vector<float> values(kLong);
+  return hocketSend(values.data(), kLong, hocketFloat, peer, comm, nullptr);
+}
+
+TEST(CrossedCalls, RecvAndBarrier) {
+  crossed_calls([](Buffers& m, hocketComm_t c) { return hocketRecv(m.a.data(), 9, hocketFloat, 1, c, nullptr); },
+                [](Buffers&, hocketComm_t c) { return hocketBarrier(c, nullptr); },
+                "recv(count 9, float32, from rank 1)", "barrier()");
+}
+
+TEST(CrossedCalls, SendAndAllReduce) {
+  crossed_calls([](Buffers&, hocketComm_t c) { return send_long(c, 1); },
+                [](Buffers& m, hocketComm_t c) { return reduce_all(m, c, 9, hocketFloat, hocketSum); },
+                "send(count 8388608, float32, to rank 1)", "all_reduce(count 9, float32, sum)");
+}
+
+TEST(CrossedCalls, SendAndSend) {
+  crossed_calls([](Buffers&, hocketComm_t c) { return send_long(c, 1); },
+                [](Buffers&, hocketComm_t c) { return send_long(c, 0); }, "send(count 8388608, float32, to rank 1)",
+                "send(count 8388608, float32, to rank 0)");
+}
+
+// The receive is late, and the sender is in its next call already: all is well.
+TEST(CrossedCalls, AreNotThoseOfWhichOneOnlyComesLate) {
+  run_threads(2, [](Member& member) {
+    Buffers buffers;
+    if (member.rank == 0) {
+      EXPECT_EQ(hocketSend(buffers.a.data(), 9, hocketFloat, 1, member.comm, nullptr), hocketSuccess);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      EXPECT_EQ(hocketRecv(buffers.b.data(), 9, hocketFloat, 0, member.comm, nullptr), hocketSuccess);
+    }
+    EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess) << hocketGetLastError(member.comm);
+  });
+}
+
+// Another call of the same rank may bring what this one waits for.
+TEST(CrossedCalls, AreNotThoseOfQueues) {
+  run_threads(2, [](Member& member) {
+    Buffers buffers;
+    float value = 1;
+    if (member.rank == 0) {
+      EXPECT_EQ(send_long(member.comm, 1), hocketSuccess) << hocketGetLastError(member.comm);
+      EXPECT_EQ(hocketAllReduce(&value, &value, 1, hocketFloat, hocketSum, member.comm, nullptr), hocketSuccess);
+      return;
+    }
+    hocketQueue_t queue = nullptr;
+    ASSERT_EQ(hocketQueueCreate(&queue), hocketSuccess);
+    EXPECT_EQ(hocketAllReduce(&value, &value, 1, hocketFloat, hocketSum, member.comm, hocketQueueStream(queue)),
+              hocketSuccess);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    std::vector<float> values(kLong);
+    EXPECT_EQ(hocketRecv(values.data(), kLong, hocketFloat, 0, member.comm, nullptr), hocketSuccess)
+        << hocketGetLastError(member.comm);
+    EXPECT_EQ(hocketQueueDestroy(queue), hocketSuccess);
+  });
+}
+
 // Both sides of a transfer, and whoever else is in a call.
 void mismatched_transfer(const Call& send, const Call& receive, const std::vector<std::string>& parts) {
   run_threads(3, [&](Member& member) {
@@ -184,6 +312,26 @@ TEST(MismatchedTransfer, Type) {
   mismatched_transfer([](Buffers& m, hocketComm_t c) { return hocketSend(m.a.data(), 10, hocketFloat, 1, c, nullptr); },
                       [](Buffers& m, hocketComm_t c) { return hocketRecv(m.b.data(), 10, hocketInt32, 0, c, nullptr); },
                       {"rank 1: recv(count 10, int32, from rank 0)", "rank 0", "send(count 10, float32, to rank 1)"});
+}
+
+const Role forced_role("forced", [](const Part& part) {
+  setenv("HOCKET_ALGORITHM", part.rank == 0 ? "all_gather=ring" : "all_gather=direct", 1);
+  const Member member = part.join();
+  Buffers buffers;
+  const hocketResult_t result =
+      hocketAllGather(buffers.a.data(), buffers.b.data(), 9, hocketFloat, member.comm, nullptr);
+  std::printf("%s\n", hocketGetLastError(member.comm));
+  hocketCommDestroy(member.comm);
+  return result == hocketInvalidUsage ? 0 : 1;
+});
+
+TEST(MismatchOfPlans, NamesThePlans) {
+  Processes processes("forced", 2, {{}, {}, {}, true});
+  for (const Processes::End& end : processes.finish(kSoon)) {
+    EXPECT_EQ(end.status, 0) << end.output;
+    EXPECT_THAT(end.output, HasSubstr("all_gather(count 9, float32) by ring"));
+    EXPECT_THAT(end.output, HasSubstr("all_gather(count 9, float32) by direct"));
+  }
 }
 
 // A rank that lives but does not come: everybody is told which, whatever the plan of the call.
@@ -237,6 +385,23 @@ TEST(MissingRank, OfATransfer) {
                      {"rank 0: recv(count 1, float32, from rank 1)", "rank 1 has not come within 300 ms"});
       },
       config_with_timeout(300));
+}
+
+// Rank 1 is in a call with rank 2, which does nothing.
+TEST(MissingRank, IsSaidToBeInTheCallThatItIsIn) {
+  run_threads(
+      3,
+      [](Member& member) {
+        float value = 0;
+        if (member.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));  // else it may give up first
+        hocketResult_t state = hocketSuccess;
+        if (member.rank < 2) state = hocketRecv(&value, 1, hocketFloat, member.rank + 1, member.comm, nullptr);
+        while (state == hocketSuccess) hocketCommGetAsyncError(member.comm, &state);
+        expect_error(state, hocketTimeout, member.comm,
+                     {"rank 0: recv(count 1, float32, from rank 1) #1: rank 1 has not come within 800 ms; its newest "
+                      "call is recv(count 1, float32, from rank 2)"});
+      },
+      config_with_timeout(800));
 }
 
 TEST(MissingRank, WhoOnlyComesLateIsWaitedFor) {

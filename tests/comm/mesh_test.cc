@@ -177,7 +177,8 @@ TEST_P(SpreadTest, AQuestionIsAnsweredAlsoByRanksThatAreNoNeighbours) {
       *id, kRanks, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank) % services.size()]; });
   for (const MeshPointer& mesh : meshes) {
     mesh->set_recorder([rank = mesh->rank()](uint32_t operation) {
-      return CallReport{CallReport::State::kKnown, operation, 100u + static_cast<uint32_t>(rank), 40, "all_reduce"};
+      return CallReport{
+          CallReport::State::kKnown, operation, 100u + static_cast<uint32_t>(rank), "all_reduce", "ring", 40, rank};
     });
   }
   CallReport report;
@@ -189,8 +190,10 @@ TEST_P(SpreadTest, AQuestionIsAnsweredAlsoByRanksThatAreNoNeighbours) {
     EXPECT_EQ(report.state, CallReport::State::kKnown);
     EXPECT_EQ(report.operation, 13u);
     EXPECT_EQ(report.fingerprint, 100u + static_cast<uint32_t>(peer));
-    EXPECT_EQ(report.last_operation, 40u);
     EXPECT_EQ(report.text, "all_reduce");
+    EXPECT_EQ(report.algorithm, "ring");
+    EXPECT_EQ(report.newest, 40u);
+    EXPECT_EQ(report.stuck_on, peer);
     EXPECT_FALSE(meshes[0]->answer(peer, &report));
   }
   leave_all(meshes);

@@ -8,6 +8,7 @@
 #include <array>
 #include <deque>
 
+#include "comm/call_log.h"
 #include "comm/handshake_crypto.h"
 #include "comm/mesh_exchange.h"
 #include "comm/mesh_wire.h"
@@ -196,6 +197,49 @@ TEST(Exchange, RefusesNonsense) {
     step[1] = static_cast<char>(value);
     EXPECT_FALSE(receive(1, step).ok()) << value;
   }
+}
+
+CallFacts facts_of(Collective collective, uint64_t count) {
+  CallFacts facts;
+  facts.collective = collective;
+  facts.type = DataType::kFloat32;
+  facts.count = count;
+  facts.peer = 2;
+  facts.sending = true;
+  return facts;
+}
+
+TEST(CallLog, TellsTheCallThatIsAskedForOrElseTheNewest) {
+  CallLog log;
+  EXPECT_EQ(log.report(1).text, "");
+  log.record(1, 11, facts_of(Collective::kAllGather, 3), "ring");
+  log.record(transfer_key(2, true, 0), 12, facts_of(Collective::kSendRecv, 4), "direct");
+  const CallReport known = log.report(1);
+  EXPECT_EQ(known.state, CallReport::State::kKnown);
+  EXPECT_EQ(known.fingerprint, 11u);
+  EXPECT_EQ(known.text, "all_gather(count 3, float32)");
+  const CallReport not_yet = log.report(2);
+  EXPECT_EQ(not_yet.state, CallReport::State::kNotYet);
+  EXPECT_EQ(not_yet.text, "send(count 4, float32, to rank 2)");
+  EXPECT_EQ(not_yet.newest, transfer_key(2, true, 0));
+  EXPECT_EQ(not_yet.stuck_on, -1);
+  log.note_wait(2, Time{}, true);
+  EXPECT_EQ(log.report(2).stuck_on, 2);
+  log.note_wait(2, Time{});
+  EXPECT_EQ(log.report(2).stuck_on, -1);
+  EXPECT_EQ(log.report(0).operation, 1u);
+}
+
+TEST(CallLog, CallsThatLookAlikeDifferInTheirPlans) {
+  CallReport ours = {CallReport::State::kKnown, 3, 1, "barrier()", "dissemination", 3, -1};
+  CallReport theirs = {CallReport::State::kKnown, 3, 2, "all_gather(count 3, float32)", "ring", 3, -1};
+  EXPECT_EQ(mismatch_text(ours, 4, theirs),
+            "barrier() #3: does not match rank 4, which called all_gather(count 3, float32) instead");
+  ours.text = theirs.text;
+  ours.algorithm = "direct";
+  EXPECT_EQ(mismatch_text(ours, 4, theirs),
+            "all_gather(count 3, float32) by direct #3: does not match rank 4, which called all_gather(count 3, "
+            "float32) by ring instead");
 }
 
 TEST(Wire, CutMessagesAreRefused) {

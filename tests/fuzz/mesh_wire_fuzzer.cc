@@ -34,11 +34,11 @@ void read_all_opinions(std::string_view bytes) {
 
 void read_the_rest(std::string_view bytes) {
   hocket::CallReport report;
-  if (Reader reader(bytes); read_answer(reader, &report)) {
-    const std::string message = answer_message(report);
+  if (Reader reader(bytes); read_report(reader, &report)) {
+    const std::string message = report_message(hocket::MessageType::kAnswer, report);
     Reader again = behind_type(message);
     hocket::CallReport same;
-    check(read_answer(again, &same) && same.text == report.text && same.operation == report.operation);
+    check(read_report(again, &same) && same.text == report.text && same.operation == report.operation);
   }
   hocket::PipeName name;
   uint8_t transport = 0;
