@@ -11,6 +11,7 @@ import datetime
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -96,26 +97,35 @@ def tally_folder(folder: pathlib.Path) -> Tally:
     return tally
 
 
-def markdown(tally: Tally, folders: list[pathlib.Path]) -> str:
-    """docs/soak.md: what the last long run found, where and when."""
+SOAK_HEAD = """# What the last soak runs found
+
+Written by `./dev soak`, which runs what is too long for `./dev test`: the full grid, large numbers of ranks, thousands of
+faults, launchers, PyTorch. One line for the last run of each; `./dev soak REGEX` runs some again.
+
+| test | date | commit | minutes | result |
+|---|---|---|---|---|
+"""
+
+
+def soak_page(before: str, folder: pathlib.Path) -> str:
+    """The page with a new line for each test that has run in this folder; the other lines stay."""
+    rows = dict(re.findall(r"^\| (\w\S*) (\| \d{4}-.*\|)$", before, re.MULTILINE))
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    seconds = sum(float(root.get("time") or 0) for root in (parse(f / "reports/ctest.xml") for f in folders)
-                  if root is not None)
-    lines = ["# The last soak run", "",
-             "Written by `./dev soak`, which runs the full grid of the tests.", "",
-             f"- Date: {datetime.date.today().isoformat()}",
-             f"- Commit: {commit or 'unknown'}",
-             f"- Machine: {os.cpu_count()} cores, {platform.system()} {platform.release()}, {platform.machine()}",
-             f"- Time: {seconds / 60:.1f} minutes",
-             f"- Result: {tally.line()}", ""]
-    lines += [f"- Failed: {name}" for name in tally.failed] + [f"- Skipped: {name}" for name in tally.skipped]
-    return "\n".join(lines).rstrip() + "\n"
+    root = parse(folder / "reports/ctest.xml")
+    for case in root.iter("testcase") if root is not None else []:
+        tally = tally_program(case, folder / "reports")
+        result = "; ".join([tally.line(), *tally.failed, *tally.skipped]).replace("|", "/")
+        minutes = float(case.get("time") or 0) / 60
+        rows[case.get("name")] = (f"| {datetime.date.today().isoformat()} | {commit or 'unknown'} | {minutes:.1f} "
+                                  f"| {result} |")
+    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, {platform.machine()}"
+    return SOAK_HEAD + "".join(f"| {name} {rows[name]}\n" for name in sorted(rows)) + f"\nThe last machine: {machine}.\n"
 
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("folders", nargs="+", type=pathlib.Path)
-    arguments.add_argument("--markdown", type=pathlib.Path, help="also write the result to this file")
+    arguments.add_argument("--soak", type=pathlib.Path, help="also note the results of the folder on this page")
     options = arguments.parse_args()
 
     total = Tally()
@@ -127,8 +137,9 @@ def main() -> int:
         print(f"skipped: {name}")
     for name in total.failed:
         print(f"FAILED: {name}")
-    if options.markdown:
-        options.markdown.write_text(markdown(total, options.folders), encoding="utf-8")
+    if options.soak:
+        before = options.soak.read_text(encoding="utf-8") if options.soak.exists() else ""
+        options.soak.write_text(soak_page(before, options.folders[0]), encoding="utf-8")
     print(total.line())
     return 1 if total.failed or not total.passed else 0
 

@@ -61,6 +61,16 @@ class ReportTest(unittest.TestCase):
                 "<system-out>dev: no tool</system-out></testcase>")
         self.assertEqual(["x: dev: no tool"], self.tally(case).skipped)
 
+    def test_the_soak_page_keeps_what_did_not_run_again(self):
+        before = report.SOAK_HEAD + "| grid | 2020-01-01 | abc | 9.0 | 1 failed; Grid.x |\n| sum_test | 2020-01-02 | abc | 1.0 | ? |\n"
+        self.write("sum_test", GOOGLETEST)
+        self.tally('<testcase name="sum_test" status="fail" time="120"/>')
+        lines = report.soak_page(before, self.folder).splitlines()
+        self.assertIn("| grid | 2020-01-01 | abc | 9.0 | 1 failed; Grid.x |", lines)
+        line = next(line for line in lines if line.startswith("| sum_test |"))
+        self.assertRegex(line, r"^\| sum_test \| 20[2-9]\d-.* \| 2\.0 \| 1 passed, 1 failed, 2 skipped; sum_test: Sum.wraps;")
+        self.assertEqual(1, sum(line.startswith("| sum_test") for line in lines))
+
     def test_no_test_is_a_failure(self):
         self.assertEqual(1, len(report.tally_folder(self.folder).failed))
         self.assertEqual(1, len(self.tally().failed))
