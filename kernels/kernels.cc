@@ -103,6 +103,14 @@ void copy_to_all(const Combine& combine) {
   kernel(copies.type, ReduceOp::kSum)(copies);
 }
 
+// What a logical operation makes of one operand: x or x.
+void combine_with_itself(const Combine& combine) {
+  const std::array<const std::byte*, 2> twice = {combine.sources[0], combine.sources[0]};
+  Combine pair = combine;
+  pair.sources = twice;
+  kernel(combine.type, ReduceOp::kLogicalOr)(pair);
+}
+
 // The caller's function sees one block at a time, in memory of ours that is aligned as promised.
 void combine_user(const Combine& combine) {
   constexpr size_t kBlockBytes = 8192;
@@ -146,8 +154,11 @@ void combine(const Combine& combine) {
   assert(!combine.sources.empty() && !combine.destinations.empty());
   assert(combine.user || supports(combine.type, combine.op));
   if (combine.user) return combine_user(combine);
+  const bool is_alone = combine.sources.size() == 1;
   const bool unscaled = combine.scale_first == nullptr || combine.first_mask == 0;
-  if (combine.sources.size() == 1 && unscaled && combine.divide_last == 0) return copy_to_all(combine);
+  const bool enters = combine.first_mask != 0 && unscaled;
+  if (is_alone && enters && combine.op >= ReduceOp::kLogicalAnd) return combine_with_itself(combine);
+  if (is_alone && unscaled && combine.divide_last == 0) return copy_to_all(combine);
   kernel(combine.type, combine.op)(combine);
 }
 

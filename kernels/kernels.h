@@ -64,7 +64,7 @@ struct Combine {
   std::span<std::byte* const> destinations;   // at least one
   size_t count = 0;                           // elements
   const void* scale_first = nullptr;          // prologue: multiply by this scalar of `type`, rounding to `type` ...
-  uint64_t first_mask = 0;                    // ... the sources whose bit is set
+  uint64_t first_mask = 0;                    // ... the sources whose bit is set; no scalar, logical: make them 0 or 1
   int64_t divide_last = 0;                    // epilogue: divide by this (0: none); integers truncate toward zero
   uint64_t streaming_mask = 0;                // destinations to be written with non-temporal stores
   UserFunction user = nullptr;                // replaces `op`; no prologue or epilogue

@@ -29,7 +29,7 @@ size_t Execution::slice_elements(const Call& call) {
   return call.codec == nullptr ? plain : std::min(plain, coded_slice(*call.codec, call.type, call.slice_bytes));
 }
 
-void Execution::start(const Call& call, size_t steps) {
+void Execution::start(const Call& call, size_t steps_done) {
   call_ = &call;
   const Plan& plan = *call.plan;
   element_bytes_ = element_bytes(call.type);
@@ -46,7 +46,7 @@ void Execution::start(const Call& call, size_t steps) {
   unflushed_.clear();
   status_ = Status();
   mismatch_peer_ = -1;
-  pass_over(steps);
+  pass_over(steps_done);
 }
 
 Execution::Progress Execution::advance() {
@@ -62,7 +62,7 @@ Execution::Progress Execution::advance() {
   }
   if (all_ended) return finish();
   if (moved) return Progress::kProgressed;
-  return check_pipes() == Outcome::kFailed ? Progress::kFailed : Progress::kIdle;
+  return pipes_work() ? Progress::kIdle : Progress::kFailed;
 }
 
 std::vector<Rank> Execution::awaited() const {
@@ -340,7 +340,7 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
   for (size_t i = 0; i < step.sources.size(); ++i) {
     const Place& place = step.sources[i];
     sources[i] = is_message(place) ? slice.messages[i]->data + message_offset : chunk_memory(place);
-    if (place.first && call_->scale != nullptr) work.first_mask |= uint64_t{1} << i;
+    if (place.first && call_->has_prologue()) work.first_mask |= uint64_t{1} << i;
   }
   if (work.first_mask != 0) work.scale_first = call_->scale;
   const bool is_copy = step.sources.size() == 1 && work.first_mask == 0 && work.divide_last == 0;
@@ -381,7 +381,7 @@ bool Execution::sends_stable(const Slice& slice) const {
   if (slice.coded || slice.bytes == 0 || step.sources.size() != 1 || step.destinations.empty()) return false;
   const Place& source = step.sources[0];
   if (source.kind != Place::Kind::kChunk || !is_one_chunk(source)) return false;
-  if ((source.first && call_->scale != nullptr) || (step.last && call_->divide != 0)) return false;
+  if ((source.first && call_->has_prologue()) || (step.last && call_->divide != 0)) return false;
   for (const Place& place : step.destinations) {
     if (!is_message(place)) return false;
     const Sender* pipe = pipes_.to(place.peer, slice.lane_index).pipe;
@@ -457,24 +457,24 @@ void Execution::keep_flushing(Sender* pipe) {
 
 // The call ends when nothing of it is left in this process and no pipe reads the caller's memory.
 Execution::Progress Execution::finish() {
-  if (check_pipes() == Outcome::kFailed) return Progress::kFailed;
+  if (!pipes_work()) return Progress::kFailed;
   std::erase_if(tickets_, [](const OpenTicket& open) { return open.pipe->done(open.ticket); });
   return unflushed_.empty() && tickets_.empty() ? Progress::kDone : Progress::kIdle;
 }
 
-Execution::Outcome Execution::check_pipes() {
+bool Execution::pipes_work() {
   for (Sender* pipe : unflushed_) {
-    if (Status status = pipe->progress(); !status.ok()) return fail(std::move(status));
+    status_ = pipe->progress();
+    if (!status_.ok()) return false;
   }
   std::erase_if(unflushed_, [](Sender* pipe) { return pipe->flushed(); });
   for (const LaneState& lane : lanes_) {
     if (ended(lane)) continue;
-    Status status;
-    if (lane.blocked.sender != nullptr) status = lane.blocked.sender->progress();
-    if (lane.blocked.receiver != nullptr) status = lane.blocked.receiver->progress();
-    if (!status.ok()) return fail(std::move(status));
+    if (lane.blocked.sender != nullptr) status_ = lane.blocked.sender->progress();
+    if (status_.ok() && lane.blocked.receiver != nullptr) status_ = lane.blocked.receiver->progress();
+    if (!status_.ok()) return false;
   }
-  return Outcome::kBlocked;
+  return true;
 }
 
 Execution::Outcome Execution::fail(Status status) {

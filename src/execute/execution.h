@@ -71,6 +71,9 @@ struct Call {
   uint32_t operation = 0;
   uint32_t fingerprint = 0;
 
+  // Contributions are changed where they enter: scaled, or made 0 or 1.
+  bool has_prologue() const { return scale != nullptr || op >= ReduceOp::kLogicalAnd; }
+
   // Where the buffer of a window place begins.
   std::byte* window_base(const Place& place) const {
     return (place.buffer == Buffer::kSend ? peers_send : peers_recv).of(place.peer);
@@ -98,9 +101,9 @@ class Execution {
   // Elements of the longest message of a call; 0: its codec needs longer messages. Windows are multiples of it.
   static size_t slice_elements(const Call& call);
 
-  // Begins a call, which stays as it is until it has ended. The one before has ended. `steps`: of its only lane and
-  // only pass are done already (see fast_path.h).
-  void start(const Call& call, size_t steps = 0);
+  // Begins a call, which stays as it is until it has ended. The one before has ended. `steps_done`: of its only lane
+  // and only pass are done already (see fast_path.h).
+  void start(const Call& call, size_t steps_done = 0);
   Progress advance();
 
   // Why advance() returned kFailed.
@@ -174,7 +177,7 @@ class Execution {
   void keep_flushing(Sender* pipe);
 
   Progress finish();
-  Outcome check_pipes();
+  bool pipes_work();  // false: status_ says why not
   Outcome fail(Status status);
 
   Pipes& pipes_;

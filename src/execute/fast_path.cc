@@ -61,6 +61,7 @@ FastPath::FastPath(const Call& call, Pipes& pipes) : fingerprint_(call.fingerpri
 FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) {
   Move move;
   for (const Place& place : step.sources) {
+    if (place.first && call.has_prologue()) move.work.first_mask |= uint64_t{1} << move.sources.size();
     move.sources.push_back(is_message(place) ? Point<ReceiveEnd>{&pipes.from(place.peer, 0)}
                                              : memory<Point<ReceiveEnd>>(call, place));
   }
@@ -136,7 +137,7 @@ const Message* FastPath::await(const ReceiveEnd& end, size_t bytes, uint32_t ope
 
 void FastPath::combine_at(const Move& move, const std::byte* const* sources, std::byte* const* destinations) {
   const size_t count = move.destinations.size();
-  if (move.sources.size() == 1 && move.work.divide_last == 0) {
+  if (move.sources.size() == 1 && move.work.divide_last == 0 && move.work.first_mask == 0) {
     for (size_t i = 0; i < count; ++i) {
       if (destinations[i] != sources[0]) copy(destinations[i], sources[0], move.bytes, false);
     }

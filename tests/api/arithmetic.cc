@@ -228,10 +228,11 @@ class Position {
     return bits >> 61 == 0 ? 0 : truncated(bits, type_.bytes);  // some zeros for the logical ones
   }
 
-  // What rank brings: its contribution, multiplied where the operation says so.
+  // What rank brings: its contribution, multiplied or made 0 or 1 where the operation says so.
   uint64_t term(int rank) const {
     const auto r = static_cast<size_t>(rank);
     const uint64_t own = load(numbers_.contributions[r], index_, type_.bytes);
+    if (operation_ >= hocketLogicalAnd && operation_ <= hocketLogicalXor) return own != 0;
     if (operation_ != kPreMulSum) return own;
     const uint64_t scalar = load(numbers_.scalars[r], 0, type_.bytes);
     if (!real()) return truncated(own * scalar, type_.bytes);

@@ -280,6 +280,30 @@ TEST(Copy, CopiesWhateverSizeAndAlignment) {
   force_instruction_set("");
 }
 
+// A contribution that meets no other: no scalar, but marked.
+TEST(Logical, MakesALoneContributionZeroOrOne) {
+  const std::vector<int32_t> given = {67, 0, -1, 256, 1, 0, INT32_MIN, 2, 3};
+  const auto* source = reinterpret_cast<const std::byte*>(given.data());
+  for (std::string_view set : instruction_sets()) {
+    ASSERT_TRUE(force_instruction_set(set));
+    for (const ReduceOp op : {ReduceOp::kLogicalAnd, ReduceOp::kLogicalOr, ReduceOp::kLogicalXor, ReduceOp::kBitXor}) {
+      for (const uint64_t mask : {0, 1}) {
+        std::vector<int32_t> result(given.size());
+        auto* destination = reinterpret_cast<std::byte*>(result.data());
+        combine({.type = DataType::kInt32,
+                 .op = op,
+                 .sources = {&source, 1},
+                 .destinations = {&destination, 1},
+                 .count = given.size(),
+                 .first_mask = mask});
+        const bool changes = mask != 0 && op != ReduceOp::kBitXor;
+        EXPECT_EQ(result, changes ? (std::vector<int32_t>{1, 0, 1, 1, 1, 0, 1, 1, 1}) : given) << name(op);
+      }
+    }
+  }
+  force_instruction_set("");
+}
+
 TEST(Types, HaveNamesAndSizes) {
   EXPECT_EQ(name(DataType::kBfloat16), "bfloat16");
   EXPECT_EQ(name(ReduceOp::kLogicalXor), "logical_xor");
