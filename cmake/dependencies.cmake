@@ -33,7 +33,7 @@ endmacro()
 
 hocket_look_for(HWLOC hwloc)
 if(HWLOC_FOUND AND HOCKET_WITH_HWLOC)
-  hocket_record(hwloc TRUE "${HWLOC_VERSION}" "used for cores, caches and NUMA nodes (the perf programs show them)")
+  hocket_record(hwloc TRUE "${HWLOC_VERSION}" "used for cores, caches and NUMA nodes (hocket topo shows them)")
 elseif(HWLOC_FOUND)
   hocket_record(hwloc TRUE "${HWLOC_VERSION}" "not used: switched off by HOCKET_WITH_HWLOC=OFF")
 else()
