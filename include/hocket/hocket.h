@@ -21,13 +21,16 @@
 #ifndef HOCKET_HOCKET_H_
 #define HOCKET_HOCKET_H_
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define HOCKET_MAJOR 0
 #define HOCKET_MINOR 1
 #define HOCKET_PATCH 0
-#define HOCKET_VERSION_CODE (HOCKET_MAJOR * 10000 + HOCKET_MINOR * 100 + HOCKET_PATCH)
+#define HOCKET_SUFFIX ""
+#define HOCKET_VERSION(X, Y, Z) ((X) * 10000 + (Y) * 100 + (Z))
+#define HOCKET_VERSION_CODE HOCKET_VERSION(HOCKET_MAJOR, HOCKET_MINOR, HOCKET_PATCH)
 
 #if defined(__GNUC__)
 #define HOCKET_API __attribute__((visibility("default")))
@@ -48,7 +51,8 @@ typedef enum {
   hocketInvalidUsage = 5,    /* the calls do not fit together: order, state, or what other ranks called */
   hocketRemoteError = 6,     /* a peer died, left, or broke the connection */
   hocketInProgress = 7,
-  hocketTimeout = 8
+  hocketTimeout = 8,
+  hocketNumResults = 9
 } hocketResult_t;
 
 typedef enum {
@@ -93,6 +97,7 @@ typedef enum {
 typedef enum { hocketScalarDevice = 0, hocketScalarHostImmediate = 1 } hocketScalarResidence_t;
 
 typedef struct hocketComm* hocketComm_t;
+#define HOCKET_COMM_NULL NULL
 typedef struct hocketQueue* hocketQueue_t;
 typedef void* hocketStream_t;
 
@@ -101,14 +106,59 @@ typedef struct {
   char internal[HOCKET_UNIQUE_ID_BYTES];
 } hocketUniqueId; /* holds an address and a secret key: who has it may join */
 
-/* Initialise with HOCKET_CONFIG_INITIALIZER; a member left at zero is chosen by the library. */
+/* How a communicator shall be. Initialise it with HOCKET_CONFIG_INITIALIZER, which leaves every choice to the library,
+ * and never touch size, magic and version. Programs built with an older or newer header are understood. */
+#define HOCKET_CONFIG_UNDEF_INT INT_MIN
+#define HOCKET_CONFIG_UNDEF_PTR NULL
+#define HOCKET_CONFIG_MAGIC 0x686f636bu
+#define HOCKET_CTA_POLICY_DEFAULT 0x00
+#define HOCKET_CTA_POLICY_EFFICIENCY 0x01
+#define HOCKET_CTA_POLICY_ZERO 0x02
 typedef struct {
   size_t size;
   const char* commName;       /* shown in errors and logs; copied */
-  int64_t operationTimeoutMs; /* bound on waiting for a live rank that has not come, while joining and in calls, at
-                                 most 1000 hours; HOCKET_OPERATION_TIMEOUT */
+  int64_t operationTimeoutMs; /* (beyond NCCL) bound on waiting for a live rank that has not come, while joining and in
+                                 calls, at most 1000 hours; 0: as HOCKET_OPERATION_TIMEOUT says */
+  const char* algorithm;      /* (beyond NCCL) as HOCKET_ALGORITHM, and instead of it; "": none is forced; NULL: as
+                                 HOCKET_ALGORITHM says. Equal on all ranks; copied */
+  unsigned int magic;
+  unsigned int version;
+  const char* netName; /* refused: HOCKET_TRANSPORTS and HOCKET_INTERFACE choose, for the whole process */
+  int blocking;        /* 1. Refused: 0, as creating a communicator always waits for its ranks */
+  /* Without effect on the host, whatever they say: how much two communicators share, ... */
+  int splitShare;
+  int shrinkShare;
+  int trafficClass;  /* ... how a network that knows classes ranks the traffic, ... */
+  int collnetEnable; /* ... and what a GPU spends on communication. */
+  int CTAPolicy;
+  int cgaClusterSize;
+  int minCTAs;
+  int maxCTAs;
+  int nvlsCTAs;
+  int nChannelsPerNetPeer;
+  int nvlinkCentricSched;
+  int graphUsageMode;
+  int numRmaCtx;
+  int maxP2pPeers;
+  int graphStreamOrdering;
+  int launchOrderImplicit;
+  int numRmaSig;
+  int rmaEagerInit;
+  int hostCftMode;
+  int nvlsHostMode;
+  int unused; /* so that no later member hides in padding */
 } hocketConfig_t;
-#define HOCKET_CONFIG_INITIALIZER {sizeof(hocketConfig_t), NULL, 0}
+#define HOCKET_CONFIG_INITIALIZER                                             \
+  {sizeof(hocketConfig_t),  HOCKET_CONFIG_UNDEF_PTR, 0,                       \
+   HOCKET_CONFIG_UNDEF_PTR, HOCKET_CONFIG_MAGIC,     HOCKET_VERSION_CODE,     \
+   HOCKET_CONFIG_UNDEF_PTR, HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, \
+   HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, \
+   HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, \
+   HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, \
+   HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, \
+   HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, \
+   HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT, \
+   HOCKET_CONFIG_UNDEF_INT, HOCKET_CONFIG_UNDEF_INT}
 
 /* ---- Library ------------------------------------------------------------------------------------------------------
  */
@@ -142,6 +192,10 @@ HOCKET_API hocketResult_t hocketGetUniqueId(hocketUniqueId* uniqueId);
 HOCKET_API hocketResult_t hocketCommInitRank(hocketComm_t* comm, int nranks, hocketUniqueId commId, int rank);
 HOCKET_API hocketResult_t hocketCommInitRankConfig(hocketComm_t* comm, int nranks, hocketUniqueId commId, int rank,
                                                    hocketConfig_t* config);
+/* NCCL spreads the ranks of very large communicators over several roots; here one does, that of the first id. All ranks
+ * pass the same list. */
+HOCKET_API hocketResult_t hocketCommInitRankScalable(hocketComm_t* newcomm, int nranks, int myrank, int nId,
+                                                     hocketUniqueId* commIds, hocketConfig_t* config);
 /* Creates `ndev` ranks in this process, one handle each, to be driven by a thread each or by groups. devlist: ignored.
  */
 HOCKET_API hocketResult_t hocketCommInitAll(hocketComm_t* comms, int ndev, const int* devlist);
@@ -209,6 +263,7 @@ HOCKET_API hocketResult_t hocketCommDeregister(const hocketComm_t comm, void* ha
 typedef struct hocketWindow* hocketWindow_t;
 #define HOCKET_WIN_DEFAULT 0x00
 #define HOCKET_WIN_COLL_SYMMETRIC 0x01
+#define HOCKET_WIN_REQUIRED_ALIGNMENT 4096 /* suits everywhere; memory of any alignment is taken */
 /* The same two under NCCL's newer names; winFlags: either flag, windows are symmetric in any case. */
 HOCKET_API hocketResult_t hocketCommWindowRegister(hocketComm_t comm, void* buff, size_t size, hocketWindow_t* win,
                                                    int winFlags);
@@ -254,7 +309,8 @@ HOCKET_API hocketResult_t hocketReduceScatter(const void* sendbuff, void* recvbu
 /* Both buffers: nranks * count elements; block i goes to rank i. In place: sendbuff == recvbuff, on all ranks. */
 HOCKET_API hocketResult_t hocketAllToAll(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                          hocketComm_t comm, hocketStream_t stream);
-#define hocketAlltoAll hocketAllToAll
+HOCKET_API hocketResult_t hocketAlltoAll(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                         hocketComm_t comm, hocketStream_t stream);
 /* recvbuff: nranks * count elements on root, unused elsewhere. In place on root: sendbuff == recvbuff + root * count.
  */
 HOCKET_API hocketResult_t hocketGather(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
@@ -373,7 +429,8 @@ HOCKET_API hocketResult_t hocketQueueCreate(hocketQueue_t* queue);
 HOCKET_API hocketResult_t hocketQueueDestroy(hocketQueue_t queue); /* waits for all that was issued */
 HOCKET_API hocketStream_t hocketQueueStream(hocketQueue_t queue);
 HOCKET_API hocketResult_t hocketQueueMark(hocketQueue_t queue, uint64_t* mark);
-/* *done: 1 when all up to the mark has ended. The first error among the operations that ended is returned. */
+/* *done: 1 when all up to the mark has ended. The first error among the operations that ended is returned, for as long
+ * as the queue lives. */
 HOCKET_API hocketResult_t hocketQueueTest(hocketQueue_t queue, uint64_t mark, int* done);
 HOCKET_API hocketResult_t hocketQueueWait(hocketQueue_t queue, uint64_t mark);
 HOCKET_API hocketResult_t hocketQueueSynchronize(hocketQueue_t queue);

@@ -21,9 +21,13 @@ using Fault = std::optional<std::string>;
 // No buffer is longer than this, so that sums of offsets and lengths cannot overflow.
 constexpr size_t kMaxBytes = size_t{1} << 62;
 
+bool has_type(const CallFacts& facts) { return static_cast<int>(facts.type) < hocketNumTypes; }
+
 Status wrong(const Communicator& communicator, const Request& request, const std::string& why) {
-  return Status(Code::kInvalidArgument, fmt::format("{}rank {}: {}: {}", communicator.prefix(), communicator.rank(),
-                                                    describe(request.facts), why));
+  const CallFacts& facts = request.facts;
+  return Status(Code::kInvalidArgument,
+                fmt::format("{}rank {}: {}: {}", communicator.prefix(), communicator.rank(),
+                            has_type(facts) ? describe(facts) : std::string(name(facts.collective)), why));
 }
 
 // Which buffer a rank must bring, and how many elements it spans.
@@ -156,11 +160,7 @@ Status resolve_reduction(const Communicator& communicator, Request& request) {
 Status check_request(const Communicator& communicator, const Request& request) {
   const CallFacts& facts = request.facts;
   const Rank ranks = communicator.ranks();
-  if (static_cast<int>(facts.type) >= hocketNumTypes) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("{}rank {}: {}: datatype: there is no such type", communicator.prefix(),
-                              communicator.rank(), name(facts.collective)));
-  }
+  if (!has_type(facts)) return wrong(communicator, request, "datatype: there is no such type");
   const auto in_ranks = [&](Rank rank) { return rank >= 0 && rank < ranks; };
   if (is_rooted(facts.collective) && !in_ranks(facts.root)) {
     return wrong(communicator, request, fmt::format("root: {} is not among {} ranks", facts.root, ranks));
@@ -204,6 +204,10 @@ CallFacts reducing(CallFacts facts, const hocketRedOp_t& op) {
 Status complete_request(const Communicator& communicator, Request& request) {
   if (is_reducing(request.facts.collective)) HOCKET_TRY(resolve_reduction(communicator, request));
   return check_request(communicator, request);
+}
+
+Status fault_of(const Communicator& communicator, const Request& request, const Status& fault) {
+  return fault.ok() ? fault : wrong(communicator, request, fault.message());
 }
 
 Status copy_counts(const char* name, const size_t* counts, const size_t* displacements, Rank ranks,

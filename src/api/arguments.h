@@ -22,6 +22,9 @@ CallFacts reducing(CallFacts facts, const hocketRedOp_t& op);
 // alignment and overlap.
 Status complete_request(const Communicator& communicator, Request& request);
 
+// What the lists of a v-form say is wrong, told as a fault of the call.
+Status fault_of(const Communicator& communicator, const Request& request, const Status& fault);
+
 // Copies one v-form list of `ranks` counts, and its displacements or their packed default.
 Status copy_counts(const char* name, const size_t* counts, const size_t* displacements, Rank ranks,
                    std::vector<size_t>& counts_out, std::vector<size_t>& offsets_out);

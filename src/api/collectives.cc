@@ -35,7 +35,8 @@ hocketResult_t call_v(hocketComm_t comm, const CallFacts& facts, const void* sen
   return with_call(comm, [&](Session& session) -> Status {
     Request request(facts, send, recv);
     request.facts.v_form = true;
-    HOCKET_TRY(list(*session.communicator, request));
+    const Communicator& communicator = *session.communicator;
+    HOCKET_TRY(fault_of(communicator, request, list(communicator, request)));
     return check_and_submit(comm, session, request, stream);
   });
 }
@@ -102,6 +103,11 @@ hocketResult_t hocketReduceScatter(const void* sendbuff, void* recvbuff, size_t 
 hocketResult_t hocketAllToAll(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                               hocketComm_t comm, hocketStream_t stream) {
   return hocket::call(comm, make_facts(Collective::kAllToAll, count, datatype), sendbuff, recvbuff, stream);
+}
+
+hocketResult_t hocketAlltoAll(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                              hocketComm_t comm, hocketStream_t stream) {
+  return hocketAllToAll(sendbuff, recvbuff, count, datatype, comm, stream);
 }
 
 hocketResult_t hocketGather(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype, int root,

@@ -67,6 +67,13 @@ hocketResult_t hocketCommInitRankConfig(hocketComm_t* comm, int nranks, hocketUn
   });
 }
 
+hocketResult_t hocketCommInitRankScalable(hocketComm_t* newcomm, int nranks, int myrank, int nId,
+                                          hocketUniqueId* commIds, hocketConfig_t* config) {
+  if (nId < 1) return report(Status(Code::kInvalidArgument, fmt::format("nId: {} ids", nId)));
+  if (commIds == nullptr) return report(null_pointer("commIds"));
+  return hocketCommInitRankConfig(newcomm, nranks, commIds[0], myrank, config);
+}
+
 hocketResult_t hocketCommInitAll(hocketComm_t* comms, int ndev, const int* /*devlist*/) {
   if (comms == nullptr) return report(null_pointer("comms"));
   if (ndev < 1) return report(Status(Code::kInvalidArgument, fmt::format("ndev: {} ranks", ndev)));

@@ -7,14 +7,12 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/settings.h"
 #include "comm/launch.h"
 #include "comm/process_flight.h"
 #include "comm/service.h"
 #include "comm/unique_id.h"
 
 namespace hocket {
-
 Result<hocketComm_t> open_session(std::shared_ptr<Mesh> mesh, CommunicatorOptions options) {
   options.flight = process_flight();
   auto communicator = std::make_shared<Communicator>(real_system(), std::move(mesh), std::move(options));
@@ -50,35 +48,6 @@ Result<hocketComm_t> create_from_environment(const CommunicatorOptions& options)
   const Result<std::string> id = unique_id_from_environment(process_service(), *launch);
   if (!id.ok()) return id.status();
   return create_by_id(*id, launch->rank, launch->ranks, options);
-}
-
-Result<CommunicatorOptions> options_from(const hocketConfig_t* config) {
-  const Result<Settings>& all = settings();
-  if (!all.ok()) return all.status();
-  CommunicatorOptions options;
-  options.operation_timeout = all->operation_timeout;
-  options.spin = all->spin;
-  Result<Forced> forced = Forced::parse(all->algorithm);
-  if (!forced.ok()) return forced.status();
-  options.forced = std::move(*forced);
-  if (config == nullptr) return options;
-  if (config->size < sizeof(size_t) || config->size > size_t{1} << 16) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("config: size is {}: initialise it with HOCKET_CONFIG_INITIALIZER", config->size));
-  }
-  const auto has = [&](size_t end) { return config->size >= end; };
-  if (has(offsetof(hocketConfig_t, commName) + sizeof(config->commName)) && config->commName != nullptr) {
-    options.name = config->commName;
-  }
-  if (has(sizeof(hocketConfig_t)) && config->operationTimeoutMs != 0) {
-    constexpr int64_t kLongest = kLongestDuration / std::chrono::milliseconds(1);
-    if (config->operationTimeoutMs < 0 || config->operationTimeoutMs > kLongest) {
-      return Status(Code::kInvalidArgument, fmt::format("config: operationTimeoutMs: {}: it must be 0 to {}",
-                                                        config->operationTimeoutMs, kLongest));
-    }
-    options.operation_timeout = std::chrono::milliseconds(config->operationTimeoutMs);
-  }
-  return options;
 }
 
 }  // namespace hocket

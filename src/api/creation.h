@@ -32,7 +32,7 @@ Result<hocketComm_t> shrink(Session& session, const std::set<Rank>& excluded, co
 Result<hocketComm_t> grow(Session& session, int ranks, const hocketUniqueId* id, const CommunicatorOptions& options);
 
 // The options of a config (NULL: defaults), completed from the settings.
-Result<CommunicatorOptions> options_from(const hocketConfig_t* config);
+Result<CommunicatorOptions> options_from(const hocketConfig_t* given);
 
 // Runs make(Session&) with the session of the handle out of which a communicator is made; its failure stays with it.
 template <typename Make>

@@ -29,6 +29,7 @@ Result<std::vector<Item>> exchange(Session& session, const Item& own) {
   request.facts.collective = Collective::kAllGather;
   request.facts.type = DataType::kUint8;
   request.facts.count = sizeof(Item);
+  request.facts.own = true;
   request.send = &own;
   request.recv = all.data();
   Operation& operation = communicator.blocking_operation();

@@ -224,14 +224,14 @@ void group_failed(const Status& status) {
   if (depth > 0 && group.error.ok()) group.error = status;
 }
 
-Status group_end() {
-  if (depth == 0) return Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart");
-  if (--depth > 0) return {};
+hocketResult_t group_end() {
+  if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart"));
+  if (--depth > 0) return hocketSuccess;
   Group ending;
   std::swap(ending, group);
-  if (!ending.error.ok()) return ending.error;
-  if (Status status = run_jobs(ending.jobs); !status.ok()) return status;
-  return run_calls(std::move(ending.calls));
+  if (!ending.error.ok()) return report_again(ending.error);
+  const Status status = run_jobs(ending.jobs);
+  return report(status.ok() ? run_calls(std::move(ending.calls)) : status);
 }
 
 }  // namespace hocket

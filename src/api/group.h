@@ -23,7 +23,8 @@ Status run_or_defer(hocketComm_t used, Job job);
 void group_start();
 // This thread has begun a group that has not ended.
 bool in_group();
-Status group_end();
+// Reports what went wrong.
+hocketResult_t group_end();
 // An error of a call within the group: the rest of the group is dropped.
 void group_failed(const Status& status);
 

@@ -16,11 +16,23 @@ namespace {
 using hocket::Code;
 using hocket::guarded;
 using hocket::null_pointer;
+using hocket::Queue;
 using hocket::queues;
 using hocket::report;
 using hocket::Status;
 
+// Null: there is none. Keeps no other thread from destroying the handle.
+std::shared_ptr<Queue> held(hocketQueue_t queue) {
+  const auto pin = queues().pin(queue);
+  return pin ? *pin : nullptr;
+}
+
 Status no_queue() { return Status(Code::kInvalidArgument, "queue: no such queue (destroyed or never created)"); }
+
+Status check_mark(const Queue& queue, uint64_t mark) {
+  if (mark <= queue.mark()) return {};
+  return Status(Code::kInvalidArgument, fmt::format("mark: {} lies ahead of the queue's {}", mark, queue.mark()));
+}
 
 }  // namespace
 
@@ -30,13 +42,13 @@ hocketResult_t hocketGroupStart(void) {
 }
 
 hocketResult_t hocketGroupEnd(void) {
-  return guarded([] { return report(hocket::group_end()); });
+  return guarded([] { return hocket::group_end(); });
 }
 
 hocketResult_t hocketQueueCreate(hocketQueue_t* queue) {
   return guarded([&] {
     if (queue == nullptr) return report(null_pointer("queue"));
-    void* handle = queues().add(std::make_unique<std::shared_ptr<hocket::Queue>>(std::make_shared<hocket::Queue>()));
+    void* handle = queues().add(std::make_unique<std::shared_ptr<Queue>>(std::make_shared<Queue>()));
     if (handle == nullptr) {
       return report(Status(Code::kInvalidUsage, fmt::format("more than {} queues", queues().kCapacity)));
     }
@@ -47,10 +59,13 @@ hocketResult_t hocketQueueCreate(hocketQueue_t* queue) {
 
 hocketResult_t hocketQueueDestroy(hocketQueue_t queue) {
   if (queue == nullptr) return hocketSuccess;
-  const hocketResult_t result = hocketQueueSynchronize(queue);
-  if (result == hocketInvalidArgument) return result;
-  queues().remove(queue);
-  return result;
+  return guarded([&] {
+    const std::shared_ptr<Queue> ending = held(queue);
+    if (ending == nullptr) return report(no_queue());
+    ending->wait(ending->mark());
+    queues().remove(queue);
+    return report(ending->status());
+  });
 }
 
 hocketStream_t hocketQueueStream(hocketQueue_t queue) { return queue; }
@@ -70,6 +85,7 @@ hocketResult_t hocketQueueTest(hocketQueue_t queue, uint64_t mark, int* done) {
     const auto pin = queues().pin(queue);
     if (!pin) return report(no_queue());
     if (done == nullptr) return report(null_pointer("done"));
+    if (const Status status = check_mark(**pin, mark); !status.ok()) return report(status);
     *done = (*pin)->done(mark) ? 1 : 0;
     return report((*pin)->status());
   });
@@ -79,10 +95,7 @@ hocketResult_t hocketQueueWait(hocketQueue_t queue, uint64_t mark) {
   return guarded([&] {
     const auto pin = queues().pin(queue);
     if (!pin) return report(no_queue());
-    if (mark > (*pin)->mark()) {
-      return report(
-          Status(Code::kInvalidArgument, fmt::format("mark: {} lies ahead of the queue's {}", mark, (*pin)->mark())));
-    }
+    if (const Status status = check_mark(**pin, mark); !status.ok()) return report(status);
     (*pin)->wait(mark);
     return report((*pin)->status());
   });

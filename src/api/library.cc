@@ -56,6 +56,8 @@ const char* hocketGetErrorString(hocketResult_t result) {
       return "operation in progress";
     case hocketTimeout:
       return "timed out";
+    case hocketNumResults:
+      break;
   }
   return "unknown result code";
 }

@@ -42,8 +42,12 @@ Result<Engine*> engine() {
 
 hocketResult_t report(const Status& status, Session* session) {
   if (status.ok()) return hocketSuccess;
-  thread_error = status.message();
   if (session == nullptr || remember(*session, status)) log_warn("{}", status.message());
+  return report_again(status);
+}
+
+hocketResult_t report_again(const Status& status) {
+  thread_error = status.message();
   return static_cast<hocketResult_t>(status.code());
 }
 

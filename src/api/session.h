@@ -38,6 +38,8 @@ Result<Engine*> engine();
 
 // Gives an error to the caller: remembered for this thread (and the session), logged once. Returns the code.
 hocketResult_t report(const Status& status, Session* session = nullptr);
+// Gives the error that a call of the group was given already: not logged again.
+hocketResult_t report_again(const Status& status);
 // Makes an error the session's last one. False when it was already.
 bool remember(Session& session, const Status& status);
 // What this thread was told last.

@@ -74,15 +74,22 @@ BuildOptions options_of(const Question& question) {
   return options;
 }
 
+// Why an algorithm of the collective cannot do it; empty: it can.
+std::string_view obstacle(const Builder& builder, const Question& question) {
+  if (question.ordered && !builder.ordered) return "the operation does not commute";
+  if (question.coded && &builder != coded_builder(question.collective)) return "a codec encodes the messages";
+  if (!question.equal_chunks && builder.equal_chunks_only) return "the counts differ";
+  if (builder.send_window && !question.send_window) return "it needs all send buffers in a window";
+  if (builder.recv_window && !question.recv_window) return "it needs all receive buffers in a window";
+  // Such counts allow no relaying.
+  if (!question.equal_chunks && !question.listed_counts && builder.name != "direct") {
+    return "only the ends of a message know its count";
+  }
+  return builder.fits(options_of(question)) ? std::string_view() : builder.needs;
+}
+
 bool can(const Builder& builder, const Question& question) {
-  if (builder.collective != question.collective) return false;
-  if (question.ordered && !builder.ordered) return false;
-  if (question.coded && &builder != coded_builder(question.collective)) return false;
-  if (!question.equal_chunks && builder.equal_chunks_only) return false;
-  if ((builder.send_window && !question.send_window) || (builder.recv_window && !question.recv_window)) return false;
-  // Counts that only the ends of a message know allow no relaying.
-  if (!question.equal_chunks && !question.listed_counts && builder.name != "direct") return false;
-  return builder.fits(options_of(question));
+  return builder.collective == question.collective && obstacle(builder, question).empty();
 }
 
 const Builder* preferred(const Question& question) {
@@ -125,8 +132,9 @@ std::string algorithm_names(Collective collective) {
   return names;
 }
 
-Result<Forced> Forced::parse(std::string_view text) {
+Result<Forced> Forced::parse(std::string_view text, std::string_view where) {
   Forced forced;
+  forced.where_ = where;
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());
     const std::string_view item = text.substr(0, comma);
@@ -134,7 +142,7 @@ Result<Forced> Forced::parse(std::string_view text) {
     const size_t equals = item.find('=');
     if (equals == std::string_view::npos) {
       if (!known_name(item)) {
-        return Status(Code::kInvalidArgument, fmt::format("HOCKET_ALGORITHM: no algorithm is named '{}'", item));
+        return Status(Code::kInvalidArgument, fmt::format("{}: no algorithm is named '{}'", where, item));
       }
       forced.any_ = item;
       continue;
@@ -143,10 +151,10 @@ Result<Forced> Forced::parse(std::string_view text) {
     const std::string_view algorithm = item.substr(equals + 1);
     if (collective == nullptr) {
       return Status(Code::kInvalidArgument,
-                    fmt::format("HOCKET_ALGORITHM: no collective is named '{}'", item.substr(0, equals)));
+                    fmt::format("{}: no collective is named '{}'", where, item.substr(0, equals)));
     }
     if (find_builder(*collective, algorithm) == nullptr) {
-      return Status(Code::kInvalidArgument, fmt::format("HOCKET_ALGORITHM: {} has no algorithm '{}', only {}",
+      return Status(Code::kInvalidArgument, fmt::format("{}: {} has no algorithm '{}', only {}", where,
                                                         name(*collective), algorithm, algorithm_names(*collective)));
     }
     forced.named_[*collective] = algorithm;
@@ -167,15 +175,12 @@ Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, size_
       max_message_(max_message) {}
 
 Result<Choice> Chooser::choose(const Question& question) {
-  if (const std::string_view wish = forced_.of(question.collective); !wish.empty()) {
+  if (const std::string_view wish = forced_.of(question.collective); !wish.empty() && !question.own) {
     const Builder* builder = find_builder(question.collective, wish);
-    if (can(*builder, question)) return Choice{builder, Choice::Reason::kForced};
-    return Status(
-        Code::kInvalidUsage,
-        fmt::format("HOCKET_ALGORITHM: {} by {} is not possible for {} ranks{}{}{}{}", name(question.collective), wish,
-                    question.ranks, question.ordered ? " and an operation that does not commute" : "",
-                    question.equal_chunks ? "" : " and unequal counts", question.coded ? " and a codec" : "",
-                    builder->uses_windows() ? " (needs registered buffers)" : ""));
+    const std::string_view why_not = obstacle(*builder, question);
+    if (why_not.empty()) return Choice{builder, Choice::Reason::kForced};
+    return Status(Code::kInvalidUsage, fmt::format("{}: {} by {} is not possible for {} ranks: {}", forced_.where(),
+                                                   name(question.collective), wish, question.ranks, why_not));
   }
   // What was measured and what the model knows are calls on plain memory.
   const bool has_windows = question.send_window || question.recv_window;

@@ -33,17 +33,21 @@ struct Question {
   bool listed_counts = false;  // v-form whose counts all ranks know
   bool send_window = false;    // all ranks' send buffers lie at the same place of a window
   bool recv_window = false;    // the same of the receive buffers
+  bool own = false;            // the library's own call, which no wish concerns
 };
 
 // The user's wish: an algorithm for a collective, or for all that have one of that name.
 class Forced {
  public:
-  // "ring" or "all_reduce=ring,broadcast=chain"; fails on names that do not exist, listing those that do.
-  static Result<Forced> parse(std::string_view text);
+  // "ring" or "all_reduce=ring,broadcast=chain", which stood in `where`; fails on names that do not exist, listing
+  // those that do.
+  static Result<Forced> parse(std::string_view text, std::string_view where = "HOCKET_ALGORITHM");
   // Empty: no wish.
   std::string_view of(Collective collective) const;
+  const std::string& where() const { return where_; }
 
  private:
+  std::string where_;
   std::string any_;
   std::map<Collective, std::string> named_;
 };

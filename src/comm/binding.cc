@@ -38,6 +38,7 @@ Question question(const Request& request, Rank rank, Rank ranks) {
   // In place is every rank's own affair except here, where it decides how: there all ranks or none work in place.
   question.in_place = facts.collective == Collective::kAllToAll && is_in_place(request, rank);
   question.coded = facts.coding != 0;
+  question.own = facts.own;
   question.send_window = facts.send_spot.window != 0;
   question.recv_window = facts.recv_spot.window != 0;
   question.listed_counts = facts.collective == Collective::kAllGather || facts.collective == Collective::kReduceScatter;

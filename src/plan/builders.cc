@@ -15,8 +15,14 @@ using namespace plan;  // NOLINT(google-build-using-namespace): the table below 
 
 enum Trait : unsigned { kLogarithmic = 1, kOrdered = 2, kEqualChunks = 4, kSendWindow = 8, kRecvWindow = 16 };
 
+constexpr std::string_view kFewLanes = "it needs fewer lanes";
+constexpr std::string_view kPowerOfTwo = "it needs a power of two of ranks";
+constexpr std::string_view kRoutes = "it needs routes through the machine, which no communicator gives";
+constexpr std::string_view kHierarchy = "it needs the levels of a hierarchy, which no communicator gives";
+constexpr std::string_view kTwoBuffers = "it needs two buffers";
+
 constexpr Builder entry(Collective collective, std::string_view name, bool (*fits)(const BuildOptions&),
-                        Plan (*build)(const BuildOptions&), unsigned traits = 0) {
+                        Plan (*build)(const BuildOptions&), unsigned traits = 0, std::string_view needs = kFewLanes) {
   return {collective,
           name,
           fits,
@@ -25,7 +31,8 @@ constexpr Builder entry(Collective collective, std::string_view name, bool (*fit
           (traits & kOrdered) != 0,
           (traits & kEqualChunks) != 0,
           (traits & kSendWindow) != 0,
-          (traits & kRecvWindow) != 0};
+          (traits & kRecvWindow) != 0,
+          needs};
 }
 
 // clang-format off
@@ -44,8 +51,8 @@ constexpr std::array kBuilders = {
   entry(kAllReduce, "one_shot", fits_any, shot::all_reduce_one, kOrdered),
   entry(kAllReduce, "two_shot", fits_any, shot::all_reduce_two, kOrdered),
   entry(kAllReduce, "in_order", fits_any, in_order::all_reduce, kLogarithmic | kOrdered),
-  entry(kAllReduce, "routed_rings", routed::fits, routed::all_reduce),
-  entry(kAllReduce, "hierarchical", hierarchical::fits_all_reduce, hierarchical::all_reduce),
+  entry(kAllReduce, "routed_rings", routed::fits, routed::all_reduce, 0, kRoutes),
+  entry(kAllReduce, "hierarchical", hierarchical::fits_all_reduce, hierarchical::all_reduce, 0, kHierarchy),
   entry(kAllReduce, "window", fits_one_lane, window::all_reduce, kOrdered | kSendWindow | kRecvWindow),
 
   entry(kBroadcast, "binomial", fits_any, knomial::broadcast_binomial, kLogarithmic),
@@ -67,7 +74,7 @@ constexpr std::array kBuilders = {
   entry(kReduce, "window", fits_one_lane, window::reduce, kOrdered | kSendWindow),
 
   entry(kAllGather, "ring", fits_one_lane, ring::all_gather),
-  entry(kAllGather, "recursive_doubling", recursive_doubling::fits_all_gather, recursive_doubling::all_gather, kLogarithmic),
+  entry(kAllGather, "recursive_doubling", recursive_doubling::fits_all_gather, recursive_doubling::all_gather, kLogarithmic, kPowerOfTwo),
   entry(kAllGather, "circulant", fits_one_lane, circulant::all_gather, kLogarithmic),
   entry(kAllGather, "sparbit", fits_one_lane, pat::all_gather_sparbit, kLogarithmic),
   entry(kAllGather, "kbruck", bruck::fits_radix, bruck::all_gather, kLogarithmic),
@@ -76,7 +83,7 @@ constexpr std::array kBuilders = {
   entry(kAllGather, "window", fits_one_lane, window::all_gather, kRecvWindow),
 
   entry(kReduceScatter, "ring", fits_one_lane, ring::reduce_scatter),
-  entry(kReduceScatter, "recursive_halving", recursive_halving::fits, recursive_halving::reduce_scatter, kLogarithmic),
+  entry(kReduceScatter, "recursive_halving", recursive_halving::fits, recursive_halving::reduce_scatter, kLogarithmic, kPowerOfTwo),
   entry(kReduceScatter, "circulant", fits_one_lane, circulant::reduce_scatter, kLogarithmic),
   entry(kReduceScatter, "pat", pat::fits, pat::reduce_scatter),
   entry(kReduceScatter, "direct", fits_one_lane, direct::reduce_scatter, kOrdered),
@@ -86,8 +93,8 @@ constexpr std::array kBuilders = {
   entry(kAllToAll, "pairwise", fits_one_lane, pairwise::all_to_all),
   entry(kAllToAll, "bruck", fits_one_lane, bruck::all_to_all_binary, kLogarithmic | kEqualChunks),
   entry(kAllToAll, "kbruck", bruck::fits_radix, bruck::all_to_all, kLogarithmic | kEqualChunks),
-  entry(kAllToAll, "hierarchical", hierarchical::fits_all_to_all, hierarchical::all_to_all, kEqualChunks),
-  entry(kAllToAll, "window", window::fits_out_of_place, window::all_to_all, kSendWindow),
+  entry(kAllToAll, "hierarchical", hierarchical::fits_all_to_all, hierarchical::all_to_all, kEqualChunks, kHierarchy),
+  entry(kAllToAll, "window", window::fits_out_of_place, window::all_to_all, kSendWindow, kTwoBuffers),
 
   entry(kGather, "binomial", fits_one_lane, binomial::gather, kLogarithmic | kEqualChunks),
   entry(kGather, "direct", fits_one_lane, direct::gather),

@@ -44,6 +44,7 @@ struct Builder {
   bool equal_chunks_only = false;  // not for v-forms
   bool send_window = false;        // some ranks reach into others' send buffers ...
   bool recv_window = false;        // ... or receive buffers
+  std::string_view needs;          // what fits() asks for, as an answer to who was refused
 
   bool uses_windows() const { return send_window || recv_window; }
 };

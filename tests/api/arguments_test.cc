@@ -184,7 +184,7 @@ TEST_F(Arguments, CountsOfVForms) {
     expect_error(hocketAllGatherV(a, 4, b, nullptr, nullptr, hocketFloat, comm, nullptr), kArgument, comm,
                  {"recvcounts is NULL"});
     expect_error(hocketAllGatherV(a, 5, b, counts, nullptr, hocketFloat, comm, nullptr), kArgument, comm,
-                 {"recvcounts[1] is 4, but sendcount is 5"});
+                 {"rank 1: all_gather_v(", "float32): recvcounts[1] is 4, but sendcount is 5"});
     expect_error(hocketReduceScatterV(a, b, nullptr, hocketFloat, hocketSum, comm, nullptr), kArgument, comm,
                  {"recvcounts is NULL"});
     expect_error(hocketAllToAllV(a, nullptr, nullptr, b, counts, nullptr, hocketFloat, comm, nullptr), kArgument, comm,
@@ -279,7 +279,7 @@ TEST_F(Arguments, Configurations) {
   hocketUniqueId id;
   ASSERT_EQ(hocketGetUniqueId(&id), hocketSuccess);
   hocketComm_t comm = nullptr;
-  for (const size_t size : {size_t{0}, size_t{7}, SIZE_MAX}) {
+  for (const size_t size : {size_t{0}, size_t{7}, size_t{16}, size_t{28}, SIZE_MAX}) {
     hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
     config.size = size;
     expect_error(hocketCommInitRankConfig(&comm, 1, id, 0, &config), kArgument, nullptr,
@@ -290,6 +290,30 @@ TEST_F(Arguments, Configurations) {
     expect_error(hocketCommInitRankConfig(&comm, 1, id, 0, &config), kArgument, nullptr,
                  {"config: operationTimeoutMs: " + std::to_string(timeout) + ": it must be 0 to 3600000000"});
   }
+  expect_error(
+      [&] {
+        hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
+        config.algorithm = "rung";
+        return hocketCommInitRankConfig(&comm, 1, id, 0, &config);
+      }(),
+      kArgument, nullptr, {"config: algorithm: no algorithm is named 'rung'"});
+  // What would change how the program behaves is refused.
+  const auto refused = [&](const auto& change, const std::string& why) {
+    hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
+    change(config);
+    expect_error(hocketCommInitRankConfig(&comm, 1, id, 0, &config), kArgument, nullptr, {"config: " + why});
+  };
+  refused([](hocketConfig_t& config) { config.blocking = 0; }, "blocking: 0: ");
+  refused([](hocketConfig_t& config) { config.netName = "IB"; }, "netName: 'IB': ");
+  refused([](hocketConfig_t& config) { config.magic = 0; },
+          "magic is 0x0: initialise it with HOCKET_CONFIG_INITIALIZER");
+  // An older program's configuration is shorter; what follows it is not ours to read.
+  hocketConfig_t old = HOCKET_CONFIG_INITIALIZER;
+  old.size = 24;
+  old.algorithm = reinterpret_cast<const char*>(1);
+  ASSERT_EQ(hocketCommInitRankConfig(&comm, 1, id, 0, &old), hocketSuccess) << hocketGetLastError(nullptr);
+  EXPECT_EQ(hocketCommDestroy(comm), hocketSuccess);
+  ASSERT_EQ(hocketGetUniqueId(&id), hocketSuccess);
   // A newer program's configuration is larger; what we do not know is left alone.
   struct {
     hocketConfig_t known = HOCKET_CONFIG_INITIALIZER;
@@ -301,6 +325,48 @@ TEST_F(Arguments, Configurations) {
   expect_error(hocketAllReduce(nullptr, nullptr, 1, hocketFloat, hocketSum, comm, nullptr), kArgument, comm,
                {"trainer: rank 0: all_reduce"});
   EXPECT_EQ(hocketCommDestroy(comm), hocketSuccess);
+}
+
+// A program that says nccl where this says hocket.
+TEST_F(Arguments, NamesOfNccl) {
+  static_assert(HOCKET_VERSION_CODE == HOCKET_VERSION(HOCKET_MAJOR, HOCKET_MINOR, HOCKET_PATCH));
+  static_assert(hocketNumResults == hocketTimeout + 1 && HOCKET_WIN_REQUIRED_ALIGNMENT % 4096 == 0);
+  EXPECT_STREQ(HOCKET_SUFFIX, "");
+  hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
+  for (const int member : {config.splitShare, config.maxCTAs, config.nvlsHostMode, config.unused}) {
+    EXPECT_EQ(member, HOCKET_CONFIG_UNDEF_INT);
+  }
+  EXPECT_TRUE(config.netName == HOCKET_CONFIG_UNDEF_PTR);
+  config.blocking = config.splitShare = config.minCTAs = config.cgaClusterSize = 1;
+  config.maxCTAs = config.trafficClass = 16;
+  config.CTAPolicy = HOCKET_CTA_POLICY_EFFICIENCY;
+  hocketComm_t comm = HOCKET_COMM_NULL;
+  hocketUniqueId ids[2];
+  for (hocketUniqueId& id : ids) ASSERT_EQ(hocketGetUniqueId(&id), hocketSuccess);
+  expect_error(hocketCommInitRankScalable(&comm, 1, 0, 0, ids, &config), kArgument, nullptr, {"nId: 0"});
+  expect_error(hocketCommInitRankScalable(&comm, 1, 0, 2, nullptr, &config), kArgument, nullptr, {"commIds is NULL"});
+  ASSERT_EQ(hocketCommInitRankScalable(&comm, 1, 0, 2, ids, &config), hocketSuccess) << hocketGetLastError(nullptr);
+  const auto all_to_all = &hocketAlltoAll;
+  const int32_t sent = 7;
+  int32_t received = 0;
+  EXPECT_EQ(all_to_all(&sent, &received, 1, hocketInt32, comm, nullptr), hocketSuccess);
+  EXPECT_EQ(received, sent);
+  EXPECT_EQ(hocketCommDestroy(comm), hocketSuccess);
+}
+
+// The call says it, and the end of the group that it spoils returns it.
+TEST_F(Arguments, AnErrorInAGroupIsLoggedOnce) {
+  hocketUniqueId id;
+  ASSERT_EQ(hocketGetUniqueId(&id), hocketSuccess);
+  hocketComm_t comm = nullptr;
+  testing::internal::CaptureStderr();
+  hocketGroupStart();
+  EXPECT_EQ(hocketCommInitRank(&comm, 2, id, 5), kArgument);
+  expect_error(hocketGroupEnd(), kArgument, nullptr, {"rank: 5 is not among nranks 2"});
+  const std::string log = testing::internal::GetCapturedStderr();
+  const size_t first = log.find("rank: 5 is not among");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(log.find("rank: 5 is not among", first + 1), std::string::npos) << log;
 }
 
 TEST_F(Arguments, HandlesThatStandForNothing) {

@@ -4,12 +4,16 @@
 // How communicators come and go: all at once, in groups, by splitting, and many driven by one thread.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <thread>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "tests/api/errors.h"
 #include "tests/api/ranks.h"
@@ -216,6 +220,30 @@ TEST(Split, OfCommunicatorsThatOneThreadDrives) {
   for (const hocketComm_t comm : comms) EXPECT_EQ(hocketCommDestroy(comm), hocketSuccess);
 }
 
+// What the library says to itself is no call of the user's.
+TEST(Split, IsNotForced) {
+  for (const char* algorithm : {"recursive_doubling", "window", "all_gather=recursive_doubling"}) {
+    hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
+    config.algorithm = algorithm;
+    run_threads(
+        3,
+        [](Member& member) {
+          hocketComm_t part = nullptr;
+          ASSERT_EQ(hocketCommSplit(member.comm, 0, 0, &part, nullptr), hocketSuccess)
+              << hocketGetLastError(member.comm);
+          EXPECT_EQ(sum(part, 1), 3);
+          EXPECT_EQ(hocketCommDestroy(part), hocketSuccess);
+          // The same facts as those of the exchange above.
+          std::array<char, 8> mine{};
+          std::array<char, 24> all{};
+          expect_error(hocketAllGather(mine.data(), all.data(), 8, hocketUint8, member.comm, nullptr),
+                       hocketInvalidUsage, member.comm,
+                       {"config: algorithm: all_gather by ", " is not possible for 3 ranks: it needs "});
+        },
+        config);
+  }
+}
+
 TEST(Barrier, HoldsEveryRankUntilAllHaveCome) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     std::atomic<int> entered = 0;
@@ -247,6 +275,48 @@ TEST(Reductions, NotANumberOnAnyRankStays) {
       EXPECT_EQ(result[2], third) << "operation " << op;
     }
   });
+}
+
+// Also where a contribution is only copied. Every call is made twice: the second time it is known, and goes another
+// way.
+TEST(Reductions, LogicalOnesGiveZeroOrOne) {
+  for (const int ranks : {1, 2, 3}) {
+    run_threads(ranks, [&](Member& member) {
+      for (const size_t count : {size_t{7}, size_t{300'000}}) {
+        const std::vector<uint8_t> mine(count * static_cast<size_t>(ranks), 67);
+        std::vector<uint8_t> result(mine.size());
+        const auto first = [&](const std::function<hocketResult_t(const uint8_t*, uint8_t*)>& call) {
+          std::vector<int> found;
+          for (int round = 0; round < 2; ++round) {
+            std::fill(result.begin(), result.end(), uint8_t{99});
+            EXPECT_EQ(call(mine.data(), result.data()), hocketSuccess) << hocketGetLastError(member.comm);
+            found.push_back(result[0]);
+            EXPECT_EQ(std::vector<uint8_t>(count, result[0]),
+                      std::vector<uint8_t>(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(count)));
+          }
+          EXPECT_EQ(found[0], found[1]);
+          return found[0];
+        };
+        for (const auto& [op, of] : {std::pair(hocketLogicalAnd, std::array{1, 1, 1}),
+                                     {hocketLogicalOr, std::array{1, 1, 1}},
+                                     {hocketLogicalXor, std::array{1, 0, 1}}}) {
+          const int all = of[static_cast<size_t>(ranks - 1)];
+          const auto rank = static_cast<size_t>(member.rank);
+          SCOPED_TRACE(testing::Message() << "op " << op << " count " << count << " rank " << rank << " of " << ranks);
+          const auto with = [&, operation = op](auto call, auto... root) {
+            return first([&](const uint8_t* from, uint8_t* to) {
+              return call(from, to, count, hocketUint8, operation, root..., member.comm, nullptr);
+            });
+          };
+          EXPECT_EQ(with(hocketAllReduce), all);
+          EXPECT_EQ(with(hocketReduceScatter), all);
+          EXPECT_EQ(with(hocketReduce, 0), member.rank == 0 ? all : 99);
+          EXPECT_EQ(with(hocketScan), of[rank]);
+          EXPECT_EQ(with(hocketExScan), member.rank == 0 ? 99 : of[rank - 1]);
+        }
+      }
+    });
+  }
 }
 
 // NCCL's programs create an operation for every call.

@@ -82,6 +82,8 @@ TEST(Queues, MarksNameWhatWasIssuedBefore) {
     while (done == 0) EXPECT_EQ(hocketQueueTest(queue.get(), both, &done), hocketSuccess);
     EXPECT_EQ(second, 20);
     expect_error(hocketQueueWait(queue.get(), both + 1), hocketInvalidArgument, nullptr, {"lies ahead of the queue"});
+    expect_error(hocketQueueTest(queue.get(), both + 1, &done), hocketInvalidArgument, nullptr,
+                 {"mark: 3 lies ahead of the queue's 2"});
     EXPECT_EQ(hocketCommGetAsyncError(member.comm, &state), hocketSuccess);
     EXPECT_EQ(state, hocketSuccess);
   });

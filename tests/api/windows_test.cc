@@ -213,7 +213,8 @@ TEST(Registration, IsNeededWhereTheAlgorithmIsForced) {
   Processes processes("plain_by_window", 2, {{"HOCKET_ALGORITHM=window"}, {}, {}, true});
   for (const Processes::End& end : processes.finish(kLimit)) {
     EXPECT_EQ(end.status, 0) << end.output;
-    EXPECT_THAT(end.output, HasSubstr("all_reduce by window is not possible for 2 ranks (needs registered buffers)"));
+    EXPECT_THAT(end.output,
+                HasSubstr("all_reduce by window is not possible for 2 ranks: it needs all send buffers in a window"));
   }
 }
 

@@ -57,7 +57,42 @@ TEST(Chooser, AWishGoesBeforeAll) {
   EXPECT_EQ(wishing.choose(all_reduce(4, 8))->builder->name, "ring");
   Question ordered = all_reduce(4, 8);
   ordered.ordered = true;
-  EXPECT_THAT(wishing.choose(ordered).status().message(), testing::HasSubstr("by ring is not possible for 4 ranks"));
+  EXPECT_EQ(wishing.choose(ordered).status().message(),
+            "HOCKET_ALGORITHM: all_reduce by ring is not possible for 4 ranks: the operation does not commute");
+  ordered.own = true;
+  EXPECT_NE(wishing.choose(ordered)->reason, Choice::Reason::kForced);
+}
+
+std::string refusal(std::string_view wish, const Question& question) {
+  return chooser(tuned(), kFour, wish).choose(question).status().message();
+}
+
+TEST(Chooser, AnImpossibleWishIsRefusedWithTheReason) {
+  using testing::HasSubstr;
+  const Question plain = all_reduce(6, 8);
+  EXPECT_THAT(refusal("routed_rings", plain),
+              HasSubstr("all_reduce by routed_rings is not possible for 6 ranks: it needs routes"));
+  EXPECT_THAT(refusal("hierarchical", plain), HasSubstr("it needs the levels of a hierarchy"));
+  EXPECT_THAT(refusal("window", plain), HasSubstr("it needs all send buffers in a window"));
+  Question question = plain;
+  question.coded = true;
+  EXPECT_THAT(refusal("ring", question), HasSubstr("a codec encodes the messages"));
+  question = plain;
+  question.collective = Collective::kReduceScatter;
+  EXPECT_THAT(refusal("recursive_halving", question), HasSubstr("it needs a power of two of ranks"));
+  question.collective = Collective::kAllToAll;
+  question.equal_chunks = false;
+  EXPECT_THAT(refusal("bruck", question), HasSubstr("the counts differ"));
+  EXPECT_THAT(refusal("pairwise", question), HasSubstr("only the ends of a message know its count"));
+  question = plain;
+  question.collective = Collective::kAllToAll;
+  question.send_window = question.in_place = true;
+  EXPECT_THAT(refusal("window", question), HasSubstr("it needs two buffers"));
+}
+
+TEST(Chooser, AWishIsCalledByWhereItStood) {
+  EXPECT_EQ(Forced::parse("rung", "config: algorithm").status().message(),
+            "config: algorithm: no algorithm is named 'rung'");
 }
 
 TEST(Chooser, WhereNobodyTunedOurPreferencesCount) {
