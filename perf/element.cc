@@ -2,7 +2,6 @@
 // Copyright The Hocket authors
 #include "element.h"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -63,16 +62,6 @@ void store(T value, std::byte* into) {
 
 std::span<const ElementType> element_types() { return kElementTypes; }
 std::span<const ReduceOp> reduce_ops() { return kReduceOps; }
-
-const ElementType* find_element_type(std::string_view name) {
-  const auto found = std::ranges::find(kElementTypes, name, &ElementType::name);
-  return found == kElementTypes.end() ? nullptr : &*found;
-}
-
-const ReduceOp* find_reduce_op(std::string_view name) {
-  const auto found = std::ranges::find(kReduceOps, name, &ReduceOp::name);
-  return found == kReduceOps.end() ? nullptr : &*found;
-}
 
 void encode(const ElementType& type, int64_t value, std::byte* into) {
   if (type.exponent_bits != 0) {

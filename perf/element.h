@@ -51,10 +51,6 @@ struct ReduceOp {
 std::span<const ElementType> element_types();
 std::span<const ReduceOp> reduce_ops();
 
-// Null when there is none of that name.
-const ElementType* find_element_type(std::string_view name);
-const ReduceOp* find_reduce_op(std::string_view name);
-
 // Writes a whole number as one element. Floats: exact for magnitudes up to exact_limit; powers of two beyond it too.
 void encode(const ElementType& type, int64_t value, std::byte* into);
 

@@ -7,12 +7,10 @@
 namespace hocket::perf {
 namespace {
 
-constexpr int64_t kMsPerSecond = 1000;
-
 hocketConfig_t config_of(const Collective& collective, const Options& options) {
   hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
   config.commName = collective.program.data();
-  config.operationTimeoutMs = options.timeout_seconds * kMsPerSecond;
+  config.operationTimeoutMs = options.timeout_ms();
   return config;
 }
 
@@ -33,11 +31,13 @@ Outcome share_id(hocketComm_t comm, Joined& joined) {
 
 Outcome join_launcher(const Collective& collective, const Options& options, Joined& joined) {
   hocketConfig_t config = config_of(collective, options);
+  const bool is_measured = options.threads * options.ranks_per_thread == 1;
+  if (!is_measured) config.algorithm = "";
   hocketComm_t comm = nullptr;
   HOCKET_PERF_TRY(outcome_of(hocketCommInitFromEnvironment(&comm, &config), "hocketCommInitFromEnvironment"));
   hocketCommUserRank(comm, &joined.process);
   hocketCommCount(comm, &joined.processes);
-  if (options.threads * options.ranks_per_thread == 1) {
+  if (is_measured) {
     joined.only = comm;
     return {};
   }

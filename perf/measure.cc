@@ -2,8 +2,6 @@
 // Copyright The Hocket authors
 #include "measure.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -11,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "host.h"
 #include "pattern.h"
 
 namespace hocket::perf {
@@ -64,9 +63,7 @@ class Sequences {
 double host_number() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return static_cast<double>(std::hash<std::string>()(boot + name) >> 12);
+  return static_cast<double>(std::hash<std::string>()(boot + host_name()) >> 12);
 }
 
 constexpr std::chrono::milliseconds kLateness{2};

@@ -56,6 +56,7 @@ struct Options {
   std::vector<std::string> arguments;  // the whole command line
 
   bool times_each_iteration() const { return per_iteration || percentiles; }
+  int64_t timeout_ms() const { return int64_t{1000} * timeout_seconds; }
 };
 
 // What the command line asks for, or how the program ends without doing more: the help text comes with kExitOk.

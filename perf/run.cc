@@ -26,8 +26,14 @@ double demanded_bandwidth() {
   return text == nullptr ? -1 : std::atof(text);
 }
 
+// The host as the library sees it: HOCKET_HOST_ID makes several of one.
+std::string host_label() {
+  const char* part = std::getenv("HOCKET_HOST_ID");
+  return part == nullptr || *part == '\0' ? host_name() : fmt::format("{}/{}", host_name(), part);
+}
+
 // A rank's line of the header travels as "pid host processor".
-std::string introduction() { return fmt::format("{} {} {}", getpid(), host_name(), processor_name()); }
+std::string introduction() { return fmt::format("{} {} {}", getpid(), host_label(), processor_name()); }
 
 std::vector<RankInfo> introduced(const std::vector<std::string>& lines) {
   std::vector<RankInfo> ranks;
@@ -62,6 +68,7 @@ Run::Run(const Collective& collective, const Options& options, int processes, Te
 }
 
 Outcome Run::begin() {
+  HOCKET_PERF_TRY(team_.meet(options_.timeout_ms()));
   memory_[0] = resident_bytes();
   const size_t buffer_bytes = options_.sweep.last + static_cast<size_t>(options_.unalign) * kMostAlignment;
   HOCKET_PERF_TRY(team_.prepare(buffer_bytes, options_.registration, options_.queue));

@@ -3,24 +3,20 @@
 //
 // The table that people and scripts know from nccl-tests 2.19: same columns, same widths.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <set>
 
+#include "progress.h"
 #include "report.h"
 #include "statistics.h"
 
 namespace hocket::perf {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::seconds kLongRun{2};
 constexpr int kTimestampWidth = 19;
 
 // Columns that follow the four of each half.
@@ -50,8 +46,7 @@ std::vector<ExtraColumn> extra_columns(const Options& options) {
 
 class Table : public Report {
  public:
-  explicit Table(const Options& options)
-      : options_(options), extra_(extra_columns(options)), shows_progress_(isatty(STDERR_FILENO) == 1) {}
+  explicit Table(const Options& options) : options_(options), extra_(extra_columns(options)) {}
 
   void begin(const RunInfo& run) override;
   void before_row(std::string_view what) override;
@@ -63,15 +58,12 @@ class Table : public Report {
   void heading() const;
   void names(const char* time, bool units, std::string_view timestamp) const;
   void half(const Half& half) const;
-  void clear_progress();
   void best(const Summary& summary) const;
 
   const Options& options_;
   std::vector<ExtraColumn> extra_;
-  bool shows_progress_;
-  bool progress_stands_ = false;
   std::string program_;
-  Clock::time_point start_ = Clock::now();
+  Progress progress_;
 };
 
 void Table::settings() const {
@@ -151,22 +143,7 @@ void Table::heading() const {
   names("", true, options_.timestamps ? "%Y-%m-%d %H:%M:%S" : "");
 }
 
-void Table::clear_progress() {
-  if (!progress_stands_) return;
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
-  progress_stands_ = false;
-}
-
-void Table::before_row(std::string_view what) {
-  const auto elapsed = Clock::now() - start_;
-  if (!shows_progress_ || elapsed < kLongRun) return;
-  clear_progress();
-  fmt::print(stderr, "{}: {} ({} s so far)", program_, what,
-             std::chrono::duration_cast<std::chrono::seconds>(elapsed).count());
-  std::fflush(stderr);
-  progress_stands_ = true;
-}
+void Table::before_row(std::string_view what) { progress_.show(fmt::format("{}: {}", program_, what)); }
 
 void Table::half(const Half& half) const {
   fmt::print("  {:>7}  {:>6}  {:>6}  ", fitted(half.time_us, 7), fitted(half.algorithm_bandwidth, 6),
@@ -183,7 +160,7 @@ void Table::half(const Half& half) const {
 }
 
 void Table::row(const Row& row) {
-  clear_progress();
+  progress_.clear();
   fmt::print("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", row.bytes, row.count, row.type, row.op, row.root);
   half(row.out_of_place);
   half(row.in_place);
@@ -200,7 +177,7 @@ void Table::best(const Summary& summary) const {
 }
 
 void Table::end(const Summary& summary) {
-  clear_progress();
+  progress_.clear();
   fmt::print("# {:<20} : {} {}\n", "Out of bounds values", summary.wrong_measurements,
              summary.wrong_measurements != 0 ? "FAILED" : "OK");
   fmt::print("# {:<20} : {:g} {}\n", "Avg bus bandwidth", summary.average_bus_bandwidth,

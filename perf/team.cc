@@ -61,8 +61,19 @@ Team::Team(std::vector<hocketComm_t> comms) {
 Team::~Team() {
   for (Member& member : members_) {
     hocketCommAbort(std::exchange(member.comm, nullptr));
+    hocketCommAbort(std::exchange(member.talk, nullptr));
     hocketQueueDestroy(std::exchange(member.queue, nullptr));
   }
+}
+
+Outcome Team::meet(int64_t timeout_ms) {
+  return together("hocketCommSplit", [&](Member& member) {
+    hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
+    config.commName = "between measurements";
+    config.operationTimeoutMs = timeout_ms;
+    config.algorithm = "";
+    return hocketCommSplit(member.comm, 0, member.rank, &member.talk, &config);
+  });
 }
 
 Outcome Team::prepare(size_t buffer_bytes, Registration registration, bool with_queue) {
@@ -86,17 +97,23 @@ Outcome Team::finish() {
   for (Member& member : members_) {
     Outcome queue_end = outcome_of(hocketQueueDestroy(std::exchange(member.queue, nullptr)), "hocketQueueDestroy");
     Outcome comm_end = outcome_of(hocketCommDestroy(std::exchange(member.comm, nullptr)), "hocketCommDestroy");
-    if (outcome.ok()) outcome = queue_end.ok() ? comm_end : queue_end;
+    Outcome talk_end = outcome_of(hocketCommDestroy(std::exchange(member.talk, nullptr)), "hocketCommDestroy");
+    for (const Outcome& end : {queue_end, comm_end, talk_end}) {
+      if (outcome.ok()) outcome = end;
+    }
   }
   return outcome;
 }
 
 void Team::abort() {
-  for (Member& member : members_) hocketCommAbort(std::exchange(member.comm, nullptr));
+  for (Member& member : members_) {
+    hocketCommAbort(std::exchange(member.comm, nullptr));
+    hocketCommAbort(std::exchange(member.talk, nullptr));
+  }
 }
 
 Outcome Team::barrier() {
-  return together("hocketBarrier", [](Member& member) { return hocketBarrier(member.comm, nullptr); });
+  return together("hocketBarrier", [](Member& member) { return hocketBarrier(member.talk, nullptr); });
 }
 
 Outcome Team::wait() {
@@ -114,7 +131,7 @@ Outcome Team::reduce(double& value, Average how) {
   std::vector<double> results(members_.size(), mine);
   HOCKET_PERF_TRY(together("hocketAllReduce", [&](Member& member) {
     double* result = &results[static_cast<size_t>(&member - members_.data())];
-    return hocketAllReduce(&mine, result, 1, hocketFloat64, op, member.comm, nullptr);
+    return hocketAllReduce(&mine, result, 1, hocketFloat64, op, member.talk, nullptr);
   }));
   if (how != Average::kRankZero) value = results[0];
   return {};
@@ -125,7 +142,7 @@ Outcome Team::sum(int64_t& value) {
   values[0] = value;
   HOCKET_PERF_TRY(together("hocketAllReduce", [&](Member& member) {
     int64_t* mine = &values[static_cast<size_t>(&member - members_.data())];
-    return hocketAllReduce(mine, mine, 1, hocketInt64, hocketSum, member.comm, nullptr);
+    return hocketAllReduce(mine, mine, 1, hocketInt64, hocketSum, member.talk, nullptr);
   }));
   value = values[0];
   return {};
@@ -137,7 +154,7 @@ Outcome Team::gather(const std::string& mine, std::vector<std::string>& all) {
   std::vector<std::vector<char>> results(members_.size(), std::vector<char>(kTextBytes * static_cast<size_t>(ranks())));
   HOCKET_PERF_TRY(together("hocketAllGather", [&](Member& member) {
     auto& result = results[static_cast<size_t>(&member - members_.data())];
-    return hocketAllGather(text.data(), result.data(), kTextBytes, hocketChar, member.comm, nullptr);
+    return hocketAllGather(text.data(), result.data(), kTextBytes, hocketChar, member.talk, nullptr);
   }));
   all.clear();
   for (size_t at = 0; at < results[0].size(); at += kTextBytes) {
@@ -152,7 +169,7 @@ Outcome Team::gather(std::span<const double> mine, std::vector<double>& all) {
                                            std::vector<double>(mine.size() * static_cast<size_t>(ranks())));
   HOCKET_PERF_TRY(together("hocketAllGather", [&](Member& member) {
     auto& result = results[static_cast<size_t>(&member - members_.data())];
-    return hocketAllGather(mine.data(), result.data(), mine.size(), hocketFloat64, member.comm, nullptr);
+    return hocketAllGather(mine.data(), result.data(), mine.size(), hocketFloat64, member.talk, nullptr);
   }));
   all = std::move(results[0]);
   return {};

@@ -27,7 +27,8 @@ using Bytes = std::unique_ptr<std::byte[], FreeBytes>;
 struct Member {
   int rank = 0;
   int ranks = 1;
-  hocketComm_t comm = nullptr;
+  hocketComm_t comm = nullptr;    // what is measured
+  hocketComm_t talk = nullptr;    // what the team says between measurements, by algorithms that nobody forces
   hocketQueue_t queue = nullptr;  // null: calls block
   Bytes send, receive;
 
@@ -44,6 +45,8 @@ class Team {
   Team& operator=(const Team&) = delete;
   Team& operator=(Team&&) = delete;
 
+  // Comes first.
+  Outcome meet(int64_t timeout_ms);
   // Buffers of this size, touched and maybe registered, and queues if asked for.
   Outcome prepare(size_t buffer_bytes, Registration registration, bool with_queue);
   // Leaves the communicators in good order.

@@ -13,6 +13,7 @@
 #include "comm/unique_id.h"
 
 namespace hocket {
+
 Result<hocketComm_t> open_session(std::shared_ptr<Mesh> mesh, CommunicatorOptions options) {
   options.flight = process_flight();
   auto communicator = std::make_shared<Communicator>(real_system(), std::move(mesh), std::move(options));

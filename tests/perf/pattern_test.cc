@@ -6,9 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hocket::perf {
@@ -16,6 +19,11 @@ namespace {
 
 constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 64};
 constexpr uint64_t kSeed = 7;
+
+template <typename Named>
+const Named& named(std::span<const Named> all, std::string_view name) {
+  return *std::ranges::find(all, name, &Named::name);
+}
 
 // Reads an element without the help of the code under test.
 double small_float(unsigned bits, int exponent_bits, int mantissa_bits) {
@@ -168,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(Types, PatternOf, testing::ValuesIn(element_types().beg
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(Pattern, CombinesBitsAndTruths) {
-  const ElementType& type = *find_element_type("uint8");
+  const ElementType& type = named(element_types(), "uint8");
   const int ranks = 3;
   for (const ReduceOp& op : reduce_ops()) {
     if (is_arithmetic(op)) continue;
@@ -208,8 +216,8 @@ TEST(Pattern, CombinesBitsAndTruths) {
 }
 
 TEST(Pattern, CountsEveryWrongElement) {
-  const ElementType& type = *find_element_type("float");
-  const Pattern pattern = Pattern::reduction(type, *find_reduce_op("sum"), 4, kSeed);
+  const ElementType& type = named(element_types(), "float");
+  const Pattern pattern = Pattern::reduction(type, named(reduce_ops(), "sum"), 4, kSeed);
   constexpr size_t kCount = 3 * Pattern::kPeriod + 17;
   std::vector<std::byte> data(kCount * type.bytes);
   pattern.write(data.data(), 5, kCount);
@@ -231,8 +239,8 @@ TEST(Pattern, ShowsDataInAWrongPlaceAtAnyDistance) {
 }
 
 TEST(Pattern, IsAnotherForEverySeedAndRank) {
-  const ElementType& type = *find_element_type("int32");
-  const ReduceOp& op = *find_reduce_op("sum");
+  const ElementType& type = named(element_types(), "int32");
+  const ReduceOp& op = named(reduce_ops(), "sum");
   std::vector<std::byte> data(1000 * type.bytes);
   Pattern::contribution(type, op, 0, 4, kSeed).write(data.data(), 0, 1000);
   EXPECT_GT(Pattern::contribution(type, op, 1, 4, kSeed).wrong(data.data(), 0, 1000), 900u);

@@ -9,14 +9,18 @@ import csv
 import json
 import os
 import pathlib
+import pty
 import re
+import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path("build/perf")
 FAULTY = pathlib.Path("build/tests/perf/faulty_perf")
 NAMES = ["all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter", "alltoall", "alltoallv", "gather",
@@ -94,6 +98,16 @@ class Table(unittest.TestCase):
         for name in ("i_min", "i_max", "i_p99", "i_cv%", "p50", "p90", "p99"):
             self.assertEqual(done.stdout.count(f" {name} "), 2, name)
 
+    def test_the_best_bandwidth_is_found_among_extra_columns(self):
+        for extra in ((), ("-I", 1), ("-I", 1, "--percentiles")):
+            with self.subTest(extra), tempfile.TemporaryDirectory() as folder:
+                done = perf("all_reduce", "--ranks", 2, "-b", "1M", "-e", "4M", "-f", 4, "-n", 5, *extra)
+                log = pathlib.Path(folder) / "perf-shm-2.log"
+                log.write_text(done.stdout, encoding="utf-8")
+                found = run("awk", "-f", SOURCE / "perf/best_bandwidth.awk", log).stdout
+                best = re.search(r"# Best bus bandwidth: (\S+) GB/s at (\d) MiB", done.stdout)
+                self.assertEqual(found, f"Best bus bandwidth: {best[1]} GB/s ({int(best[2]) << 20} bytes, 2 ranks, shm)\n")
+
     def test_all_types_and_operations(self):
         done = perf("all_reduce", "--ranks", 2, "-b", 64, "-e", 64, "-n", 1, "-o", "all", "-d", "all")
         rows = rows_of(done.stdout)
@@ -109,6 +123,33 @@ class Table(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual([row[8] + row[12] for row in rows_of(done.stdout)], ["00", "00"])
 
+    def test_hosts_are_those_of_the_library(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = [str(PROGRAMS / "all_reduce_perf"), "-b", "8", "-e", "8", "-n", "2"]
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("HOCKET_")}
+        ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={
+            **clean, "HOCKET_RANK": str(rank), "HOCKET_SIZE": "2", "HOCKET_ADDRESS": f"127.0.0.1:{port}",
+            "HOCKET_HOST_ID": f"h{rank}"}) for rank in range(2)]
+        text = [rank.communicate(timeout=60)[0] for rank in ranks][0]
+        self.assertIn("# 2 ranks in 2 processes on 2 hosts\n", text)
+        self.assertRegex(text, r"#  Rank +1 .* on +\S+/h1 device +0 ")
+
+    def test_a_row_that_takes_long_says_so_on_a_terminal(self):
+        ours, theirs = pty.openpty()
+        command = [str(PROGRAMS / "all_reduce_perf"), "-t", "2", "-b", "1M", "-e", "1M", "-n", "1000000"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, start_new_session=True) as started:
+            os.close(theirs)
+            text = ""
+            until = time.monotonic() + 30
+            while len(re.findall(r"\(\d+ s so far\)", text)) < 2 and time.monotonic() < until:
+                if select.select([ours], [], [], 1)[0]:
+                    text += os.read(ours, 4096).decode()
+            os.killpg(started.pid, signal.SIGKILL)
+        os.close(ours)
+        self.assertRegex(text, r"all_reduce_perf: measuring 1 MiB of float, sum \(\d+ s so far\)\r\x1b\[Kall_reduce_perf: ")
+
     def test_demanded_bandwidth(self):
         done = perf("all_reduce", "--ranks", 2, "-b", 64, "-e", 64, "-n", 1, environment={"NCCL_TESTS_MIN_BW": "1e6"})
         self.assertEqual(done.returncode, 7)
@@ -118,6 +159,30 @@ class Table(unittest.TestCase):
         done = perf("all_reduce", "--list-algorithms")
         self.assertEqual(done.returncode, 0)
         self.assertIn("ring", done.stdout.split())
+
+
+class ForcedAlgorithms(unittest.TestCase):
+    """Only what is measured is forced, not what the ranks say between measurements."""
+
+    def forced(self, algorithm, *arguments):
+        return perf("all_reduce", "-b", 64, "-e", 4096, "-f", 8, "-n", 2, *arguments,
+                    environment={"HOCKET_ALGORITHM": algorithm})
+
+    def test_one_that_the_other_collectives_cannot_use(self):
+        for algorithm, arguments in (("recursive_doubling", ("--ranks", 3)), ("recursive_doubling", ("-t", 3)),
+                                     ("window", ("--ranks", 2, "-R", 1)), ("window", ("-g", 3, "-R", 2))):
+            with self.subTest(algorithm, arguments=arguments):
+                done = self.forced(algorithm, *arguments)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual([row[8] + row[12] for row in rows_of(done.stdout)], ["00"] * 3)
+
+    def test_one_that_cannot_be_measured_ends_with_the_reason(self):
+        for algorithm, reason in (("window", "it needs all send buffers in a window"), ("routed_rings", "it needs routes"),
+                                  ("hierarchical", "it needs the levels of a hierarchy")):
+            done = self.forced(algorithm, "--ranks", 2)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"all_reduce by {algorithm} is not possible for 2 ranks: {reason}", done.stderr)
+            self.assertEqual(rows_of(done.stdout), [])
 
 
 class Files(unittest.TestCase):
