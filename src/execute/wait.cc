@@ -50,7 +50,7 @@ Wait::Advice Wait::idle() {
   if (idle_ <= spins_ + yields_) {
     naps_ = 0;
     system_.threads.yield();
-    return idle_ % 16 == 0 ? Advice::kLook : Advice::kAgain;
+    return Advice::kLook;  // whoever had the core may have kept it for its whole time slice
   }
   return Advice::kSleep;
 }
