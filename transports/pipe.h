@@ -133,6 +133,7 @@ struct PipeContext {
   std::function<void()> wake_peer;  // wakes the other end's caller (one host only)
   size_t max_message = 0;           // agreed by all ranks: the longest message, below kMaxMessageLimit
   std::string peer;                 // names the other end in messages: "rank 3 on node-b"
+  bool checksum = true;             // of what is sent over a network; receivers check whatever has one
 };
 
 class Transport {

@@ -77,6 +77,12 @@ std::string text(std::string_view text, Settings& settings) {
   return {};
 }
 
+template <bool Settings::* member>
+std::string on_or_off(std::string_view text, Settings& settings) {
+  settings.*member = text == "on";
+  return text == "on" || text == "off" ? "" : "expected on or off";
+}
+
 std::string spin(std::string_view text, Settings& settings) {
   int32_t microseconds = 0;
   std::string problem = read_number(text, -1, microseconds);
@@ -108,6 +114,11 @@ constexpr Setting kSettings[] = {
      "Not set: all, in their own order. A name that does not exist is answered with those that do. Must be equal on "
      "all ranks.",
      text<&Settings::transports>},
+    {"HOCKET_CHECKSUM", "on or off", "on",
+     "Whether data that goes over TCP to another host carries a CRC-32C, which the receiver checks before it uses it. "
+     "Without it, only headers and control messages do, and data rests on TCP's own 16-bit sum. Each sender decides "
+     "for itself.",
+     on_or_off<&Settings::checksum>},
     {"HOCKET_INTERFACE", "list", "",
      "The network interfaces that may be used, by the beginnings of their names, divided by commas: `eth,ib`. With `^` "
      "before the list, all but those; with `=`, whole names. Not set: the first that leads to other hosts.",

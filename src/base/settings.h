@@ -24,6 +24,7 @@ struct Settings {
   Duration operation_timeout{};
   Duration spin{};  // negative: chosen
   LogLevel log = LogLevel::kWarn;
+  bool checksum = true;
   std::string transports;   // empty: all
   std::string interface;    // empty: chosen
   std::string algorithm;    // empty: chosen

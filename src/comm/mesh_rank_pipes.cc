@@ -163,6 +163,8 @@ Status MeshRank::accept_pipe(const PipeName& name, const Transport& transport, O
 PipeContext MeshRank::context_for(int32_t peer, const Transport& transport,
                                   const std::shared_ptr<Poller>& peer_poller) {
   PipeContext context{service_.system(), *poller_, {}, max_message_, {}};
+  const bool is_far = peers_[static_cast<size_t>(peer)].host_identity != service_.self().host_identity;
+  context.checksum = is_far && service_.options().checksum;
   context.peer = fmt::format("rank {} on {}", peer, peers_[static_cast<size_t>(peer)].host_name);
   if (peer_poller != nullptr) {
     context.wake_peer = [peer_poller] { peer_poller->wake(); };

@@ -255,6 +255,7 @@ Result<ServiceOptions> service_options_from_settings() {
   options.operation_timeout = from->operation_timeout;
   options.interface = from->interface;
   options.transports = from->transports;
+  options.checksum = from->checksum;
   options.host_id = from->host_id;
   options.secret = from->secret;
   options.tuning = read_tuning_file(from->tuning_file);

@@ -36,6 +36,7 @@ struct ServiceOptions {
   size_t max_message = size_t{256} << 10;  // of our pipes; the ranks agree on the minimum
   std::string interface;
   std::string transports;
+  bool checksum = true;          // of what pipes send over a network
   std::string host_id;           // ranks with another one are on another host
   std::string secret;            // admits ranks that meet without a unique id
   std::string tuning;            // what all choose by where this process has rank 0; empty: what is built in

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <random>
 
+#include "base/crc32c.h"
 #include "pipe_pair.h"
 #include "transports/tcp/wire.h"
 
@@ -21,7 +22,10 @@ constexpr size_t kMaxMessage = 100'000;
 // A receiver whose peer is the test itself.
 class RawPeer : public testing::Test {
  protected:
-  RawPeer() : poller_(std::move(*system_.network.make_poller())) {
+  RawPeer() : poller_(std::move(*system_.network.make_poller())) { connect(); }
+
+  void connect() {
+    receiver_.reset();
     SocketPair sockets = connect_pair(system_, "127.0.0.1:0");
     raw_ = std::move(sockets.connected);
     Offer offer;
@@ -69,7 +73,7 @@ TEST_F(RawPeer, IsRefusedWithAnotherVersion) {
   auto wire = message(0, 10);
   wire[2] = std::byte{9};
   write(wire);
-  expect_failure(Code::kInternal, {"a header of version 9; ours is 1"});
+  expect_failure(Code::kInternal, {"a header of version 9; ours is 2"});
 }
 
 TEST_F(RawPeer, IsRefusedWithAMessageTooLong) {
@@ -98,6 +102,38 @@ TEST_F(RawPeer, IsRefusedWithAnyBitOfTheHeaderFlipped) {
   EXPECT_EQ(header.length, 10u);
   EXPECT_EQ(header.envelope.digest(), envelope(5).digest());
 }
+
+// Received straight into the caller's memory, or not.
+class DamagedPeer : public RawPeer, public testing::WithParamInterface<bool> {};
+
+TEST_P(DamagedPeer, IsRefusedWithAnyBitOfThePayloadFlipped) {
+  constexpr size_t kBytes = 40'000;
+  const std::span<const std::byte> payload = pattern(0, kBytes);
+  std::vector<std::byte> wire(kWireHeaderBytes);
+  encode_header({kBytes, envelope(0), 0, crc32c(payload)}, wire.data());
+  wire.insert(wire.end(), payload.begin(), payload.end());
+  std::mt19937 random(8);
+  std::vector<std::byte> into(kBytes);
+  for (int trial = 0; trial < 50; ++trial) {
+    const bool whole = trial == 0;
+    const size_t bit = random() % (8 * kBytes);
+    if (!whole) wire[kWireHeaderBytes + bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+    connect();
+    write(wire);
+    const Message* got = nullptr;
+    ASSERT_TRUE(wait_until(system_, [&] {
+      got = GetParam() ? receiver_->receive_into(into) : receiver_->peek();
+      return got != nullptr || !receiver_->progress().ok();
+    }));
+    EXPECT_EQ(got != nullptr, whole) << "bit " << bit;
+    if (whole) continue;
+    expect_failure(Code::kRemote, {"rank 7", "sent message 0, whose 40000 bytes were damaged on their way"});
+    wire[kWireHeaderBytes + bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, DamagedPeer, testing::Bool(),
+                         [](const auto& each) { return each.param ? "direct" : "staged"; });
 
 TEST_F(RawPeer, ThatClosesBetweenMessagesIsNamed) {
   write(message(0, 1000));

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/crc32c.h"
+
 namespace hocket {
 namespace {
 
@@ -40,6 +42,7 @@ const Message* TcpReceiver::peek() {
     return nullptr;
   }
   if (buffered() < header_.length && !fill(header_.length)) return nullptr;
+  place({buffer_ + begin_, header_.length});
   return ready(buffer_ + begin_, header_.length);
 }
 
@@ -52,16 +55,29 @@ const Message* TcpReceiver::receive_into(std::span<std::byte> into) {
     return &message_;
   }
   if (state_ == State::kPayload) {
-    placed_ = std::min(buffered(), into.size());
-    if (placed_ > 0) std::memcpy(into.data(), buffer_ + begin_, placed_);
-    begin_ += placed_;
+    const size_t here = std::min(buffered(), into.size());
+    if (here > 0) std::memcpy(into.data(), buffer_ + begin_, here);
+    begin_ += here;
     state_ = State::kDirect;
+    place(into.first(here));
   }
-  if (placed_ < into.size()) placed_ += receive(into.subspan(placed_));
+  if (placed_ < into.size()) place(into.subspan(placed_, receive(into.subspan(placed_))));
   return placed_ < into.size() ? nullptr : ready(into.data(), 0);
 }
 
+// Sums up at once, while the bytes are in the cache.
+void TcpReceiver::place(std::span<const std::byte> part) {
+  if (header_.checksum) sum_ = crc32c(part, sum_);
+  placed_ += part.size();
+}
+
 const Message* TcpReceiver::ready(const std::byte* data, size_t in_buffer) {
+  if (header_.checksum && *header_.checksum != sum_) {
+    fail(Code::kRemote,
+         fmt::format("{} sent message {}, whose {} bytes were damaged on their way (the checksum differs)",
+                     socket_->peer_name(), header_.number, header_.length));
+    return nullptr;
+  }
   state_ = State::kReady;
   in_buffer_ = in_buffer;
   message_ = Message{data, header_.length, header_.envelope.digest()};
@@ -83,6 +99,8 @@ bool TcpReceiver::read_header() {
     return false;
   }
   ++number_;
+  placed_ = 0;
+  sum_ = 0;
   begin_ += kWireHeaderBytes;
   state_ = State::kPayload;
   return true;

@@ -33,7 +33,9 @@ class TcpReceiver final : public Receiver {
   bool fill(size_t wanted);
   // Room behind begin_ for `wanted` bytes and those read ahead.
   void make_room(size_t wanted);
-  // The message is complete at `data`.
+  // The next part of the payload lies behind those that came before it.
+  void place(std::span<const std::byte> part);
+  // The message is complete at `data`; null if it was damaged.
   const Message* ready(const std::byte* data, size_t in_buffer);
   size_t receive(std::span<std::byte> into);
   void fail(Code code, std::string what);
@@ -51,7 +53,8 @@ class TcpReceiver final : public Receiver {
   State state_ = State::kHeader;
   WireHeader header_;
   uint32_t number_ = 0;   // of the next message
-  size_t placed_ = 0;     // bytes of the payload that lie in the caller's memory (kDirect)
+  size_t placed_ = 0;     // bytes of the payload that lie where they are wanted
+  uint32_t sum_ = 0;      // of those
   size_t in_buffer_ = 0;  // bytes that release() drops (kReady)
   Message message_;
   Status status_;

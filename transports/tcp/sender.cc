@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/crc32c.h"
 #include "transports/tcp/wire.h"
 
 namespace hocket {
@@ -23,6 +24,7 @@ TcpSender::TcpSender(const PipeContext& context, std::unique_ptr<Socket> socket,
       socket_(std::move(socket)),
       name_(std::move(name)),
       max_message_(context.max_message),
+      checksum_(context.checksum),
       slot_bytes_(kAlign + (max_message_ + kAlign - 1) / kAlign * kAlign),
       slots_(std::make_unique_for_overwrite<std::byte[]>(kAlign + kPipeDepth * slot_bytes_)) {
   stable_from = kStableFrom;
@@ -73,10 +75,16 @@ Ticket TcpSender::send_stable(std::span<const std::byte> bytes, const Envelope& 
   return queued_;
 }
 
+std::optional<uint32_t> TcpSender::checksum(std::span<const std::byte> payload) const {
+  if (!checksum_) return {};
+  return crc32c(payload);
+}
+
 void TcpSender::enqueue(size_t bytes, std::span<const std::byte> stable, const Envelope& envelope) {
   std::byte* header = slot();
-  encode_header({static_cast<uint32_t>(bytes), envelope, static_cast<uint32_t>(queued_)}, header);
   const size_t behind_header = stable.empty() ? bytes : 0;
+  const auto sum = checksum(stable.empty() ? std::span<const std::byte>(header + kWireHeaderBytes, bytes) : stable);
+  encode_header({static_cast<uint32_t>(bytes), envelope, static_cast<uint32_t>(queued_), sum}, header);
   queue_[queued_ % kPipeDepth] = {{header, kWireHeaderBytes + behind_header}, stable};
   ++queued_;
   reserved_ = 0;

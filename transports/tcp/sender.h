@@ -7,6 +7,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "transports/pipe.h"
@@ -34,6 +35,7 @@ class TcpSender final : public Sender {
   bool has_room();
   // The next free slot; its first bytes are the header's, and the payload that follows is aligned to a cache line.
   std::byte* slot();
+  std::optional<uint32_t> checksum(std::span<const std::byte> payload) const;
   void enqueue(size_t bytes, std::span<const std::byte> stable, const Envelope& envelope);
   void flush();
   // Forgets what the kernel has taken.
@@ -44,6 +46,7 @@ class TcpSender final : public Sender {
   std::unique_ptr<Socket> socket_;
   std::string name_;
   size_t max_message_;
+  bool checksum_;
   size_t slot_bytes_;
   std::unique_ptr<std::byte[]> slots_;  // kPipeDepth; touched only when used
   std::array<Outgoing, kPipeDepth> queue_;

@@ -6,34 +6,36 @@
 //
 //   offset  0  u16  magic "HK"
 //           2  u8   version
-//           3  u8   flags, 0 in this version
+//           3  u8   flags: 1, the payload has a checksum; no others in this version
 //           4  u32  length of the payload
 //           8  u32  operation, and then the rest of the envelope:
 //          12  u32  message
 //          16  u32  fingerprint
 //          20  u32  number of the message on its pipe, from 0, modulo 2^32
-//          24  u32  the place of a checksum of the payload, 0 in this version
+//          24  u32  checksum of the payload, or 0
 //          28  u32  checksum of bytes 0..27
+// Checksums are CRC-32C.
 #pragma once
 
-#include <array>
+#include <optional>
 
 #include "transports/pipe.h"
 
 namespace hocket {
 
 inline constexpr size_t kWireHeaderBytes = 32;
-inline constexpr uint8_t kWireVersion = 1;
+inline constexpr uint8_t kWireVersion = 2;
 
 struct WireHeader {
   uint32_t length = 0;
   Envelope envelope;
   uint32_t number = 0;
+  std::optional<uint32_t> checksum = {};  // of the payload
 };
 
 void encode_header(const WireHeader& header, std::byte* out);
-// Fails (kInternal, the reason alone) on anything but an intact header of this version with the expected number and a
-// length within the limit.
+// Fails (with the reason alone; kRemote: damaged on its way) on anything but an intact header of this version with the
+// expected number and a length within the limit.
 Status decode_header(const std::byte* in, uint32_t expected_number, size_t max_message, WireHeader* header);
 
 }  // namespace hocket
