@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// A frame is a length and a number of handles (four bytes each), then the bytes. A heartbeat is a frame without bytes.
+// A frame is a header (length, number of handles, checksum of the bytes, checksum of these three; four bytes each),
+// then the bytes. A heartbeat is a frame without bytes.
 #include "comm/links.h"
 
 #include <fmt/format.h>
@@ -10,22 +11,47 @@
 #include <array>
 
 #include "base/bytes.h"
+#include "base/crc32c.h"
 #include "comm/links_heart.h"
 
 namespace hocket {
 namespace {
 
-constexpr size_t kHeaderBytes = 8;
+constexpr size_t kHeaderBytes = 16;
 constexpr size_t kReadBytes = 16 * 1024;
 constexpr uint32_t kMaxHandles = 16;       // of one frame
 constexpr size_t kMaxWaitingHandles = 64;  // arrived, while their frames have not
 constexpr size_t kQueuedFrames = 16;       // of full length, that may wait for a peer that does not read
 
-std::string header_bytes(size_t length, size_t handles) {
-  Writer writer;
-  writer.u32(static_cast<uint32_t>(length));
-  writer.u32(static_cast<uint32_t>(handles));
-  return writer.take();
+struct FrameHeader {
+  uint32_t length = 0;
+  uint32_t handles = 0;
+  uint32_t checksum = 0;
+};
+
+uint32_t checksum(std::string_view bytes) { return crc32c(std::as_bytes(std::span(bytes))); }
+
+std::string header_bytes(std::string_view frame, size_t handles) {
+  Writer fields;
+  fields.u32(static_cast<uint32_t>(frame.size()));
+  fields.u32(static_cast<uint32_t>(handles));
+  fields.u32(checksum(frame));
+  std::string bytes = fields.take();
+  Writer own;
+  own.u32(checksum(bytes));
+  return bytes + own.take();
+}
+
+Status damaged() { return {Code::kRemote, "a frame that was damaged on its way (its checksum differs)"}; }
+
+// Fails with the reason alone.
+Result<FrameHeader> read_header(std::string_view bytes, size_t max_frame) {
+  Reader reader(bytes);
+  const FrameHeader header{reader.u32(), reader.u32(), reader.u32()};
+  if (reader.u32() != checksum(bytes.substr(0, kHeaderBytes - sizeof(uint32_t)))) return damaged();
+  if (header.length <= max_frame && header.handles <= kMaxHandles) return header;
+  return Status(Code::kRemote, fmt::format("a frame of {} bytes and {} handles; the limits are {} and {}",
+                                           header.length, header.handles, max_frame, kMaxHandles));
 }
 
 }  // namespace
@@ -49,7 +75,7 @@ Status Link::start(FrameHandler on_frame, EndHandler on_end) {
 
 void Link::send(std::string frame, std::vector<Handle> handles) {
   if (ended_) return;
-  std::string bytes = header_bytes(frame.size(), handles.size()) + frame;
+  std::string bytes = header_bytes(frame, handles.size()) + frame;
   queued_bytes_ += bytes.size();
   queue_.push_back({std::move(bytes), std::move(handles)});
   if (queue_.size() > 1 || push().ok()) return;
@@ -60,7 +86,7 @@ void Link::send(std::string frame, std::vector<Handle> handles) {
 }
 
 void Link::send_last(const std::string& frame) {
-  const std::string bytes = header_bytes(frame.size(), 0) + frame;
+  const std::string bytes = header_bytes(frame, 0) + frame;
   const std::span<const std::byte> whole = std::as_bytes(std::span(bytes));
   if (queue_.empty()) (void)socket_->send(std::span(&whole, 1));
 }
@@ -97,23 +123,15 @@ bool Link::read() {
 
 bool Link::deliver_frames() {
   while (in_.size() >= kHeaderBytes) {
-    Reader reader(in_);
-    const uint32_t length = reader.u32();
-    const uint32_t handles = reader.u32();
-    if (length > max_frame_ || handles > kMaxHandles) {
-      const std::string what = fmt::format("{} sent a frame of {} bytes and {} handles; the limits are {} and {}",
-                                           socket_->peer_name(), length, handles, max_frame_, kMaxHandles);
-      return end(End::kMisbehaved, Status(Code::kRemote, what));
-    }
-    if (in_.size() < kHeaderBytes + length) return true;
-    if (handles > handles_in_.size()) {
-      return end(End::kMisbehaved,
-                 Status(Code::kRemote, socket_->peer_name() + " announced handles that did not come"));
-    }
-    const std::string frame = in_.substr(kHeaderBytes, length);
-    in_.erase(0, kHeaderBytes + length);
-    std::vector<Handle> taken(handles_in_.begin(), handles_in_.begin() + handles);
-    handles_in_.erase(handles_in_.begin(), handles_in_.begin() + handles);
+    const Result<FrameHeader> header = read_header(std::string_view(in_).substr(0, kHeaderBytes), max_frame_);
+    if (!header.ok()) return misbehaved("sent " + header.status().message());
+    if (in_.size() < kHeaderBytes + header->length) return true;
+    if (header->handles > handles_in_.size()) return misbehaved("announced handles that did not come");
+    const std::string frame = in_.substr(kHeaderBytes, header->length);
+    if (checksum(frame) != header->checksum) return misbehaved("sent " + damaged().message());
+    in_.erase(0, kHeaderBytes + header->length);
+    std::vector<Handle> taken(handles_in_.begin(), handles_in_.begin() + header->handles);
+    handles_in_.erase(handles_in_.begin(), handles_in_.begin() + header->handles);
     if (frame.empty()) continue;
     const std::shared_ptr<bool> alive = alive_;
     const FrameHandler on_frame = on_frame_;  // the handler may destroy this link
@@ -129,8 +147,7 @@ bool Link::write() {
     return read() && end(End::kClosed, status);
   }
   if (queued_bytes_ <= kQueuedFrames * max_frame_) return true;
-  const std::string what = fmt::format("{} does not read: {} bytes wait for it", socket_->peer_name(), queued_bytes_);
-  return end(End::kMisbehaved, Status(Code::kRemote, what));
+  return misbehaved(fmt::format("does not read: {} bytes wait for it", queued_bytes_));
 }
 
 Status Link::push() {
@@ -150,6 +167,10 @@ Result<size_t> Link::write_first() {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(first.bytes));
   if (!first.handles.empty()) return socket_->send_handles(bytes, first.handles);
   return socket_->send(std::span(&bytes, 1));
+}
+
+bool Link::misbehaved(const std::string& what) {
+  return end(End::kMisbehaved, Status(Code::kRemote, fmt::format("{} {}", socket_->peer_name(), what)));
 }
 
 bool Link::end(End how, const Status& why) {

@@ -69,6 +69,7 @@ class Link {
   // As much as the socket takes.
   Status push();
   bool end(End how, const Status& why);
+  bool misbehaved(const std::string& what);
   Result<size_t> write_first();
 
   const Context context_;
