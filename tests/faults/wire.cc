@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "tests/faults/wire.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace hocket::test {
+namespace {
+
+constexpr size_t kMaxPacket = 65536;
+constexpr uint8_t kTcp = 6;
+constexpr std::byte kSyn{2};
+
+std::string failed(const char* what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
+
+sockaddr socket_address(const std::string& text) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  inet_pton(AF_INET, text.c_str(), &address.sin_addr);
+  sockaddr generic;
+  std::memcpy(&generic, &address, sizeof generic);
+  return generic;
+}
+
+// Of the namespace that the calling thread is in: a tunnel with one address, to a peer with another.
+std::string make_tunnel(const std::string& own, const std::string& peer, Descriptor* tunnel) {
+  *tunnel = Descriptor(::open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  ifreq request{};
+  std::strncpy(request.ifr_name, Wire::kInterface, IFNAMSIZ - 1);
+  request.ifr_flags = IFF_TUN | IFF_NO_PI;
+  if (::ioctl(tunnel->get(), TUNSETIFF, &request) != 0) return failed("TUNSETIFF");
+  const Descriptor control(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  request.ifr_addr = socket_address(own);
+  if (::ioctl(control.get(), SIOCSIFADDR, &request) != 0) return failed("SIOCSIFADDR");
+  request.ifr_dstaddr = socket_address(peer);
+  if (::ioctl(control.get(), SIOCSIFDSTADDR, &request) != 0) return failed("SIOCSIFDSTADDR");
+  request.ifr_flags = IFF_UP | IFF_RUNNING | IFF_POINTOPOINT;
+  return ::ioctl(control.get(), SIOCSIFFLAGS, &request) == 0 ? "" : failed("SIOCSIFFLAGS");
+}
+
+uint32_t sum_words(std::span<const std::byte> bytes, uint32_t sum) {
+  for (size_t i = 0; i < bytes.size(); ++i) sum += static_cast<uint32_t>(bytes[i]) << (i % 2 == 0 ? 8 : 0);
+  return sum;
+}
+
+// `addresses`: of source and destination.
+void repair_checksum(std::span<const std::byte> addresses, std::span<std::byte> segment) {
+  constexpr size_t kChecksum = 16;
+  segment[kChecksum] = segment[kChecksum + 1] = std::byte{0};
+  uint32_t sum = sum_words(segment, sum_words(addresses, kTcp + static_cast<uint32_t>(segment.size())));
+  while (sum > 0xFFFF) sum = (sum & 0xFFFF) + (sum >> 16);
+  segment[kChecksum] = static_cast<std::byte>(~sum >> 8);
+  segment[kChecksum + 1] = static_cast<std::byte>(~sum);
+}
+
+}  // namespace
+
+Wire::Wire() {
+  for (int host = 0; host < 2 && problem_.empty(); ++host) {
+    std::thread([&] { problem_ = set_up(host); }).join();
+  }
+  if (problem_.empty()) carrier_ = std::thread([this] { carry(); });
+}
+
+Wire::~Wire() {
+  stopping_ = true;
+  if (carrier_.joinable()) carrier_.join();
+}
+
+std::string Wire::address(int host) { return fmt::format("10.78.0.{}", host + 1); }
+
+std::string Wire::set_up(int host) {
+  if (::unshare(CLONE_NEWNET) != 0) return failed("unshare");
+  Host& made = hosts_[static_cast<size_t>(host)];
+  made.name_space = Descriptor(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+  return make_tunnel(address(host), address(1 - host), &made.tunnel);
+}
+
+std::thread Wire::on_host(int host, std::function<void()> body) const {
+  return std::thread([name_space = hosts_[static_cast<size_t>(host)].name_space.get(), body = std::move(body)] {
+    if (::setns(name_space, CLONE_NEWNET) == 0) body();
+  });
+}
+
+void Wire::damage(int to_host, int64_t after) { bytes_left_[static_cast<size_t>(to_host)] = after; }
+
+void Wire::carry() {
+  std::array<std::byte, kMaxPacket> packet;
+  while (!stopping_) {
+    pollfd polled[2] = {{hosts_[0].tunnel.get(), POLLIN, 0}, {hosts_[1].tunnel.get(), POLLIN, 0}};
+    if (::poll(polled, 2, 10) <= 0) continue;
+    for (int from = 0; from < 2; ++from) {
+      const ssize_t length = ::read(polled[from].fd, packet.data(), packet.size());
+      if (length <= 0) continue;
+      const auto bytes = std::span(packet).first(static_cast<size_t>(length));
+      perhaps_damage(bytes, 1 - from);
+      // A packet that finds no room is lost, as on any wire.
+      [[maybe_unused]] const ssize_t written = ::write(polled[1 - from].fd, bytes.data(), bytes.size());
+    }
+  }
+}
+
+bool Wire::is_new(std::span<const std::byte> segment, size_t data_bytes, int to_host) {
+  uint32_t ports = 0;
+  uint32_t sequence = 0;
+  std::memcpy(&ports, &segment[0], sizeof ports);
+  std::memcpy(&sequence, &segment[4], sizeof sequence);
+  const uint32_t end = ntohl(sequence) + static_cast<uint32_t>(data_bytes);
+  auto& all = next_[static_cast<size_t>(to_host)];
+  if ((segment[13] & kSyn) != std::byte{0}) all.erase(ports);  // another connection with the ports of an old one
+  const auto [known, is_first] = all.emplace(ports, end);
+  const bool is_ahead = is_first || static_cast<int32_t>(end - known->second) > 0;
+  if (is_ahead) known->second = end;
+  return is_ahead && data_bytes > 0;
+}
+
+void Wire::perhaps_damage(std::span<std::byte> packet, int to_host) {
+  const auto at = [&](size_t i) { return static_cast<size_t>(packet[i]); };
+  constexpr size_t kShortest = 40;
+  if (packet.size() < kShortest || at(0) >> 4 != 4 || at(9) != kTcp) return;
+  const std::span<std::byte> segment = packet.subspan(4 * (at(0) & 15));
+  const std::span<std::byte> data = segment.subspan(4 * (static_cast<size_t>(segment[12]) >> 4));
+  if (!is_new(segment, data.size(), to_host)) return;
+  std::atomic<int64_t>& left = bytes_left_[static_cast<size_t>(to_host)];
+  if (left < 0) return;
+  const int64_t position = left.fetch_sub(static_cast<int64_t>(data.size()));
+  if (position >= static_cast<int64_t>(data.size())) return;
+  left = -1;
+  data[static_cast<size_t>(position)] ^= static_cast<std::byte>(1 << random_() % 8);
+  repair_checksum(packet.subspan(12, 8), segment);
+  ++damaged_;
+}
+
+}  // namespace hocket::test

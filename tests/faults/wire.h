@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Two hosts (network namespaces, for as long as this lives) and the wire between them, which is this process: every
+// packet passes through it, and it can flip a bit on the way and repair the packet's checksum, so that TCP notices
+// nothing. Needs root.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "base/descriptor.h"
+
+namespace hocket::test {
+
+class Wire {
+ public:
+  static constexpr const char* kInterface = "tun0";
+
+  Wire();
+  ~Wire();
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+
+  // Why there is no wire; empty: there is one.
+  const std::string& problem() const { return problem_; }
+  // Numeric, of host 0 or 1.
+  static std::string address(int host);
+  // Runs `body` on a thread of that host, as are the threads that it starts and the sockets that it opens.
+  std::thread on_host(int host, std::function<void()> body) const;
+
+  // Flips one bit of the byte that passes after so many others have, of what TCP carries to that host from now on. What
+  // TCP sends again does not count: the host may have it already.
+  void damage(int to_host, int64_t after);
+  // Flips so far.
+  uint64_t damaged() const { return damaged_; }
+
+ private:
+  struct Host {
+    Descriptor name_space;
+    Descriptor tunnel;  // the packets that leave this host, and those that reach it
+  };
+
+  std::string set_up(int host);
+  void carry();
+  // The data of this segment passes for the first time.
+  bool is_new(std::span<const std::byte> segment, size_t data_bytes, int to_host);
+  void perhaps_damage(std::span<std::byte> packet, int to_host);
+
+  std::string problem_;
+  std::array<Host, 2> hosts_;
+  std::mt19937 random_{1};
+  std::array<std::map<uint32_t, uint32_t>, 2> next_;  // sequence number to each host, by the two ports
+  std::atomic<bool> stopping_ = false;
+  std::array<std::atomic<int64_t>, 2> bytes_left_{-1, -1};  // until one is damaged; negative: none will be
+  std::atomic<uint64_t> damaged_ = 0;
+  std::thread carrier_;
+};
+
+}  // namespace hocket::test
