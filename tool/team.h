@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Ranks on this host, a process each, that time one collective by one algorithm. Knows the C API only.
+// Processes on this machine that time collective calls, as any program would make them.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,28 @@ namespace hocket::tool {
 
 struct TeamWork {
   Collective collective = Collective::kAllReduce;
-  std::string algorithm;
-  std::string transports;  // as HOCKET_TRANSPORTS; empty: all
+  std::vector<std::string> algorithms;
+  std::string transports;  // as HOCKET_TRANSPORTS
   int32_t ranks = 2;
-  std::vector<int64_t> bytes;  // as callers count them: of the buffer, or of one rank's block
+  std::vector<int64_t> bytes;  // at most kMaxTeamSizes
+  double seconds = 10;         // soon after this no further round begins; there is one round in any case
 };
 
-// All-reduce, broadcast, reduce, all-gather, reduce-scatter and all-to-all.
+// Some calls of one algorithm, one right after the other.
+struct Timing {
+  size_t algorithm = 0;
+  size_t size = 0;          // both by their index in the work
+  double microseconds = 0;  // of a call, on the slowest rank
+};
+
+inline constexpr size_t kMaxTeamSizes = 32;
+inline constexpr int32_t kMaxTeamRanks = 64;
+
+// Collectives that can be timed: those whose arguments are a count, maybe an operation and a root.
 bool can_time(Collective collective);
 
-// Microseconds of one call among many, the slowest rank's, for each size. The process has no threads yet: it forks.
-Result<std::vector<double>> time_calls(const TeamWork& work);
-
-inline constexpr size_t kMaxTeamSizes = 64;
-inline constexpr int32_t kMaxTeamRanks = 256;
+// Round after round over sizes and algorithms, so that all share what the machine does meanwhile. Fails when a rank
+// fails; what it says is on stderr.
+Result<std::vector<Timing>> time_calls(const TeamWork& work);
 
 }  // namespace hocket::tool

@@ -32,19 +32,21 @@ class Timetable {
   void add(const Cell& cell, const std::string& algorithm, double microseconds);
   // "all_reduce,ring,128,1048576,1650.5": collective, algorithm, ranks, bytes, microseconds. False: it is no such line.
   bool add(const std::string& line);
+  // All that was added, as such lines.
+  std::string lines() const;
 
-  // Medians.
+  // One of each algorithm and cell: the lower quartile of its times.
   std::vector<Sample> samples() const;
   // The fastest of each cell; neighbouring sizes with the same one become one entry.
   std::vector<MeasuredChoice> best() const;
-  // A table for people: what was fastest, what the tuning's model and the untuned library would choose, and how far off
-  // the model is.
+  // A table for people: what was fastest, what the tuning's model, the library with this tuning and the library without
+  // one would choose, and how far off the model is.
   std::string report(const Tuning& tuning) const;
 
  private:
   using Times = std::map<std::string, std::vector<double>>;  // microseconds, by algorithm
 
-  std::string untuned_choice(const Cell& cell) const;
+  std::string choice(const Cell& cell, const Tuning& tuning) const;
 
   bool memory_;
   std::map<Cell, Times> cells_;

@@ -2,7 +2,7 @@
 // Copyright The Hocket authors
 //
 // hocket tune: measures every algorithm on this machine, writes what was best and what messages cost, and tells how
-// well the model says what was measured.
+// well the model says what was measured; or only tells how well what is in use does.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -27,12 +27,15 @@ struct Words {
   std::vector<int32_t> ranks = {2, 4, 8};
   std::vector<std::string> collectives = {"all_reduce"};
   std::string from = "1K";
-  std::string to = "16M";
+  std::string to = "64M";
   int32_t factor = 8;
-  int32_t repeat = 3;
+  double seconds = 30;
   std::string transports;
   bool socket = false;
+  bool check = false;
   std::string samples;
+  int32_t cores = 0;
+  std::string save;
   std::string out;
 };
 
@@ -42,6 +45,12 @@ class Tuner {
 
   Status run() {
     HOCKET_TRY(words_.samples.empty() ? measure_here() : read_samples());
+    HOCKET_TRY(save());
+    if (words_.check) {
+      fmt::print("{}", timetable_.report(tuning_));
+      return {};
+    }
+    forget_what_is_measured();
     tuning_ = fit(tuning_, timetable_.samples(), kMaxMessage);
     for (MeasuredChoice& choice : timetable_.best()) tuning_.best.push_back(std::move(choice));
     fmt::print("{}", timetable_.report(tuning_));
@@ -51,7 +60,9 @@ class Tuner {
  private:
   Status measure_here() {
     HOCKET_TRY(read_words());
-    for (int32_t round = 0; round < words_.repeat; ++round) HOCKET_TRY(measure_all());
+    for (const Collective collective : collectives_) {
+      for (const int32_t ranks : words_.ranks) HOCKET_TRY(measure(collective, ranks));
+    }
     start_from_file();
     tuning_.machine = fingerprint(machine());
     tuning_.cores = machine().usable_cpus();
@@ -81,26 +92,23 @@ class Tuner {
     return {};
   }
 
-  Status measure_all() {
-    for (const Collective collective : collectives_) {
-      for (const int32_t ranks : words_.ranks) {
-        for (const Builder& builder : builders()) {
-          BuildOptions options;
-          options.ranks = ranks;
-          if (builder.collective != collective || builder.uses_windows() || !builder.fits(options)) continue;
-          HOCKET_TRY(measure_one(builder, ranks));
-        }
-      }
+  Status measure(Collective collective, int32_t ranks) {
+    TeamWork work{.collective = collective,
+                  .algorithms = {},
+                  .transports = words_.transports,
+                  .ranks = ranks,
+                  .bytes = bytes_,
+                  .seconds = words_.seconds / static_cast<double>(collectives_.size() * words_.ranks.size())};
+    for (const Builder& builder : builders()) {
+      BuildOptions options;
+      options.ranks = ranks;
+      if (builder.collective != collective || builder.uses_windows() || !builder.fits(options)) continue;
+      work.algorithms.emplace_back(builder.name);
     }
-    return {};
-  }
-
-  Status measure_one(const Builder& builder, int32_t ranks) {
-    const TeamWork work{builder.collective, std::string(builder.name), words_.transports, ranks, bytes_};
-    const Result<std::vector<double>> times = time_calls(work);
-    if (!times.ok()) return times.status();
-    for (size_t i = 0; i < bytes_.size(); ++i) {
-      timetable_.add({builder.collective, ranks, bytes_[i]}, work.algorithm, (*times)[i]);
+    const Result<std::vector<Timing>> timings = time_calls(work);
+    if (!timings.ok()) return timings.status();
+    for (const Timing& timing : *timings) {
+      timetable_.add({collective, ranks, bytes_[timing.size]}, work.algorithms[timing.algorithm], timing.microseconds);
     }
     return {};
   }
@@ -112,8 +120,10 @@ class Tuner {
     std::ostringstream text;
     text << std::ifstream(words_.out).rdbuf();
     Result<Tuning> old = parse_tuning(text.str());
-    if (!old.ok() || old->machine != fingerprint(machine())) return;
-    tuning_ = std::move(*old);
+    if (old.ok() && old->machine == fingerprint(machine())) tuning_ = std::move(*old);
+  }
+
+  void forget_what_is_measured() {
     std::erase_if(tuning_.best, [&](const MeasuredChoice& choice) {
       return choice.memory != words_.socket &&
              std::find(collectives_.begin(), collectives_.end(), choice.collective) != collectives_.end() &&
@@ -132,7 +142,16 @@ class Tuner {
     if (timetable_.empty()) return {Code::kInvalidArgument, fmt::format("{}: no samples", words_.samples)};
     tuning_ = built_in_tuning();
     tuning_.machine = "samples";
-    (words_.socket ? tuning_.socket : tuning_.memory).wire_byte = kNetworkByte;
+    tuning_.cores = words_.cores;
+    if (words_.cores == 0) (words_.socket ? tuning_.socket : tuning_.memory).wire_byte = kNetworkByte;
+    return {};
+  }
+
+  Status save() const {
+    if (words_.save.empty()) return {};
+    std::ofstream out(words_.save);
+    out << timetable_.lines();
+    if (!out.flush()) return {Code::kSystem, fmt::format("--save: cannot write '{}'", words_.save)};
     return {};
   }
 
@@ -168,13 +187,17 @@ Command tune(CLI::App& program) {
   app->add_option("--from", words->from, "Smallest size")->capture_default_str();
   app->add_option("--to", words->to, "Largest size")->capture_default_str();
   app->add_option("--factor", words->factor, "Between sizes")->check(CLI::Range(2, 1024))->capture_default_str();
-  app->add_option("--repeat", words->repeat, "Rounds over everything; medians count")->check(CLI::Range(1, 100));
+  app->add_option("--seconds", words->seconds, "For all rounds, of which there is one at least")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
   app->add_option("--transports", words->transports, "As HOCKET_TRANSPORTS");
   app->add_flag("--socket", words->socket, "These transports go through sockets, not through memory");
-  app->add_option(
-      "--samples", words->samples,
-      "Do not measure: lines of collective,algorithm,ranks,bytes,microseconds, of a machine with a core and "
-      "a port for each rank");
+  app->add_flag("--check", words->check, "Change nothing: how well does what --out says (or what is built in)?");
+  app->add_option("--samples", words->samples,
+                  "Do not measure: lines of collective,algorithm,ranks,bytes,microseconds");
+  app->add_option("--cores", words->cores, "That the ranks of the samples shared; 0: each had a core and a port")
+      ->check(CLI::Range(0, 1 << 20));
+  app->add_option("--save", words->save, "Write what was measured as such lines");
   app->add_option("--out", words->out, "Write this file; what it holds of other calls stays");
   return {app, [words] { return Tuner(*words).run(); }};
 }

@@ -95,7 +95,7 @@ class ProgramTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = folder + "/tuning"
             answer = hocket("tune", "--collectives", "reduce_scatter", "--ranks", "2", "--from", "1K", "--to", "8K",
-                            "--repeat", "1", "--out", path)
+                            "--seconds", "1", "--out", path)
             self.assertEqual(0, answer.returncode, answer.stderr)
             self.assertRegex(answer.stdout, r"The model is off by [\d.]+ % in the median of \d+ times")
             answer = hocket("explain", "reduce_scatter", "--ranks", "2", "--bytes", "4K", "--tuning", path)
