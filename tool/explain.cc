@@ -54,12 +54,12 @@ std::string_view why(Choice::Reason reason) {
   switch (reason) {
     case Choice::Reason::kForced:
       return "it is forced";
+    case Choice::Reason::kInWindow:
+      return "the buffers lie in windows";
     case Choice::Reason::kMeasured:
       return "the tuning file says that it was the fastest for such calls";
     case Choice::Reason::kPredicted:
-      return "the model, with the costs of the tuning file, finds it the fastest";
-    case Choice::Reason::kPreferred:
-      return "no tuning file is given, and it was the fastest on the machine where we measured";
+      return "the model finds it the fastest";
     case Choice::Reason::kPossible:
       break;
   }

@@ -183,7 +183,9 @@ std::string Timetable::report(const Tuning& tuning) const {
       return Chosen{algorithm, timed == times.end() ? 0 : typical(timed->second)};
     };
     const Chosen tuned = chosen(tuning);
-    const Chosen untuned = chosen(built_in_tuning());
+    Tuning built_in = built_in_tuning();
+    built_in.cores = tuning.cores;
+    const Chosen untuned = chosen(built_in);
     score.add_cell(rows, *liked, tuned, untuned);
     text += fmt::format("{:<15}{:>6}{:>10}  {:<18}{:>12.2f}  {:<18}{:>6.2f}  {:<18}{:>6.2f}  {:<18}{:>6.2f}\n",
                         name(cell.collective), cell.ranks, cell.bytes, fastest->algorithm, fastest->measured,

@@ -76,6 +76,8 @@ std::string_view level_name(size_t index) {
 }  // namespace
 
 size_t NetworkModel::level_of(int32_t a, int32_t b) const {
+  a = seat(a);
+  b = seat(b);
   size_t level = 0;
   for (; level + 1 < levels.size(); ++level) {
     a /= levels[level].children;

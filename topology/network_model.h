@@ -35,6 +35,8 @@ struct LocalCost {
   Femtoseconds place_byte = 0;    // to read or write a chunk
   Femtoseconds combine_byte = 0;  // for each source beyond the first
   Picoseconds turn = 0;           // until a rank runs again that shares its core with others
+  Femtoseconds cold_byte = 0;     // more for each byte of a chunk that is in no cache ...
+  int64_t cache_bytes = 0;        // ... which is half of buffers as large as this, and more of larger ones
   friend bool operator==(const LocalCost&, const LocalCost&) = default;
 };
 
@@ -46,14 +48,16 @@ struct NetworkLevel {
   friend bool operator==(const NetworkLevel&, const NetworkLevel&) = default;
 };
 
-// Ranks are numbered through: the first `children` of the innermost level, then the next. More ranks than the levels
+// Seats are numbered through: the first `children` of the innermost level, then the next. More seats than the levels
 // have room for make the outermost level wider.
 struct NetworkModel {
   std::vector<NetworkLevel> levels;  // innermost first; at least one
+  std::vector<int32_t> seats;        // of each rank; empty: rank r has seat r
   int32_t cores = 0;                 // that the ranks of one innermost group share; 0: each has its own
   LocalCost local;
   friend bool operator==(const NetworkModel&, const NetworkModel&) = default;
 
+  int32_t seat(int32_t rank) const { return seats.empty() ? rank : seats[static_cast<size_t>(rank)]; }
   // The innermost level that holds both ranks, which differ.
   size_t level_of(int32_t a, int32_t b) const;
 };

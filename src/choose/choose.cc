@@ -5,76 +5,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 namespace hocket {
 namespace {
 
-constexpr size_t kNoLimit = SIZE_MAX;
-constexpr Rank kAnyRanks = INT32_MAX;
+// Shorter calls on windows go through pipes: reading a peer's buffer takes signals before and after. Measured with
+// perf/ on two cores.
+constexpr size_t kShortInWindow = 4 << 10;
 
-// What is preferred where nobody has tuned: up to this size and rank count this algorithm. The first row that matches
-// and can do it wins; measured with perf/ on two cores.
-struct Preference {
-  Collective collective;
-  Rank ranks_at_most;
-  size_t bytes_at_most;
-  std::string_view algorithm;
-};
-
-constexpr std::array kPreferences = {
-    Preference{Collective::kAllReduce, 8, 8 << 10, "one_shot"},
-    Preference{Collective::kAllReduce, kAnyRanks, 8 << 10, "recursive_doubling"},
-    Preference{Collective::kAllReduce, kAnyRanks, kNoLimit, "window"},  // where the buffers are in one
-    Preference{Collective::kAllReduce, 16, kNoLimit, "two_shot"},
-    Preference{Collective::kAllReduce, kAnyRanks, 4 << 20, "circulant"},
-    Preference{Collective::kAllReduce, kAnyRanks, kNoLimit, "ring"},
-    Preference{Collective::kAllReduce, kAnyRanks, kNoLimit, "in_order"},
-    Preference{Collective::kBroadcast, 8, 4 << 10, "direct"},
-    Preference{Collective::kBroadcast, kAnyRanks, kNoLimit, "window"},
-    Preference{Collective::kBroadcast, 8, kNoLimit, "direct"},
-    Preference{Collective::kBroadcast, kAnyRanks, 64 << 10, "binomial"},
-    Preference{Collective::kBroadcast, kAnyRanks, kNoLimit, "chain"},
-    Preference{Collective::kReduce, 8, 4 << 10, "direct"},
-    Preference{Collective::kReduce, kAnyRanks, kNoLimit, "window"},
-    Preference{Collective::kReduce, 8, kNoLimit, "direct"},
-    Preference{Collective::kReduce, kAnyRanks, 64 << 10, "binomial"},
-    Preference{Collective::kReduce, kAnyRanks, kNoLimit, "chain"},
-    Preference{Collective::kReduce, kAnyRanks, kNoLimit, "in_order"},
-    Preference{Collective::kAllGather, 16, 4 << 10, "direct"},
-    Preference{Collective::kAllGather, kAnyRanks, kNoLimit, "window"},
-    Preference{Collective::kAllGather, 16, kNoLimit, "direct"},
-    Preference{Collective::kAllGather, kAnyRanks, 1 << 20, "circulant"},
-    Preference{Collective::kAllGather, kAnyRanks, kNoLimit, "ring"},
-    Preference{Collective::kReduceScatter, 16, 4 << 10, "direct"},
-    Preference{Collective::kReduceScatter, kAnyRanks, kNoLimit, "window"},
-    Preference{Collective::kReduceScatter, 16, kNoLimit, "direct"},
-    Preference{Collective::kReduceScatter, kAnyRanks, 1 << 20, "circulant"},
-    Preference{Collective::kReduceScatter, kAnyRanks, kNoLimit, "ring"},
-    Preference{Collective::kReduceScatter, kAnyRanks, kNoLimit, "direct"},
-    Preference{Collective::kAllToAll, 16, 4 << 10, "direct"},
-    Preference{Collective::kAllToAll, kAnyRanks, kNoLimit, "window"},
-    Preference{Collective::kAllToAll, 16, kNoLimit, "direct"},
-    Preference{Collective::kAllToAll, kAnyRanks, 16 << 10, "bruck"},
-    Preference{Collective::kAllToAll, kAnyRanks, kNoLimit, "pairwise"},
-    Preference{Collective::kGather, 16, kNoLimit, "direct"},
-    Preference{Collective::kGather, kAnyRanks, 64 << 10, "binomial"},
-    Preference{Collective::kGather, kAnyRanks, kNoLimit, "direct"},
-    Preference{Collective::kScatter, 16, kNoLimit, "direct"},
-    Preference{Collective::kScatter, kAnyRanks, 64 << 10, "binomial"},
-    Preference{Collective::kScatter, kAnyRanks, kNoLimit, "direct"},
-};
-
-BuildOptions options_of(const Question& question) {
+BuildOptions options_of(const Question& question, const Hierarchy* hierarchy) {
   BuildOptions options;
+  options.hierarchy = hierarchy;
   options.ranks = question.ranks;
   options.root = question.root;
   options.in_place = question.in_place;
   return options;
 }
 
-// Why an algorithm of the collective cannot do it; empty: it can.
+// Why an algorithm of the collective cannot do it, even where it fits; empty: nothing is in the way.
 std::string_view obstacle(const Builder& builder, const Question& question) {
   if (question.ordered && !builder.ordered) return "the operation does not commute";
   if (question.coded && &builder != coded_builder(question.collective)) return "a codec encodes the messages";
@@ -85,23 +34,7 @@ std::string_view obstacle(const Builder& builder, const Question& question) {
   if (!question.equal_chunks && !question.listed_counts && builder.name != "direct") {
     return "only the ends of a message know its count";
   }
-  return builder.fits(options_of(question)) ? std::string_view() : builder.needs;
-}
-
-bool can(const Builder& builder, const Question& question) {
-  return builder.collective == question.collective && obstacle(builder, question).empty();
-}
-
-const Builder* preferred(const Question& question) {
-  for (const Preference& preference : kPreferences) {
-    if (preference.collective != question.collective || question.ranks > preference.ranks_at_most ||
-        question.bytes > preference.bytes_at_most) {
-      continue;
-    }
-    const Builder* builder = find_builder(question.collective, preference.algorithm);
-    if (builder != nullptr && can(*builder, question)) return builder;
-  }
-  return nullptr;
+  return {};
 }
 
 bool known_name(std::string_view name) {
@@ -172,27 +105,23 @@ Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, size_
       tuning_(std::move(tuning)),
       placement_(placement),
       network_(network_of(tuning_, placement)),
+      hierarchy_(hierarchy_of(placement)),
       max_message_(max_message) {}
 
 Result<Choice> Chooser::choose(const Question& question) {
   if (const std::string_view wish = forced_.of(question.collective); !wish.empty() && !question.own) {
     const Builder* builder = find_builder(question.collective, wish);
-    const std::string_view why_not = obstacle(*builder, question);
+    const std::string_view why_not = why_impossible(*builder, question);
     if (why_not.empty()) return Choice{builder, Choice::Reason::kForced};
     return Status(Code::kInvalidUsage, fmt::format("{}: {} by {} is not possible for {} ranks: {}", forced_.where(),
                                                    name(question.collective), wish, question.ranks, why_not));
   }
-  // What was measured and what the model knows are calls on plain memory.
-  const bool has_windows = question.send_window || question.recv_window;
-  if (const MeasuredChoice* choice = has_windows ? nullptr : measured(question)) {
+  if (const Builder* builder = by_window(question)) return Choice{builder, Choice::Reason::kInWindow};
+  if (const MeasuredChoice* choice = measured(question)) {
     const Builder* builder = find_builder(question.collective, choice->algorithm);
     if (can(*builder, question)) return Choice{builder, Choice::Reason::kMeasured};
   }
-  if (tuning_.machine.empty() || has_windows) {
-    if (const Builder* builder = preferred(question)) return Choice{builder, Choice::Reason::kPreferred};
-  } else if (const Builder* builder = fastest(question)) {
-    return Choice{builder, Choice::Reason::kPredicted};
-  }
+  if (const Builder* builder = fastest(question)) return Choice{builder, Choice::Reason::kPredicted};
   for (const Builder& builder : builders()) {
     if (can(builder, question)) return Choice{&builder, Choice::Reason::kPossible};
   }
@@ -200,12 +129,27 @@ Result<Choice> Chooser::choose(const Question& question) {
                 fmt::format("no algorithm for {} of {} ranks", name(question.collective), question.ranks));
 }
 
+std::string_view Chooser::why_impossible(const Builder& builder, const Question& question) const {
+  const std::string_view why = obstacle(builder, question);
+  if (!why.empty() || builder.fits(options_of(question, hierarchy()))) return why;
+  return builder.needs;
+}
+
+bool Chooser::can(const Builder& builder, const Question& question) const {
+  return builder.collective == question.collective && why_impossible(builder, question).empty();
+}
+
+const Builder* Chooser::by_window(const Question& question) const {
+  const Builder* builder = find_builder(question.collective, "window");
+  return builder != nullptr && question.bytes > kShortInWindow && can(*builder, question) ? builder : nullptr;
+}
+
 // Of those that the model knows; null: it knows none that can do it.
 const Builder* Chooser::fastest(const Question& question) {
   const Builder* best = nullptr;
   Picoseconds shortest = INT64_MAX;
   for (const Known& candidate : known(question)) {
-    if (!can(*candidate.builder, question)) continue;
+    if (!obstacle(*candidate.builder, question).empty()) continue;
     const Picoseconds time = predict(candidate, question).total();
     if (time >= shortest) continue;
     shortest = time;
@@ -217,7 +161,7 @@ const Builder* Chooser::fastest(const Question& question) {
 std::vector<Candidate> Chooser::candidates(const Question& question) {
   std::vector<Candidate> result;
   for (const Known& candidate : known(question)) {
-    if (!can(*candidate.builder, question)) continue;
+    if (!obstacle(*candidate.builder, question).empty()) continue;
     result.push_back({candidate.builder, candidate.cut, predict(candidate, question)});
   }
   std::stable_sort(result.begin(), result.end(),
@@ -240,7 +184,7 @@ const MeasuredChoice* Chooser::measured(const Question& question) const {
 const std::vector<Chooser::Known>& Chooser::known(const Question& question) {
   const auto [entry, is_new] = known_.try_emplace({question.collective, question.in_place});
   if (!is_new) return entry->second;
-  BuildOptions options = options_of(question);
+  BuildOptions options = options_of(question, hierarchy());
   options.root = 0;
   for (const Builder& builder : builders()) {
     if (builder.collective != question.collective || !builder.fits(options)) continue;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -72,9 +73,9 @@ struct Candidate {
 struct Choice {
   enum class Reason : uint8_t {
     kForced,     // the user's wish
+    kInWindow,   // the buffers lie in windows: nothing need be staged
     kMeasured,   // the tuning file holds such a call
-    kPredicted,  // the model likes it best, with the costs of the tuning file
-    kPreferred,  // nobody has tuned: our own measurements, on another machine
+    kPredicted,  // the model likes it best
     kPossible,   // nothing is known of such calls
   };
   const Builder* builder = nullptr;
@@ -87,6 +88,8 @@ class Chooser {
   Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message);
 
   const NetworkModel& network() const { return network_; }
+  // Null: there is nothing to be hierarchical about. Plans of what is chosen are built with it.
+  const Hierarchy* hierarchy() const { return hierarchy_ ? &*hierarchy_ : nullptr; }
   // Fails only when the user's wish cannot be.
   Result<Choice> choose(const Question& question);
   // All that the model knows, fastest first.
@@ -101,6 +104,10 @@ class Chooser {
     Cut cut;
   };
   const std::vector<Known>& known(const Question& question);
+  // Empty: it is possible.
+  std::string_view why_impossible(const Builder& builder, const Question& question) const;
+  bool can(const Builder& builder, const Question& question) const;
+  const Builder* by_window(const Question& question) const;
   const Builder* fastest(const Question& question);
   Prediction predict(const Known& known, const Question& question) const;
 
@@ -108,6 +115,7 @@ class Chooser {
   Tuning tuning_;
   Placement placement_;
   NetworkModel network_;
+  std::optional<Hierarchy> hierarchy_;
   size_t max_message_;
   std::map<std::pair<Collective, bool>, std::vector<Known>> known_;  // by collective and in place
 };

@@ -11,7 +11,8 @@
 namespace hocket {
 namespace {
 
-// Plans of more steps than this are counted for two ranks only: they treat all ranks alike.
+// Plans of more steps than this are counted for the root or, without one, the last rank of the first host only: they
+// treat all ranks alike.
 constexpr size_t kLongPlan = 256;
 constexpr Rank kAllUpTo = 8;
 constexpr Rank kMostOfHost = 64;
@@ -71,28 +72,29 @@ void raise(RankDemand& most, const RankDemand& other) {
 }
 
 // The root, its neighbours, the ends of the first host, and the heads of large subtrees.
-std::set<Rank> ranks_to_see(const BuildOptions& options, const NetworkModel& model, bool all) {
+std::set<Rank> ranks_to_see(const BuildOptions& options, Rank border) {
   std::set<Rank> ranks;
-  if (all && options.ranks <= kAllUpTo) {
+  if (options.ranks <= kAllUpTo) {
     for (Rank rank = 0; rank < options.ranks; ++rank) ranks.insert(rank);
     return ranks;
   }
-  ranks = {options.root, std::min(model.levels[0].children, options.ranks) - 1};
+  ranks = {options.root, border};
   const auto half = static_cast<Rank>(std::bit_floor(static_cast<uint32_t>(options.ranks - 1)));
   for (const Rank distance : {1, half / 2, half, half + 1, options.ranks - 1}) {
-    if (all) ranks.insert((options.root + distance) % options.ranks);
+    ranks.insert((options.root + distance) % options.ranks);
   }
   return ranks;
 }
 
-// Of a host in the middle, which has neighbours on both sides.
+// Of the host with the middle rank, which has neighbours on both sides where ranks are numbered through.
 int64_t chunks_of_host(const Builder& builder, const BuildOptions& options, const NetworkModel& model) {
   const Rank width = std::min(model.levels[0].children, options.ranks);
-  const Rank first = options.ranks / width / 2 * width;
+  const int32_t host = model.seat(options.ranks / width / 2 * width) / width;
   int64_t sent = 0;
   int64_t received = 0;
   BuildOptions own = options;
-  for (own.rank = first; own.rank < std::min(first + width, options.ranks); ++own.rank) {
+  for (own.rank = 0; own.rank < options.ranks; ++own.rank) {
+    if (model.seat(own.rank) / width != host) continue;
     const RankDemand seen = count(builder.build(own), model);
     for (size_t level = 1; level < model.levels.size(); ++level) {
       sent += seen.levels[level].chunks_sent;
@@ -100,6 +102,12 @@ int64_t chunks_of_host(const Builder& builder, const BuildOptions& options, cons
     }
   }
   return std::max(sent, received);
+}
+
+std::optional<int32_t> rounds(const Builder& builder, const BuildOptions& options) {
+  if (builder.name == "hierarchical" && options.hierarchy != nullptr)
+    return hierarchical_rounds(builder.collective, *options.hierarchy);
+  return rounds(builder.collective, builder.name, options.ranks);
 }
 
 bool divides(Collective collective) {
@@ -123,10 +131,11 @@ RankDemand& RankDemand::operator+=(const RankDemand& other) {
 }
 
 std::optional<Demand> demand(const Builder& builder, const BuildOptions& options, const NetworkModel& model) {
-  const std::optional<int32_t> chain = rounds(builder.collective, builder.name, options.ranks);
+  const std::optional<int32_t> chain = rounds(builder, options);
   if (!chain.has_value()) return std::nullopt;
+  const Rank border = std::min(model.levels[0].children, options.ranks) - 1;
   BuildOptions own = options;
-  own.rank = options.root;
+  own.rank = is_rooted(builder.collective) ? options.root : border;
   const Plan first = builder.build(own);
   size_t places = 0;
   for (const Lane& lane : first.lanes) places += lane.steps.size();
@@ -136,11 +145,12 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
   result.message_chunks = first.message_chunks;
   result.depth = first.depth;
   result.divides = divides(builder.collective);
-  const bool is_small = places <= kLongPlan && model.levels[0].children <= kMostOfHost;
-  if (is_small && model.levels.size() > 1) result.host_chunks = chunks_of_host(builder, options, model);
-  for (const Rank rank : ranks_to_see(options, model, places <= kLongPlan)) {
+  const bool is_long = places > kLongPlan;
+  if (!is_long && model.levels[0].children <= kMostOfHost && model.levels.size() > 1)
+    result.host_chunks = chunks_of_host(builder, options, model);
+  for (const Rank rank : is_long ? std::set<Rank>{first.rank} : ranks_to_see(options, border)) {
     own.rank = rank;
-    const RankDemand seen = count(rank == options.root ? first : builder.build(own), model);
+    const RankDemand seen = count(rank == first.rank ? first : builder.build(own), model);
     raise(result.busiest, seen);
     result.average += seen;
     ++result.ranks_seen;

@@ -46,6 +46,9 @@ struct Demand {
 // Nothing where the length of the algorithm's longest chain is not known.
 std::optional<int32_t> rounds(Collective collective, std::string_view algorithm, Rank ranks);
 
+// The same of plans over levels.
+std::optional<int32_t> hierarchical_rounds(Collective collective, const Hierarchy& hierarchy);
+
 // Of a builder that fits the options; nothing as above.
 std::optional<Demand> demand(const Builder& builder, const BuildOptions& options, const NetworkModel& model);
 

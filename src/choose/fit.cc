@@ -82,11 +82,9 @@ using Knob = std::array<int64_t*, 2>;
 
 std::vector<Knob> knobs(Tuning& tuning, std::span<const Sample> samples) {
   LocalCost& local = tuning.local;
-  std::vector<Knob> result = {{&local.call, nullptr},
-                              {&local.step, nullptr},
-                              {&local.place_byte, nullptr},
-                              {&local.combine_byte, nullptr},
-                              {&local.turn, nullptr}};
+  std::vector<Knob> result = {{&local.call, nullptr},         {&local.step, nullptr}, {&local.place_byte, nullptr},
+                              {&local.combine_byte, nullptr}, {&local.turn, nullptr}, {&local.cold_byte, nullptr},
+                              {&local.cache_bytes, nullptr}};
   for (const bool memory : {true, false}) {
     if (std::none_of(samples.begin(), samples.end(), [&](const Sample& s) { return s.memory == memory; })) continue;
     MessageCost& cost = memory ? tuning.memory : tuning.socket;

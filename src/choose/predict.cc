@@ -10,6 +10,7 @@ namespace {
 // Beyond this nothing changes but the scale.
 constexpr int64_t kMostBytes = int64_t{1} << 34;
 constexpr int64_t kThousand = 1000;
+constexpr int kShift = 12;  // pages
 
 // The product may be large; the result has room.
 Picoseconds time_of(int64_t bytes, Femtoseconds byte) {
@@ -56,9 +57,17 @@ class Predictor {
     return std::max(messages * passes_, chunks * chunk_ / sizes_.slice);
   }
 
+  // A rank's two buffers push each other out of its caches, the more the larger they are.
+  Femtoseconds place_byte() const {
+    const LocalCost& local = model_.local;
+    if (local.cold_byte == 0) return local.place_byte;
+    const int64_t buffers = 2 * std::min(chunk_ * demand_.chunks, kMostBytes);
+    return local.place_byte + local.cold_byte * (buffers >> kShift) / (((buffers + local.cache_bytes) >> kShift) + 1);
+  }
+
   Picoseconds work(const RankDemand& rank) const {
     const LocalCost& local = model_.local;
-    Picoseconds sum = rank.steps * passes_ * local.step + time_of(rank.chunks_placed * chunk_, local.place_byte) +
+    Picoseconds sum = rank.steps * passes_ * local.step + time_of(rank.chunks_placed * chunk_, place_byte()) +
                       time_of(rank.chunks_combined * chunk_, local.combine_byte);
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const RankDemand::Traffic& traffic = rank.levels[level];
@@ -109,20 +118,27 @@ class Predictor {
     return time_of(busiest * chunk_ * ranks, byte);
   }
 
-  // The chain's rounds in which the busiest rank has no message of its own only hold up the first slice.
+  // What the longest chain asks of ranks beyond what the busiest one does itself holds up the first slice.
   Picoseconds fill() const {
-    int64_t own = 0;
-    Picoseconds message = 0;
+    int64_t sent = 0;
+    int64_t received = 0;
+    Picoseconds send = 0;
+    Picoseconds receive = 0;
+    Picoseconds wire = 0;
     const int64_t bytes = std::min(sizes_.slice, std::min(chunk_, sizes_.window) * demand_.message_chunks);
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const MessageCost& cost = model_.levels[level].cost;
       const RankDemand::Traffic& traffic = demand_.busiest.levels[level];
-      own += std::max(traffic.messages_sent, traffic.messages_received);
       if (traffic.messages_sent + traffic.messages_received == 0) continue;
-      message = std::max(
-          message, cost.send + cost.receive + time_of(bytes, cost.send_byte + cost.receive_byte + cost.wire_byte));
+      sent += traffic.messages_sent;
+      received += traffic.messages_received;
+      send = std::max(send, cost.send + time_of(bytes, cost.send_byte));
+      receive = std::max(receive, cost.receive + time_of(bytes, cost.receive_byte));
+      wire = std::max(wire, time_of(bytes, cost.wire_byte));
     }
-    return std::max<int64_t>(0, demand_.rounds - own) * message;
+    const auto others = [&](int64_t own) { return std::max<int64_t>(0, demand_.rounds - own); };
+    return others(sent) * send + others(received) * receive + others(std::max(sent, received)) * wire +
+           others(demand_.busiest.steps) * model_.local.step;
   }
 
   const Demand& demand_;

@@ -3,6 +3,7 @@
 //
 // The longest chain of messages of each algorithm, each sent after the one before has been received. The verifier's
 // count is the same for all numbers of ranks that it is asked for (tests/choose/demand_test.cc).
+#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -34,6 +35,29 @@ int32_t in_turn(Rank ranks) { return ranks == 2 ? 1 : ranks; }
 int32_t log_once(Rank ranks) { return ceil_log(ranks); }
 int32_t log_twice(Rank ranks) { return 2 * ceil_log(ranks); }
 int32_t tree_twice(Rank ranks) { return 2 * floor_log(ranks); }
+int32_t scatter_and_gather(Rank ranks) { return floor_log(ranks) + ceil_log(ranks); }
+// Of each half its tree, and the exchange of the two roots.
+int32_t two_halves(Rank ranks) { return floor_log((ranks + 1) / 2) + 1 + (ranks > 3 ? floor_log(ranks / 2) : 0); }
+
+// Of default options.
+constexpr int32_t kRadix = 4;
+int32_t digits(Rank ranks) {
+  int32_t count = 0;
+  for (int64_t reach = 1; reach < ranks; reach *= kRadix) ++count;
+  return count;
+}
+// The farthest of a power of two has the label of ones only; where it folds with another, the tree is deeper by one.
+int32_t bine_tree(Rank ranks) {
+  const int32_t levels = floor_log(ranks);
+  const int64_t members = int64_t{1} << levels;
+  const int64_t farthest = levels % 2 == 1 ? (2 * members - 1) / 3 : (members + 2) / 3;
+  return levels + (beyond(ranks) > farthest ? 1 : 0);
+}
+int32_t bine_tree_twice(Rank ranks) { return 2 * bine_tree(ranks); }
+// Messages of at most kRadix chunks: the last distances take several.
+int32_t bounded_doubling(Rank ranks) {
+  return ceil_log(ranks) < 3 ? ceil_log(ranks) : (1 << (ceil_log(ranks) - 2)) + 1;
+}
 
 struct Row {
   Collective collective;
@@ -50,27 +74,43 @@ constexpr std::array kRows = {
     Row{kAllReduce, "chain", twice_around},
     Row{kAllReduce, "one_shot", one},
     Row{kAllReduce, "two_shot", two},
+    Row{kAllReduce, "bine", bine_tree_twice},
+    Row{kAllReduce, "dual_root", two_halves},
+    Row{kAllReduce, "swing", log_twice},
     Row{kBroadcast, "binomial", floor_log},
+    Row{kBroadcast, "bine", bine_tree},
+    Row{kBroadcast, "scatter_all_gather", scatter_and_gather},
     Row{kBroadcast, "chain", once_around},
     Row{kBroadcast, "direct", one},
     Row{kReduce, "binomial", floor_log},
+    Row{kReduce, "bine", bine_tree},
     Row{kReduce, "chain", once_around},
     Row{kReduce, "direct", one},
     Row{kAllGather, "ring", once_around},
     Row{kAllGather, "recursive_doubling", log_once},
     Row{kAllGather, "circulant", log_once},
+    Row{kAllGather, "sparbit", log_once},
+    Row{kAllGather, "kbruck", digits},
+    Row{kAllGather, "pat", bounded_doubling},
     Row{kAllGather, "direct", one},
     Row{kReduceScatter, "ring", once_around},
     Row{kReduceScatter, "recursive_halving", log_once},
     Row{kReduceScatter, "circulant", log_once},
+    Row{kReduceScatter, "pat", bounded_doubling},
     Row{kReduceScatter, "direct", one},
     Row{kAllToAll, "direct", one},
     Row{kAllToAll, "pairwise", in_turn},
     Row{kAllToAll, "bruck", log_once},
+    Row{kAllToAll, "kbruck", digits},
     Row{kGather, "binomial", floor_log},
     Row{kGather, "direct", one},
     Row{kScatter, "binomial", floor_log},
     Row{kScatter, "direct", one},
+    Row{kBarrier, "dissemination", log_once},
+    Row{kScan, "doubling", floor_log},
+    Row{kScan, "chain", once_around},
+    Row{kExScan, "doubling", log_once},
+    Row{kExScan, "chain", once_around},
 };
 
 }  // namespace
@@ -80,6 +120,18 @@ std::optional<int32_t> rounds(Collective collective, std::string_view algorithm,
     if (row.collective == collective && row.algorithm == algorithm) return ranks == 1 ? 0 : row.rounds(ranks);
   }
   return std::nullopt;
+}
+
+// Each level's groups scatter and gather directly; groups of one have nothing to do.
+std::optional<int32_t> hierarchical_rounds(Collective collective, const Hierarchy& hierarchy) {
+  if (collective != kAllReduce || hierarchy.within != "direct") return std::nullopt;
+  std::optional<int32_t> chain =
+      rounds(collective, hierarchy.across, static_cast<Rank>(hierarchy.levels.back().size()));
+  for (const auto& groups : hierarchy.levels) {
+    const bool alone = std::ranges::all_of(groups, [](const auto& group) { return group.size() == 1; });
+    if (chain.has_value() && !alone) *chain += 2;
+  }
+  return chain;
 }
 
 }  // namespace hocket

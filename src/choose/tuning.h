@@ -5,11 +5,13 @@
 // Comes from a file that `hocket tune` wrote, or is built in. Knows no rank and reads no file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "plan/hierarchy.h"
 #include "plan/plan.h"
 #include "topology/machine.h"
 #include "topology/network_model.h"
@@ -39,14 +41,17 @@ struct Tuning {
 // How the ranks of a communicator lie: equal on all of them.
 struct Placement {
   Rank ranks = 1;
-  Rank per_host = 1;   // most on one host
-  bool memory = true;  // ranks of one host share memory
+  Rank per_host = 1;                          // most on one host
+  bool memory = true;                         // ranks of one host share memory
+  std::vector<std::vector<Rank>> hosts = {};  // their ranks; empty: per_host ranks each, numbered through
 };
 
 // Of a machine of two cores; what a file says replaces it.
 const Tuning& built_in_tuning();
 
 NetworkModel network_of(const Tuning& tuning, const Placement& placement);
+// Hosts as groups; nothing where there is one host only, or one rank on each.
+std::optional<Hierarchy> hierarchy_of(const Placement& placement);
 
 // Machines that are tuned alike have the same text.
 std::string fingerprint(const Machine& machine);

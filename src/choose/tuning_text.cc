@@ -2,11 +2,11 @@
 // Copyright The Hocket authors
 //
 // The text of a tuning:
-//   hocket-tuning 1
+//   hocket-tuning 2
 //   machine AMD_EPYC-2-2-23
 //   cores 2
-//   rank 250000 60000 40 10 2000000        call, step, place_byte, combine_byte, turn
-//   memory 150000 60000 60000 60 60 0       latency, send, receive, send_byte, receive_byte, wire_byte
+//   rank 250000 60000 40 10 2000000 30 16777216   call, step, place_byte, combine_byte, turn, cold_byte, cache_bytes
+//   memory 150000 60000 60000 60 60 0      latency, send, receive, send_byte, receive_byte, wire_byte
 //   socket 3000000 1500000 1500000 100 100 0
 //   best all_reduce 4 memory 8192 one_shot
 //   end 1a2b3c4d                            the checksum of all before
@@ -23,7 +23,7 @@
 namespace hocket {
 namespace {
 
-constexpr std::string_view kVersion = "hocket-tuning 1";
+constexpr std::string_view kVersion = "hocket-tuning 2";
 constexpr size_t kMaxMachine = 256;
 constexpr int64_t kMaxCost = int64_t{1} << 40;  // of a message: a second
 constexpr int64_t kMaxByte = int64_t{1} << 30;  // about 1 MB/s
@@ -130,6 +130,8 @@ class Parser {
     for (Picoseconds* cost : {&local.call, &local.step}) HOCKET_TRY(number(kMaxCost, cost));
     for (Femtoseconds* cost : {&local.place_byte, &local.combine_byte}) HOCKET_TRY(number(kMaxByte, cost));
     HOCKET_TRY(number(kMaxCost, &local.turn));
+    HOCKET_TRY(number(kMaxByte, &local.cold_byte));
+    HOCKET_TRY(number(kMaxBytes, &local.cache_bytes));
     return ended();
   }
 
@@ -178,8 +180,8 @@ std::string to_text(const Tuning& tuning) {
   constexpr size_t kEnd = 16;  // characters
   const LocalCost& local = tuning.local;
   std::string text = fmt::format("{}\nmachine {}\ncores {}\n", kVersion, tuning.machine, tuning.cores);
-  text +=
-      fmt::format("rank {} {} {} {} {}\n", local.call, local.step, local.place_byte, local.combine_byte, local.turn);
+  text += fmt::format("rank {} {} {} {} {} {} {}\n", local.call, local.step, local.place_byte, local.combine_byte,
+                      local.turn, local.cold_byte, local.cache_bytes);
   text += line("memory", tuning.memory) + line("socket", tuning.socket);
   for (const MeasuredChoice& choice : tuning.best) {
     const std::string row = fmt::format("best {} {} {} {} {}\n", name(choice.collective), choice.ranks,

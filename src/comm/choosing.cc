@@ -24,24 +24,29 @@ bool shares_memory(const PeerInfo& a, const PeerInfo& b) {
 
 Placement placement(const Mesh& mesh) {
   Placement result{.ranks = mesh.ranks(), .per_host = 1, .memory = true};
-  std::map<std::string_view, std::pair<Rank, Rank>> hosts;  // first rank, and how many there are
+  std::map<std::string_view, size_t> numbers;  // of the hosts
   bool decided = false;
   for (Rank rank = 0; rank < mesh.ranks(); ++rank) {
     const PeerInfo& peer = mesh.peer(rank);
-    auto& [first, count] = hosts.try_emplace(peer.host_identity, rank, 0).first->second;
-    result.per_host = std::max(result.per_host, ++count);
-    if (count != 2 || decided) continue;
-    result.memory = shares_memory(mesh.peer(first), peer);
+    const auto [entry, is_new] = numbers.try_emplace(peer.host_identity, result.hosts.size());
+    if (is_new) result.hosts.emplace_back();
+    std::vector<Rank>& host = result.hosts[entry->second];
+    host.push_back(rank);
+    result.per_host = std::max(result.per_host, static_cast<Rank>(host.size()));
+    if (host.size() != 2 || decided) continue;
+    result.memory = shares_memory(mesh.peer(host[0]), peer);
     decided = true;
   }
   return result;
 }
 
 Tuning tuning(const Mesh& mesh) {
-  const std::string& text = mesh.peer(0).tuning;
-  if (text.empty()) return built_in_tuning();
-  Result<Tuning> parsed = parse_tuning(text);
-  return parsed.ok() ? std::move(*parsed) : built_in_tuning();
+  const PeerInfo& first = mesh.peer(0);
+  Result<Tuning> parsed = parse_tuning(first.tuning);
+  if (parsed.ok()) return std::move(*parsed);
+  Tuning built_in = built_in_tuning();
+  built_in.cores = first.cpus;
+  return built_in;
 }
 
 std::string read_tuning_file(const std::string& path) {

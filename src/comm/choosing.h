@@ -13,7 +13,7 @@ namespace hocket {
 
 Placement placement(const Mesh& mesh);
 
-// Rank 0's, or what is built in.
+// Rank 0's; without one what is built in, with as many cores as rank 0 may use.
 Tuning tuning(const Mesh& mesh);
 
 // The text of a tuning file of this machine. Empty, with a warning, when there is none, when it is damaged, or when it

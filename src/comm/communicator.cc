@@ -129,6 +129,7 @@ Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place
   options.ranks = ranks();
   options.root = request.facts.root;
   options.in_place = in_place;
+  options.hierarchy = chooser_.hierarchy();
   Plan plan = builder->build(options);
   if (coded) plan = keep_what_is_sent(std::move(plan));
   plans_.push_back({builder, request.facts.root, in_place, coded, std::make_unique<const Plan>(std::move(plan))});

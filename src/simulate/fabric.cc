@@ -44,7 +44,7 @@ LinkId LevelFabric::link_at(int32_t from, int32_t to, int hop) const {
   int wanted = up ? hop : 2 * half - 1 - hop;
   size_t level = 0;
   for (; ports_[level].count == 0 || wanted > 0; ++level) wanted -= ports_[level].count > 0 ? 1 : 0;
-  const auto port = static_cast<LinkId>((up ? from : to) / ports_[level].width);
+  const auto port = static_cast<LinkId>(model_.seat(up ? from : to) / ports_[level].width);
   return ports_[level].first + 2 * port + (up ? 0 : 1);
 }
 

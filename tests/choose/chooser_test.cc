@@ -95,8 +95,34 @@ TEST(Chooser, AWishIsCalledByWhereItStood) {
             "config: algorithm: no algorithm is named 'rung'");
 }
 
-TEST(Chooser, WhereNobodyTunedOurPreferencesCount) {
-  EXPECT_EQ(chooser(built_in_tuning(), kFour).choose(all_reduce(4, 8))->reason, Choice::Reason::kPreferred);
+TEST(Chooser, WhereNobodyTunedTheModelCountsAlone) {
+  EXPECT_EQ(chooser(built_in_tuning(), kFour).choose(all_reduce(4, 8))->reason, Choice::Reason::kPredicted);
+}
+
+TEST(Chooser, WindowsAreUsedWhereTheyPay) {
+  Chooser here = chooser(tuned(), kFour);
+  Question question = all_reduce(4, 1 << 20);
+  question.send_window = question.recv_window = true;
+  EXPECT_EQ(here.choose(question)->builder->name, "window");
+  question.bytes = 64;
+  EXPECT_EQ(here.choose(question)->reason, Choice::Reason::kMeasured);
+  question.recv_window = false;
+  question.bytes = 1 << 20;
+  EXPECT_NE(here.choose(question)->builder->name, "window") << "it reads both buffers";
+}
+
+// Between hosts each byte goes once for a host, not once for a rank.
+TEST(Chooser, SeveralHostsGetAHierarchicalPlan) {
+  Tuning tuning = built_in_tuning();
+  tuning.socket.wire_byte = 800'000;  // 10 Gbit/s
+  for (const auto& hosts : {std::vector<std::vector<Rank>>{{0, 1, 2, 3}, {4, 5, 6, 7}}, {{0, 2, 4, 6}, {1, 3, 5, 7}}}) {
+    Chooser here = chooser(tuning, {.ranks = 8, .per_host = 4, .memory = true, .hosts = hosts});
+    EXPECT_EQ(here.choose(all_reduce(8, 16 << 20))->builder->name, "hierarchical");
+    EXPECT_NE(here.hierarchy(), nullptr);
+  }
+  Chooser one_each = chooser(tuning, {.ranks = 8, .per_host = 1, .memory = true});
+  EXPECT_EQ(one_each.hierarchy(), nullptr);
+  EXPECT_NE(one_each.choose(all_reduce(8, 16 << 20))->builder->name, "hierarchical");
 }
 
 TEST(Chooser, CandidatesComeFastestFirst) {

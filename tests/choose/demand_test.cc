@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "choose/tuning.h"
 #include "prove/prove.h"
 
 namespace hocket {
@@ -47,6 +48,42 @@ TEST(Demand, SharesAreTheVerifiers) {
     EXPECT_NEAR(share, prove(builder, options)->share_sent, 0.02)
         << name(builder.collective) << " " << builder.name << " of " << options.ranks;
   });
+}
+
+BuildOptions over(const Hierarchy& hierarchy, Rank ranks) {
+  BuildOptions options;
+  options.ranks = ranks;
+  options.hierarchy = &hierarchy;
+  return options;
+}
+
+// Hosts of equal and of unequal sizes, in order and dealt out.
+TEST(Demand, RoundsOverHostsAreTheVerifiers) {
+  const Builder& builder = *find_builder(Collective::kAllReduce, "hierarchical");
+  for (const std::vector<std::vector<Rank>>& hosts : {std::vector<std::vector<Rank>>{{0, 1}, {2, 3}},
+                                                      {{0, 1, 2}, {3}},
+                                                      {{0, 2, 4}, {1, 3, 5}},
+                                                      {{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}},
+                                                      {{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11}, {12}}}) {
+    size_t ranks = 0;
+    for (const auto& host : hosts) ranks += host.size();
+    const Hierarchy hierarchy = *make_hierarchy({hosts}, static_cast<Rank>(ranks));
+    const BuildOptions options = over(hierarchy, static_cast<Rank>(ranks));
+    EXPECT_EQ(demand(builder, options, flat(1, 1))->rounds, prove(builder, options)->rounds) << ranks;
+  }
+}
+
+// Of two hosts of three ranks, dealt out, a host sends its part of the data to the other and gets the other's.
+TEST(Demand, TrafficIsCountedByWhereRanksSit) {
+  const Placement placement{.ranks = 6, .per_host = 3, .memory = true, .hosts = {{0, 2, 4}, {1, 3, 5}}};
+  const NetworkModel model = network_of(built_in_tuning(), placement);
+  const Hierarchy hierarchy = *hierarchy_of(placement);
+  const Demand counted = *demand(*find_builder(Collective::kAllReduce, "hierarchical"), over(hierarchy, 6), model);
+  EXPECT_EQ(counted.host_chunks, counted.chunks);
+  NetworkModel in_order = model;
+  in_order.seats.clear();
+  EXPECT_GT(demand(*find_builder(Collective::kAllReduce, "hierarchical"), over(hierarchy, 6), in_order)->host_chunks,
+            counted.chunks);
 }
 
 }  // namespace

@@ -62,7 +62,11 @@ TEST(Choosing, WithoutAFileWhatIsBuiltInCounts) {
   const auto services = make_services(2);
   const auto id = make_unique_id(*services[0]);
   auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
-  for (const MeshPointer& mesh : meshes) EXPECT_EQ(tuning(*mesh), built_in_tuning());
+  for (const MeshPointer& mesh : meshes) {
+    Tuning expected = built_in_tuning();
+    expected.cores = mesh->peer(0).cpus;
+    EXPECT_EQ(tuning(*mesh), expected);
+  }
   leave_all(meshes);
 }
 
@@ -80,6 +84,7 @@ TEST(Choosing, AllRanksSeeTheSamePlacement) {
     EXPECT_EQ(placement(*mesh).ranks, 3);
     EXPECT_EQ(placement(*mesh).per_host, 2);
     EXPECT_TRUE(placement(*mesh).memory);
+    EXPECT_EQ(placement(*mesh).hosts, (std::vector<std::vector<Rank>>{{0, 1}, {2}}));
   }
   leave_all(meshes);
 }
