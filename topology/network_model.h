@@ -30,7 +30,7 @@ struct MessageCost {
 
 // What a rank does without any message.
 struct LocalCost {
-  Picoseconds call = 0;           // to begin and end a call
+  Picoseconds call = 0;           // to begin and end a lane of a call
   Picoseconds step = 0;           // for each slice of a step
   Femtoseconds place_byte = 0;    // to read or write a chunk
   Femtoseconds combine_byte = 0;  // for each source beyond the first

@@ -151,7 +151,8 @@ const Builder* Chooser::fastest(const Question& question) {
   for (const Known& candidate : known(question)) {
     if (!obstacle(*candidate.builder, question).empty()) continue;
     const Picoseconds time = predict(candidate, question).total();
-    if (time >= shortest) continue;
+    // Of equals the later: the shots stand last, and their steps are the simplest.
+    if (time > shortest) continue;
     shortest = time;
     best = candidate.builder;
   }

@@ -35,7 +35,8 @@ RankDemand count(const Plan& plan, const NetworkModel& model) {
       ++demand.steps;
       for (const Place& source : step.sources) {
         if (source.kind == Place::Kind::kChunk) {
-          demand.chunks_placed += chunks;
+          // What this rank itself has just written is still in its cache.
+          if (source.buffer == Buffer::kSend) demand.chunks_placed += chunks;
           continue;
         }
         RankDemand::Traffic& traffic = demand.levels[model.level_of(plan.rank, source.peer)];
@@ -51,7 +52,9 @@ RankDemand count(const Plan& plan, const NetworkModel& model) {
         ++traffic.messages_sent;
         traffic.chunks_sent += chunks;
       }
-      if (step.sources.size() > 1) demand.chunks_combined += chunks * static_cast<int64_t>(step.sources.size() - 1);
+      const size_t results = step.destinations.size();
+      if (step.sources.size() > 1)
+        demand.chunks_combined += chunks * static_cast<int64_t>((step.sources.size() - 1) * results);
     }
   }
   return demand;
@@ -144,6 +147,7 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
   result.chunks = std::max(first.send_chunks, first.recv_chunks);
   result.message_chunks = first.message_chunks;
   result.depth = first.depth;
+  result.lanes = static_cast<int32_t>(first.lanes.size());
   result.divides = divides(builder.collective);
   const bool is_long = places > kLongPlan;
   if (!is_long && model.levels[0].children <= kMostOfHost && model.levels.size() > 1)

@@ -40,6 +40,7 @@ struct Demand {
   int32_t chunks = 1;  // into which a caller's larger buffer is cut
   int32_t message_chunks = 1;
   int32_t depth = 1;
+  int32_t lanes = 1;
   bool divides = false;  // the chunks are parts of what the caller counts, not each as long
 };
 

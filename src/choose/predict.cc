@@ -83,10 +83,10 @@ class Predictor {
   Picoseconds processor() const {
     const Picoseconds busiest = work(demand_.busiest);
     const int64_t neighbours = std::min(ranks_, model_.levels[0].children);
-    if (model_.cores == 0 || neighbours <= model_.cores) return model_.local.call + busiest;
+    const Picoseconds call = model_.local.call * demand_.lanes;
+    if (model_.cores == 0 || neighbours <= model_.cores) return call + busiest;
     // All work of a host on its cores; a rank that waits for a message gives its core away.
-    const Picoseconds share =
-        (work(demand_.average) / demand_.ranks_seen + model_.local.call) * neighbours / model_.cores;
+    const Picoseconds share = (work(demand_.average) / demand_.ranks_seen + call) * neighbours / model_.cores;
     return std::max(share, busiest) + turns(neighbours) * model_.local.turn;
   }
 

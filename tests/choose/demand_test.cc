@@ -8,19 +8,12 @@
 
 #include "choose/tuning.h"
 #include "prove/prove.h"
+#include "tests/simulate/networks.h"
 
 namespace hocket {
 namespace {
 
-NetworkModel flat(Picoseconds latency, Femtoseconds wire_byte) {
-  NetworkModel model;
-  model.levels.resize(1);
-  model.levels[0].name = "host";
-  model.levels[0].children = kMaxChildren;
-  model.levels[0].cost.latency = latency;
-  model.levels[0].cost.wire_byte = wire_byte;
-  return model;
-}
+using simulate::flat;
 
 template <typename Use>
 void for_known(Rank most, const Use& use) {

@@ -8,7 +8,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/api/grid.h"
 
@@ -32,6 +34,39 @@ const Role host_role("host", [](const Part& part) {
   for (const std::string& fault : tally.faults) std::printf("FAULT %s\n", fault.c_str());
   std::printf("%zu calls\n", tally.calls);
   return tally.faults.empty() && tally.calls == kCases && hocketCommDestroy(member.comm) == hocketSuccess ? 0 : 1;
+});
+
+// Bytes that have left this host.
+double bytes_sent() {
+  double bytes = 0;
+  std::ifstream("/sys/class/net/eth0/statistics/tx_bytes") >> bytes;
+  return bytes;
+}
+
+// Sums of numbers that add up exactly, compared element by element; says how often the buffer has left the host.
+const Role pair_role("pair", [](const Part& part) {
+  Member member{part.rank, part.ranks, nullptr};
+  if (hocketCommInitFromEnvironment(&member.comm, nullptr) != hocketSuccess) return 3;
+  size_t wrong = 0;
+  for (const size_t count : {size_t{1}, size_t{7}, size_t{1000}, size_t{1} << 20}) {
+    std::vector<int32_t> values(count);
+    for (size_t i = 0; i < count; ++i) values[i] = static_cast<int32_t>(i % 1000) + part.rank;
+    hocketBarrier(member.comm, nullptr);
+    const double before = bytes_sent();
+    if (hocketAllReduce(values.data(), values.data(), count, hocketInt32, hocketSum, member.comm, nullptr) !=
+        hocketSuccess) {
+      std::printf("failed: %s\n", hocketGetLastError(member.comm));
+      return 1;
+    }
+    hocketBarrier(member.comm, nullptr);
+    const auto ranks = static_cast<int32_t>(part.ranks);
+    const double bytes = static_cast<double>(count * sizeof(int32_t));
+    std::printf("%zu elements: %.2f of the buffer has left\n", count, (bytes_sent() - before) / bytes);
+    for (size_t i = 0; i < count; ++i)
+      wrong += values[i] != static_cast<int32_t>(i % 1000) * ranks + ranks * (ranks - 1) / 2 ? 1 : 0;
+  }
+  std::printf("%zu are wrong\n", wrong);
+  return wrong == 0 && hocketCommDestroy(member.comm) == hocketSuccess ? 0 : 1;
 });
 
 // Calls until one fails, and says with what.
@@ -78,6 +113,16 @@ class Hosts : public testing::Test {
     return settings;
   }
 
+  // Two ranks on each host.
+  Processes::Settings pairs(const std::string& address) const {
+    Processes::Settings result = settings(address);
+    result.environment[1] = "HOCKET_SIZE=" + std::to_string(2 * kHosts);
+    result.launcher = {
+        "sh", "-c",
+        "host=$(({} / 2)); export HOCKET_HOST_ID=host-$host; exec ip netns exec " + prefix() + "$host \"$@\"", "sh"};
+    return result;
+  }
+
   static std::string prefix() { return "hk" + std::to_string(getpid() % 100000) + "n"; }
 
  private:
@@ -92,6 +137,18 @@ class Hosts : public testing::Test {
 TEST_F(Hosts, AllCollectivesOverIpv4) { expect_success("host", kHosts, settings("10.77.0.1:4477"), Seconds(100)); }
 
 TEST_F(Hosts, AllCollectivesOverIpv6) { expect_success("host", kHosts, settings("[fd77::1]:4477"), Seconds(100)); }
+
+// Of four hosts each sends 2 * 3/4 of the buffer, if the ranks of a host first reduce among each other; a ring of all
+// ranks sends 2 * 7/8, plans that know nothing of hosts up to twice as much again.
+TEST_F(Hosts, SeveralRanksOnEachGoToTheWireTogether) {
+  Processes processes("pair", 2 * kHosts, pairs("10.77.0.1:4477"));
+  for (const Processes::End& end : processes.finish(Seconds(100))) {
+    EXPECT_EQ(end.status, 0) << end.output;
+    const size_t line = end.output.find("1048576 elements: ");
+    ASSERT_NE(line, std::string::npos) << end.output;
+    EXPECT_LT(std::stod(end.output.substr(line + 18)), 1.68) << end.output;
+  }
+}
 
 // Its packets vanish without a word: nobody closes a connection.
 TEST_F(Hosts, AHostThatIsCutOffIsNamed) {
