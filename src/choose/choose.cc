@@ -14,6 +14,13 @@ namespace {
 // perf/ on two cores.
 constexpr size_t kShortInWindow = 4 << 10;
 
+// Every pair of ranks that sends has a pipe with memory of its own: where all send to all, that many each at most.
+constexpr int32_t kMostPeers = 16;
+
+bool takes_many_pipes(Collective collective, const Demand& demand) {
+  return !is_rooted(collective) && collective != Collective::kAllToAll && demand.peers > kMostPeers;
+}
+
 BuildOptions options_of(const Question& question, const Hierarchy* hierarchy) {
   BuildOptions options;
   options.hierarchy = hierarchy;
@@ -150,6 +157,7 @@ const Builder* Chooser::fastest(const Question& question) {
   Picoseconds shortest = INT64_MAX;
   for (const Known& candidate : known(question)) {
     if (!obstacle(*candidate.builder, question).empty()) continue;
+    if (takes_many_pipes(question.collective, candidate.demand)) continue;
     const Picoseconds time = predict(candidate, question).total();
     // Of equals the later: the shots stand last, and their steps are the simplest.
     if (time > shortest) continue;

@@ -74,6 +74,18 @@ void raise(RankDemand& most, const RankDemand& other) {
   most.chunks_combined = std::max(most.chunks_combined, other.chunks_combined);
 }
 
+int32_t count_peers(const Plan& plan) {
+  std::set<Rank> peers;
+  for (const Lane& lane : plan.lanes) {
+    for (const Step& step : lane.steps) {
+      for (const Place& place : step.destinations) {
+        if (place.kind == Place::Kind::kMessage) peers.insert(place.peer);
+      }
+    }
+  }
+  return static_cast<int32_t>(peers.size());
+}
+
 // The root, its neighbours, the ends of the first host, and the heads of large subtrees.
 std::set<Rank> ranks_to_see(const BuildOptions& options, Rank border) {
   std::set<Rank> ranks;
@@ -147,6 +159,7 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
   result.chunks = std::max(first.send_chunks, first.recv_chunks);
   result.message_chunks = first.message_chunks;
   result.depth = first.depth;
+  result.peers = count_peers(first);
   result.lanes = static_cast<int32_t>(first.lanes.size());
   result.divides = divides(builder.collective);
   const bool is_long = places > kLongPlan;

@@ -41,6 +41,7 @@ struct Demand {
   int32_t message_chunks = 1;
   int32_t depth = 1;
   int32_t lanes = 1;
+  int32_t peers = 0;     // to which a rank sends, or the root of rooted collectives
   bool divides = false;  // the chunks are parts of what the caller counts, not each as long
 };
 

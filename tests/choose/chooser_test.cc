@@ -125,6 +125,17 @@ TEST(Chooser, SeveralHostsGetAHierarchicalPlan) {
   EXPECT_NE(one_each.choose(all_reduce(8, 16 << 20))->builder->name, "hierarchical");
 }
 
+// Where messages cost nothing, sending to all is best; among many ranks it takes too many pipes.
+TEST(Chooser, ManyRanksDoNotAllSendToAll) {
+  Tuning tuning;
+  tuning.memory.latency = 1'000'000;
+  for (const auto& [ranks, expected] : {std::pair<Rank, bool>{16, true}, {64, false}}) {
+    Chooser here = chooser(tuning, {.ranks = ranks, .per_host = ranks, .memory = true});
+    EXPECT_EQ(here.choose(all_reduce(ranks, 8))->builder->name == "one_shot", expected);
+    EXPECT_EQ(here.candidates(all_reduce(ranks, 8))[0].builder->name, "one_shot");
+  }
+}
+
 TEST(Chooser, CandidatesComeFastestFirst) {
   Chooser here = chooser(tuned(), kFour);
   const std::vector<Candidate> candidates = here.candidates(all_reduce(4, 1 << 20));
