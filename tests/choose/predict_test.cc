@@ -40,7 +40,7 @@ std::vector<Network> networks() {
   NetworkModel crowded = memory;
   crowded.cores = 2;
   return {{"memory", memory, 1.3, 1.1},
-          {"crowded", crowded, 1.4, 1.15},
+          {"crowded", crowded, 1.4, 1.16},
           {"ethernet", *parse_network("1000@1.25GB/s/20us", base()), 1.1, 1.02},
           {"cluster", *parse_network("8@40GB/s/500ns,1000@12.5GB/s/3us", base()), 1.3, 1.1}};
 }
