@@ -95,7 +95,8 @@ constexpr std::array kChanges = {
              half({&t.memory.send, &t.memory.receive, &t.memory.send_byte, &t.memory.receive_byte, &t.socket.send,
                    &t.socket.receive, &t.socket.send_byte, &t.socket.receive_byte});
            }},
-    Change{"memory that is twice as fast", [](Tuning& t) { half({&t.local.place_byte, &t.local.combine_byte, &t.local.cold_byte}); }},
+    Change{"memory that is twice as fast",
+           [](Tuning& t) { half({&t.local.place_byte, &t.local.combine_byte, &t.local.cold_byte}); }},
     Change{"a core for every rank", [](Tuning& t) { t.cores = 0; }},
 };
 
