@@ -3,7 +3,7 @@
 # Copyright The Hocket authors
 """Collectives of Hocket beside those of its peers, in one run on one machine: `./dev compare`.
 
-Float32, sizes as nccl-tests counts them, all-reduce in place, the others out of place, every result checked; the time of
+Float32, sizes as nccl-tests counts them, all-reduce and broadcast in place, the others out of place, every result checked; the time of
 a call is the slowest rank's mean. Machines drift while one
 measures, so Hocket runs again right after each peer, and what counts is the median over the rounds of the ratio of
 neighbours.
