@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
+#include <cstring>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -197,7 +197,8 @@ CallFacts make_facts(Collective collective, size_t count, hocketDataType_t datat
 }
 
 CallFacts reducing(CallFacts facts, const hocketRedOp_t& op) {
-  facts.op = std::bit_cast<int>(op);
+  static_assert(sizeof op == sizeof facts.op);
+  std::memcpy(&facts.op, &op, sizeof op);
   return facts;
 }
 
