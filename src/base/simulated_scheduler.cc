@@ -21,8 +21,6 @@ constexpr uint64_t kYieldsPerPreempt = 8;  // one in so many places
 // Not zero, so that a default Time is in the past.
 constexpr Time kStart{std::chrono::seconds(1)};
 
-std::string seconds(Duration duration) { return fmt::format("{} s", std::chrono::duration<double>(duration).count()); }
-
 thread_local SimulatedScheduler::Task* current_task = nullptr;
 
 }  // namespace
@@ -158,7 +156,7 @@ SimulatedScheduler::Task* SimulatedScheduler::choose() {
     if (tasks_.empty()) return nullptr;
     if (++steps_ > step_limit_) return fail(fmt::format("no end after {} steps", step_limit_)), nullptr;
     if (now_ - kStart > time_limit_)
-      return fail(fmt::format("no end after {} of its time", seconds(time_limit_))), nullptr;
+      return fail(fmt::format("no end after {} s of its time", seconds(time_limit_))), nullptr;
     const std::vector<Task*> ready = ready_tasks();
     if (!ready.empty()) return ready[random(ready.size())];
     const Time next = next_time();

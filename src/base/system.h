@@ -23,6 +23,9 @@ namespace hocket {
 using Duration = std::chrono::nanoseconds;
 using Time = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
+// For people to read.
+inline double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
 // Names a kernel object (a descriptor on the real system). Only the System that made it can interpret it.
 using Handle = int;
 inline constexpr Handle kNoHandle = -1;

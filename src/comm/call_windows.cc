@@ -63,9 +63,9 @@ Result<WindowSpot> find_spot(System& system, const Mesh& mesh, Duration patience
     const Time now = system.clock.now();
     if (now >= limit) {
       const uint32_t window = found.spot.window;
-      return Status(Code::kTimeout, fmt::format("rank {}: window {}: not registered by ranks {} within {:g} s",
-                                                mesh.rank(), window, fmt::join(mesh.windows().missing(window), ", "),
-                                                std::chrono::duration<double>(patience).count()));
+      return Status(Code::kTimeout,
+                    fmt::format("rank {}: window {}: not registered by ranks {} within {:g} s", mesh.rank(), window,
+                                fmt::join(mesh.windows().missing(window), ", "), seconds(patience)));
     }
     system.threads.sleep_until(now + kLook);
   }

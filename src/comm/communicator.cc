@@ -182,8 +182,16 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
     return Status(Code::kInvalidUsage, fmt::format("rank {}: {}: messages of {} bytes are too short for the codec",
                                                    rank(), describe(facts), pieces.slice_bytes));
   }
-  recent = {facts,        in_place,     *plan, window, pieces.slice_bytes, fingerprint(request, **plan),
-            request.send, request.recv, 0,     {}};
+  recent = RecentCall();
+  recent.facts = recent.asked = facts;
+  recent.asked.send_spot = recent.asked.recv_spot = {};
+  recent.in_place = in_place;
+  recent.plan = *plan;
+  recent.window = window;
+  recent.slice_bytes = pieces.slice_bytes;
+  recent.fingerprint = fingerprint(request, **plan);
+  recent.send = request.send;
+  recent.recv = request.recv;
   return &recent;
 }
 
@@ -197,10 +205,7 @@ bool Communicator::repeat(const CallFacts& facts, const void* send, void* recv) 
 }
 
 bool Communicator::is_like(const RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const {
-  CallFacts located = facts;
-  located.send_spot = recent.facts.send_spot;
-  located.recv_spot = recent.facts.recv_spot;
-  if (located != recent.facts || (send == nullptr) != (recent.send == nullptr) ||
+  if (facts != recent.asked || (send == nullptr) != (recent.send == nullptr) ||
       (recv == nullptr) != (recent.recv == nullptr)) {
     return false;
   }

@@ -52,6 +52,7 @@ class PipeEnds final : public Pipes {
 // What follows from the facts of a call alone.
 struct RecentCall {
   CallFacts facts;
+  CallFacts asked;  // the same before the buffers were looked for in windows
   bool in_place = false;
   const Plan* plan = nullptr;  // null: unused
   size_t window = 0;

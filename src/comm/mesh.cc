@@ -46,7 +46,7 @@ Status wait_for_all(Service& service, MeshRank& mesh, Duration patience, const s
     const Time now = service.system().clock.now();
     if (now >= limit) {
       return {Code::kTimeout, fmt::format("rank {} of {} heard from too few others within {:g} s", mesh.rank(),
-                                          mesh.ranks(), std::chrono::duration<double>(patience).count())};
+                                          mesh.ranks(), seconds(patience))};
     }
     (void)mesh.poller().wait(std::min(limit, now + kLook));
   }

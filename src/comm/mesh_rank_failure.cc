@@ -16,8 +16,6 @@ constexpr Duration kTellOthers = std::chrono::milliseconds(100);
 // After that long, those whose consent is missing are dialled: perhaps nobody who lives is linked to them.
 constexpr Duration kReachOut = std::chrono::milliseconds(50);
 
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 }  // namespace
 
 // ---- What is noticed

@@ -32,8 +32,6 @@ std::string ranks_text(const std::vector<int32_t>& ranks) {
   return text;
 }
 
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 }  // namespace
 
 Rendezvous::Rendezvous(Service& service, std::string key)

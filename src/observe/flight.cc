@@ -129,14 +129,14 @@ double calls_per_second(const FlightCopy::Lane& lane, const FlightCopy& earlier,
   const auto same = std::find_if(earlier.lanes.begin(), earlier.lanes.end(),
                                  [&](const FlightCopy::Lane& other) { return other.place == lane.place; });
   if (same == earlier.lanes.end() || same->ended > lane.ended || between <= Duration::zero()) return 0;
-  return static_cast<double>(lane.ended - same->ended) / std::chrono::duration<double>(between).count();
+  return static_cast<double>(lane.ended - same->ended) / seconds(between);
 }
 
 std::string state_of(const FlightCopy::Lane& lane, Time time) {
   if (lane.begun == lane.ended) return "in no call";
   if (lane.awaited < 0) return "in a call";
-  const double seconds = std::chrono::duration<double>(time - Time(Duration(lane.since_ns))).count();
-  return fmt::format("waits for rank {} since {:.1f} s", lane.awaited, seconds);
+  const double waited = seconds(time - Time(Duration(lane.since_ns)));
+  return fmt::format("waits for rank {} since {:.1f} s", lane.awaited, waited);
 }
 
 }  // namespace

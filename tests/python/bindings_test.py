@@ -229,21 +229,26 @@ with hocket.Communicator.from_environment(timeout=30) as comm:
         comm.all_reduce(x)  # rank 1 never comes
     if sys.argv[1:] == ['alone']:
         import time; time.sleep(60)
-    if sys.argv[1:] == ['dies'] and comm.rank == 1:
-        import os; os._exit(3)
-    if sys.argv[1:] == ['dies']:
-        try:
-            comm.barrier()
-        except hocket.RemoteError as error:
-            print(error, flush=True)
+"""
+
+# Rank 0 may hear of the death while it is still in the first call.
+DEATH = """
+import os, numpy, hocket
+with hocket.Communicator.from_environment() as comm:
+    try:
+        comm.all_reduce(numpy.ones(4))
+        if comm.rank == 1: os._exit(3)
+        comm.barrier()
+    except hocket.RemoteError as error:
+        print(error, flush=True)
 """
 
 
 class Processes(unittest.TestCase):
-    def start(self, *arguments):
+    def start(self, *arguments, program=PROGRAM):
         port = 21000 + os.getpid() % 10000 + Processes.used
         Processes.used += 1
-        return [subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments], stdout=subprocess.PIPE, text=True,
+        return [subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True,
                                  stderr=subprocess.PIPE,
                                  env={**os.environ, "HOCKET_RANK": str(rank), "HOCKET_SIZE": "2",
                                       "HOCKET_ADDRESS": f"127.0.0.1:{port}"}) for rank in (0, 1)]
@@ -256,7 +261,7 @@ class Processes(unittest.TestCase):
             self.assertEqual(process.returncode, 0)
 
     def test_a_rank_that_dies_is_an_exception_that_names_it(self):
-        zero, one = self.start("dies")
+        zero, one = self.start(program=DEATH)
         self.assertIn("rank 1", zero.communicate(timeout=60)[0])
         one.communicate(timeout=60)
         self.assertEqual(one.returncode, 3)
