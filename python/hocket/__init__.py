@@ -11,11 +11,12 @@ import ctypes
 
 from hocket import _library
 from hocket._buffers import TYPES
+from hocket._codec import Codec, CodecDescription
 from hocket._communicator import NO_COLOR, OPERATIONS, Communicator, Operation, unique_id
 from hocket._errors import Error, InternalError, InvalidArgument, InvalidUsage, RemoteError, SystemError, Timeout
 from hocket._queue import Queue, group
 
-__all__ = ["Communicator", "Error", "InternalError", "InvalidArgument", "InvalidUsage", "NO_COLOR", "OPERATIONS",
+__all__ = ["Codec", "CodecDescription", "Communicator", "Error", "InternalError", "InvalidArgument", "InvalidUsage", "NO_COLOR", "OPERATIONS",
            "Operation", "Queue", "RemoteError", "SystemError", "TYPES", "Timeout", "algorithms", "build_info", "group",
            "unique_id"]
 

@@ -9,6 +9,7 @@ from hocket._errors import InvalidArgument
 from hocket._interrupt import Interruptible
 from hocket._library import call, sizes
 from hocket._queue import hold
+from hocket._recovery import Recovery
 
 # hocketRedOp_t
 OPERATIONS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "bit_and": 5, "bit_or": 6, "bit_xor": 7,
@@ -26,11 +27,6 @@ def unique_id():
     return bytes(value)
 
 
-def _config(name, timeout):
-    milliseconds = 0 if timeout is None else max(1, round(1000 * timeout))
-    return _library.Config(ctypes.sizeof(_library.Config), None if name is None else name.encode(), milliseconds)
-
-
 class Operation:
     """A reduction operation made by Communicator.create_operation or pre_mul_sum; close() frees it."""
 
@@ -46,7 +42,7 @@ class Operation:
             call("RedOpDestroy", self.code, communicator.handle)
 
 
-class Communicator:
+class Communicator(Recovery):
     """One rank of a group of ranks. Make it with join(), from_environment(), or all().
 
     Buffers are torch tensors, NumPy arrays, and whatever has the buffer protocol, __array_interface__ or DLPack: in host
@@ -65,18 +61,16 @@ class Communicator:
     @classmethod
     def join(cls, identity, rank, size, *, name=None, timeout=None):
         """Joins `size` ranks that hold the same unique_id(). `timeout`: seconds to wait for a rank that lives."""
-        if len(identity) != ctypes.sizeof(_library.UniqueIdBytes):
-            raise InvalidArgument(f"identity: {len(identity)} bytes, not {ctypes.sizeof(_library.UniqueIdBytes)}")
         handle = _library.Handle()
-        call("CommInitRankConfig", ctypes.byref(handle), size, _library.UniqueIdBytes.from_buffer_copy(identity), rank,
-             ctypes.byref(_config(name, timeout)))
+        call("CommInitRankConfig", ctypes.byref(handle), size, _library.identity_of(identity), rank,
+             ctypes.byref(_library.config(name, timeout)))
         return cls(handle)
 
     @classmethod
     def from_environment(cls, *, name=None, timeout=None):
         """Joins the ranks that a launcher started: torchrun, mpirun, srun, horovodrun, or HOCKET_RANK and its like."""
         handle = _library.Handle()
-        call("CommInitFromEnvironment", ctypes.byref(handle), ctypes.byref(_config(name, timeout)))
+        call("CommInitFromEnvironment", ctypes.byref(handle), ctypes.byref(_library.config(name, timeout)))
         return cls(handle)
 
     @classmethod
@@ -89,7 +83,7 @@ class Communicator:
     def split(self, color, key=0, *, name=None, timeout=None):
         """Collective: ranks of equal color form a communicator, ordered by key, then rank. None with NO_COLOR."""
         handle = _library.Handle()
-        call("CommSplit", self.handle, color, key, ctypes.byref(handle), ctypes.byref(_config(name, timeout)))
+        call("CommSplit", self.handle, color, key, ctypes.byref(handle), ctypes.byref(_library.config(name, timeout)))
         return Communicator(handle) if handle else None
 
     def close(self):
@@ -156,6 +150,21 @@ class Communicator:
     def all_reduce(self, send, recv=None, op="sum", *, queue=None):
         """recv = send combined over all ranks; in place without recv."""
         return self._reducing("AllReduce", send, recv, op, queue)
+
+    def all_reduce_compressed(self, send, recv=None, op="sum", *, codec, key=None, queue=None):
+        """As all_reduce with every message encoded by a hocket.Codec; op is "sum" or "avg". `key` names the tensor whose
+        errors the codec keeps for its next values."""
+        source, target = self._pair(send, recv)
+        self._run("AllReduceCompressed", queue, (source, target, codec), source.address, target.address, source.count,
+                  source.code, _operation(op), codec.handle, None if key is None else key.encode())
+        return target.keep
+
+    def reduce_scatter_compressed(self, send, recv, op="sum", *, codec, queue=None):
+        """As reduce_scatter with every message encoded by a hocket.Codec."""
+        target, source = self._parts("recv", recv, "send", send, whole_is_read=True)
+        self._run("ReduceScatterCompressed", queue, (source, target, codec), source.address, target.address,
+                  target.count, target.code, _operation(op), codec.handle)
+        return recv
 
     def scan(self, send, recv=None, op="sum", *, queue=None):
         """recv = send combined over ranks 0 to this one."""

@@ -29,6 +29,26 @@ class BuildInfo(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("found", Int), ("version", ctypes.c_char_p), ("note", ctypes.c_char_p)]
 
 
+class CodecDescription(ctypes.Structure):
+    """hocketCodecDescription_t"""
+    _fields_ = [("size", Size), ("ratio", ctypes.c_double), ("relative_error", ctypes.c_double),
+                ("absolute_error", ctypes.c_double), ("range", ctypes.c_double), ("lossless", Int), ("unbiased", Int),
+                ("specification", ctypes.c_char * 256)]
+
+
+def config(name, timeout):
+    """A Config; `timeout` in seconds, None: as HOCKET_OPERATION_TIMEOUT says."""
+    milliseconds = 0 if timeout is None else max(1, round(1000 * timeout))
+    return Config(ctypes.sizeof(Config), None if name is None else name.encode(), milliseconds)
+
+
+def identity_of(value):
+    """The bytes of unique_id() as C takes them."""
+    if len(value) != ctypes.sizeof(UniqueIdBytes):
+        raise _errors.InvalidArgument(f"identity: {len(value)} bytes, not {ctypes.sizeof(UniqueIdBytes)}")
+    return UniqueIdBytes.from_buffer_copy(value)
+
+
 _CONFIG = ctypes.POINTER(Config)
 _COUNT = ctypes.POINTER(ctypes.c_uint64)
 _BUFFERS = (Handle, Handle)
@@ -47,6 +67,11 @@ _PROTOTYPES = {
     "CommDestroy": (Handle,),
     "CommAbort": (Handle,),
     "CommGetAsyncError": (Handle, ctypes.POINTER(Int)),
+    "CommGetFailed": (Handle, ctypes.POINTER(Int), Int, ctypes.POINTER(Int)),
+    "CommRevoke": (Handle, Int),
+    "CommShrink": (Handle, ctypes.POINTER(Int), Int, ctypes.POINTER(Handle), _CONFIG, Int),
+    "CommGetUniqueId": (Handle, ctypes.POINTER(UniqueIdBytes)),
+    "CommGrow": (Handle, Int, ctypes.POINTER(UniqueIdBytes), Int, ctypes.POINTER(Handle), _CONFIG),
     "CommCount": (Handle, ctypes.POINTER(Int)),
     "CommUserRank": (Handle, ctypes.POINTER(Int)),
     "RedOpCreatePreMulSum": (ctypes.POINTER(Int), Handle, Int, Int, Handle),
@@ -70,6 +95,15 @@ _PROTOTYPES = {
     "AllToAllV": (Handle, _Sizes, _Sizes, Handle, _Sizes, _Sizes, Int, *_END),
     "GatherV": (Handle, Size, Handle, _Sizes, _Sizes, Int, Int, *_END),
     "ScatterV": (Handle, _Sizes, _Sizes, Handle, Size, Int, Int, *_END),
+    "CodecCreate": (ctypes.POINTER(Handle), ctypes.c_char_p),
+    "CodecDestroy": (Handle,),
+    "CodecDescribe": (Handle, Int, ctypes.POINTER(CodecDescription)),
+    "CodecErrorBound": (Handle, Int, Int, ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_double)),
+    "CodecSaveState": (Handle, Handle, ctypes.POINTER(Size)),
+    "CodecLoadState": (Handle, ctypes.c_char_p, Size),
+    "CodecResetState": (Handle, ctypes.c_char_p),
+    "AllReduceCompressed": (*_BUFFERS, Size, Int, Int, Handle, ctypes.c_char_p, *_END),
+    "ReduceScatterCompressed": (*_BUFFERS, Size, Int, Int, Handle, *_END),
     "GroupStart": (),
     "GroupEnd": (),
     "QueueCreate": (ctypes.POINTER(Handle),),

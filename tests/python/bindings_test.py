@@ -3,7 +3,9 @@
 # Copyright The Hocket authors
 """The package `hocket` as its users meet it: ranks as threads and as processes, every kind of buffer, wrong input."""
 import array
+import itertools
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -244,30 +246,46 @@ with hocket.Communicator.from_environment() as comm:
 """
 
 
+SURVIVAL = """
+import os, numpy, hocket
+comm = hocket.Communicator.from_environment()
+try:
+    comm.all_reduce(numpy.ones(4))
+    if comm.rank == 1: os._exit(3)
+    comm.barrier()
+except hocket.RemoteError as error:
+    print(comm.failed(), flush=True)
+with comm.shrink() as alone:
+    print(alone.rank, 'of', alone.size, flush=True)
+comm.abort()
+"""
+
+
+PORTS = itertools.count(21000 + os.getpid() % 10000)
+
+
+def start_two(*arguments, program=PROGRAM):
+    port = next(PORTS)
+    return [subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True,
+                             stderr=subprocess.PIPE,
+                             env={**os.environ, "HOCKET_RANK": str(rank), "HOCKET_SIZE": "2",
+                                  "HOCKET_ADDRESS": f"127.0.0.1:{port}"}) for rank in (0, 1)]
+
+
 class Processes(unittest.TestCase):
-    def start(self, *arguments, program=PROGRAM):
-        port = 21000 + os.getpid() % 10000 + Processes.used
-        Processes.used += 1
-        return [subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True,
-                                 stderr=subprocess.PIPE,
-                                 env={**os.environ, "HOCKET_RANK": str(rank), "HOCKET_SIZE": "2",
-                                      "HOCKET_ADDRESS": f"127.0.0.1:{port}"}) for rank in (0, 1)]
-
-    used = 0
-
     def test_from_the_environment(self):
-        for process in self.start():
+        for process in start_two():
             self.assertEqual(process.communicate(timeout=60)[0], "sum 3.0\n")
             self.assertEqual(process.returncode, 0)
 
     def test_a_rank_that_dies_is_an_exception_that_names_it(self):
-        zero, one = self.start(program=DEATH)
+        zero, one = start_two(program=DEATH)
         self.assertIn("rank 1", zero.communicate(timeout=60)[0])
         one.communicate(timeout=60)
         self.assertEqual(one.returncode, 3)
 
     def test_control_c_ends_a_call_that_waits(self):
-        zero, one = self.start("alone")
+        zero, one = start_two("alone")
         self.assertEqual(zero.stdout.readline(), "sum 3.0\n")
         time.sleep(0.5)
         begin = time.monotonic()
@@ -276,6 +294,83 @@ class Processes(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 25)
         one.kill()
         one.communicate()
+
+
+class Codecs(unittest.TestCase):
+    def test_a_compressed_sum_keeps_its_bound(self):
+        with hocket.Codec("int8:block=64") as codec:
+            self.assertIn("int8", codec.describe("float32").specification)
+            self.assertLess(codec.describe().ratio, 0.3)
+            relative, absolute = codec.error_bound(RANKS)
+
+            def body(comm):
+                values = numpy.random.default_rng(comm.rank).standard_normal(3 * 256).astype(numpy.float32)
+                exact = comm.all_reduce(values, numpy.empty_like(values))
+                largest = comm.all_reduce(numpy.array([abs(values).max()]), op="max")[0]
+                result = comm.all_reduce_compressed(values, numpy.empty_like(values), codec=codec)
+                self.assertGreater(abs(result - exact).max(), 0)
+                self.assertLessEqual(abs(result - exact).max(), relative * largest + absolute)
+                part = comm.reduce_scatter_compressed(values, numpy.empty(256, numpy.float32), codec=codec)
+                mine = exact[256 * comm.rank:256 * (comm.rank + 1)]
+                self.assertLessEqual(abs(part - mine).max(), relative * largest + absolute)
+
+            on_ranks(body)
+
+    def test_what_is_kept_goes_through_a_checkpoint(self):
+        def step(comm, codec):
+            values = numpy.arange(64, dtype=numpy.float32) + comm.rank
+            return comm.all_reduce_compressed(values, codec=codec, key="x")
+
+        def body(comm):
+            with hocket.Codec("topk:ratio=0.1") as codec, hocket.Codec("topk:ratio=0.1") as resumed:
+                step(comm, codec)
+                resumed.load_state(codec.save_state())
+                expected = step(comm, codec)
+                numpy.testing.assert_array_equal(step(comm, resumed), expected)
+                codec.reset_state("x")
+                self.assertFalse((step(comm, codec) == expected).all())
+
+        on_ranks(body)
+
+    def test_refusals(self):
+        with self.assertRaisesRegex(ValueError, "nonsense"):
+            hocket.Codec("nonsense")
+        with hocket.Codec("fp16") as codec:
+            with self.assertRaisesRegex(ValueError, "no 'quad'"):
+                codec.describe("quad")
+            with self.assertRaises(ValueError):
+                codec.load_state(b"garbage")
+
+
+class Recovery(unittest.TestCase):
+    def test_shrink_and_grow(self):
+        invitations = queue.Queue()
+
+        def newcomer():
+            with hocket.Communicator.join_grown(invitations.get(timeout=60), 2, 3, timeout=60) as comm:
+                comm.all_reduce(numpy.ones(1))
+
+        def body(comm):
+            if comm.rank == 1:
+                return
+            with comm.shrink([1], timeout=60) as two:
+                self.assertEqual((two.rank, two.size), (comm.rank // 2, 2))
+                invitation = two.invitation() if two.rank == 0 else None
+                if invitation:
+                    invitations.put(invitation)
+                with two.grow(3, invitation, timeout=60) as three:
+                    self.assertEqual(three.all_reduce(numpy.ones(1))[0], 3)
+
+        third = threading.Thread(target=newcomer)
+        third.start()
+        on_ranks(body)
+        third.join()
+
+    def test_survivors_go_on_after_a_death(self):
+        survivor, victim = start_two(program=SURVIVAL)
+        self.assertEqual(survivor.communicate(timeout=60)[0], "[1]\n0 of 1\n")
+        victim.communicate(timeout=60)
+        self.assertEqual(victim.returncode, 3)
 
 
 class Package(unittest.TestCase):

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""Codecs: short messages for compressed collectives, and what error feedback keeps between calls."""
+import ctypes
+import dataclasses
+
+from hocket import _library
+from hocket._buffers import TYPES
+from hocket._errors import InvalidArgument
+from hocket._library import call
+
+
+@dataclasses.dataclass(frozen=True)
+class CodecDescription:
+    """What a codec promises for one datatype; docs/codecs.md says what the numbers mean."""
+    ratio: float
+    relative_error: float
+    absolute_error: float
+    range: float
+    lossless: bool
+    unbiased: bool
+    specification: str
+
+
+def _type_code(datatype):
+    if datatype not in TYPES:
+        raise InvalidArgument(f"datatype: there is no '{datatype}', only {', '.join(TYPES)}")
+    return TYPES[datatype]
+
+
+class Codec:
+    """Made from a specification such as "fp16", "int8:block=128" or "topk:ratio=0.01" (docs/codecs.md)."""
+
+    def __init__(self, specification):
+        self.specification = specification
+        handle = _library.Handle()
+        call("CodecCreate", ctypes.byref(handle), specification.encode())
+        self.handle = handle
+
+    def describe(self, datatype="float32"):
+        """A CodecDescription."""
+        raw = _library.CodecDescription(size=ctypes.sizeof(_library.CodecDescription))
+        call("CodecDescribe", self.handle, _type_code(datatype), ctypes.byref(raw))
+        return CodecDescription(raw.ratio, raw.relative_error, raw.absolute_error, raw.range, bool(raw.lossless),
+                                bool(raw.unbiased), raw.specification.decode())
+
+    def error_bound(self, ranks, datatype="float32"):
+        """(relative, absolute): the most that an element of an all_reduce_compressed without a key is off."""
+        relative, absolute = ctypes.c_double(), ctypes.c_double()
+        call("CodecErrorBound", self.handle, _type_code(datatype), ranks, ctypes.byref(relative), ctypes.byref(absolute))
+        return relative.value, absolute.value
+
+    def save_state(self):
+        """What is kept under keys, as bytes; load_state() goes on with the same bits."""
+        count = ctypes.c_size_t()
+        call("CodecSaveState", self.handle, None, ctypes.byref(count))
+        buffer = ctypes.create_string_buffer(max(1, count.value))
+        call("CodecSaveState", self.handle, buffer, ctypes.byref(count))
+        return buffer.raw[:count.value]
+
+    def load_state(self, state):
+        """What save_state() returned, maybe in another process."""
+        call("CodecLoadState", self.handle, bytes(state), len(state))
+
+    def reset_state(self, key=None):
+        """Forgets what is kept under the key, or under all."""
+        call("CodecResetState", self.handle, None if key is None else key.encode())
+
+    def close(self):
+        """Frees it. Operations under way keep what they need."""
+        if self.handle:
+            handle, self.handle = self.handle, None
+            call("CodecDestroy", handle)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "handle", None):
+            _library.LIBRARY.hocketCodecDestroy(self.handle)
+
+    def __repr__(self):
+        return f"<hocket.Codec {self.specification}{'' if self.handle else ', closed'}>"
