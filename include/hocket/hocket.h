@@ -327,6 +327,10 @@ HOCKET_API hocketResult_t hocketSend(const void* sendbuff, size_t count, hocketD
 HOCKET_API hocketResult_t hocketRecv(void* recvbuff, size_t count, hocketDataType_t datatype, int peer,
                                      hocketComm_t comm, hocketStream_t stream);
 
+/* (beyond NCCL) Never waits: a peer from which a message is here that no issued Recv will take, or -1. So a receive from
+ * anybody asks again and again, and then receives from that peer. Peers are told in turn. */
+HOCKET_API hocketResult_t hocketProbe(hocketComm_t comm, int* peer);
+
 /* ---- Beyond NCCL ----------------------------------------------------------------------------------------------------
  */
 
@@ -433,6 +437,8 @@ HOCKET_API hocketResult_t hocketQueueMark(hocketQueue_t queue, uint64_t* mark);
  * as the queue lives. */
 HOCKET_API hocketResult_t hocketQueueTest(hocketQueue_t queue, uint64_t mark, int* done);
 HOCKET_API hocketResult_t hocketQueueWait(hocketQueue_t queue, uint64_t mark);
+/* As Wait, for at most so many milliseconds: then *done is 0. */
+HOCKET_API hocketResult_t hocketQueueWaitFor(hocketQueue_t queue, uint64_t mark, int64_t timeoutMs, int* done);
 HOCKET_API hocketResult_t hocketQueueSynchronize(hocketQueue_t queue);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """Ctrl-C while the main thread is inside a call: Python's own handler runs only when the call has returned, so a thread
-listens for the signal and aborts the communicator that the main thread waits on. Costs a call two assignments."""
+listens for the signal and ends what the main thread waits on. Costs a call two assignments."""
 import signal
 import socket
 import threading
@@ -10,6 +10,7 @@ from hocket._library import LIBRARY
 
 _waits_on = None  # the handle of the communicator that the main thread is inside
 _listening = None
+_also = []  # what else ends calls of the main thread
 
 
 def _listen(ours):
@@ -18,8 +19,12 @@ def _listen(ours):
         if not numbers:
             return
         handle = _waits_on
-        if signal.SIGINT in numbers and handle is not None:
+        if signal.SIGINT not in numbers:
+            continue
+        if handle is not None:
             LIBRARY.hocketCommAbort(handle)
+        for end in _also:
+            end()
 
 
 def _start():
@@ -36,6 +41,15 @@ def _start():
     return theirs  # keeps the socket open
 
 
+def listen(also=None):
+    """From now on Ctrl-C ends calls of the main thread; `also` is called then, on another thread."""
+    global _listening  # pylint: disable=global-statement
+    if also is not None and also not in _also:
+        _also.append(also)
+    if _listening is None and threading.current_thread() is threading.main_thread():
+        _listening = _start()
+
+
 class Interruptible:
     """`with Interruptible(handle): ...` around calls that may wait."""
 
@@ -44,10 +58,9 @@ class Interruptible:
         self.is_main = threading.current_thread() is threading.main_thread()
 
     def __enter__(self):
-        global _waits_on, _listening  # pylint: disable=global-statement
+        global _waits_on  # pylint: disable=global-statement
         if self.is_main:
-            if _listening is None:
-                _listening = _start()
+            listen()
             _waits_on = self.handle
 
     def __exit__(self, *_):

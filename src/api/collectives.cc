@@ -133,6 +133,16 @@ hocketResult_t hocketRecv(void* recvbuff, size_t count, hocketDataType_t datatyp
                       recvbuff, stream);
 }
 
+hocketResult_t hocketProbe(hocketComm_t comm, int* peer) {
+  return hocket::with_call(comm, [&](hocket::Session& session) -> Status {
+    if (peer == nullptr) return hocket::null_pointer("peer");
+    const hocket::Result<hocket::Rank> found = session.communicator->probe();
+    HOCKET_TRY(found.status());
+    *peer = *found;
+    return {};
+  });
+}
+
 hocketResult_t hocketBarrier(hocketComm_t comm, hocketStream_t stream) {
   return hocket::call(comm, make_facts(Collective::kBarrier, 0, hocketUint8), nullptr, nullptr, stream);
 }

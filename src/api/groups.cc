@@ -4,6 +4,7 @@
 // Groups and queues of the C API.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -20,6 +21,9 @@ using hocket::Queue;
 using hocket::queues;
 using hocket::report;
 using hocket::Status;
+
+// A thousand hours, as for the other timeouts.
+constexpr int64_t kLongestWaitMs = int64_t{1000} * 60 * 60 * 1000;
 
 // Null: there is none. Keeps no other thread from destroying the handle.
 std::shared_ptr<Queue> held(hocketQueue_t queue) {
@@ -97,6 +101,21 @@ hocketResult_t hocketQueueWait(hocketQueue_t queue, uint64_t mark) {
     if (!pin) return report(no_queue());
     if (const Status status = check_mark(**pin, mark); !status.ok()) return report(status);
     (*pin)->wait(mark);
+    return report((*pin)->status());
+  });
+}
+
+hocketResult_t hocketQueueWaitFor(hocketQueue_t queue, uint64_t mark, int64_t timeoutMs, int* done) {
+  return guarded([&] {
+    const auto pin = queues().pin(queue);
+    if (!pin) return report(no_queue());
+    if (done == nullptr) return report(null_pointer("done"));
+    if (const Status status = check_mark(**pin, mark); !status.ok()) return report(status);
+    if (timeoutMs < 0 || timeoutMs > kLongestWaitMs) {
+      return report(Status(Code::kInvalidArgument,
+                           fmt::format("timeoutMs: {} is not within 0 and {}", timeoutMs, kLongestWaitMs)));
+    }
+    *done = (*pin)->wait_for(mark, std::chrono::milliseconds(timeoutMs)) ? 1 : 0;
     return report((*pin)->status());
   });
 }

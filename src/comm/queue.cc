@@ -27,6 +27,11 @@ void Queue::wait(uint64_t mark) {
   ended_.wait(lock, [&] { return done(mark); });
 }
 
+bool Queue::wait_for(uint64_t mark, Duration limit) {
+  std::unique_lock lock(mutex_);
+  return ended_.wait_for(lock, limit, [&] { return done(mark); });
+}
+
 Status Queue::status() const {
   const std::lock_guard lock(mutex_);
   return status_;

@@ -30,6 +30,8 @@ class Queue {
   bool done(uint64_t mark) const { return completed_.load(std::memory_order_acquire) >= mark; }
   // Blocks until done(mark).
   void wait(uint64_t mark);
+  // The same for at most so long: false when that was too short.
+  bool wait_for(uint64_t mark, Duration limit);
   // The first failure among the operations that ended.
   Status status() const;
 

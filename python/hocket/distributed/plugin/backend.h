@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The process group of torch.distributed on Hocket, for CPU tensors. A call that torch awaits at once runs on the
+// calling thread; others run on lanes: one for the collectives, one for the sends to and one for the receives from each
+// peer. Transfers have a communicator of their own, so that a thread inside a collective does not keep another one from
+// sending.
+#pragma once
+
+#include <c10/util/FunctionRef.h>
+#include <hocket/hocket.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
+#include <vector>
+
+#include "tensors.h"
+#include "work.h"
+
+namespace hocket_torch {
+
+using Tensors = std::vector<at::Tensor>;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using Milliseconds = std::chrono::milliseconds;
+
+// Makes a call of the C API, blocking or on a stream.
+using Issue = c10::function_ref<hocketResult_t(hocketComm_t, hocketStream_t)>;
+
+// How torch wants a call to run.
+struct Manner {
+  bool async;
+  Milliseconds timeout;
+};
+
+class Backend final : public c10d::Backend {
+ public:
+  Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, Milliseconds timeout, std::string name);
+  ~Backend() override;
+
+  // ---- Collectives
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& opts) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_sizes,
+                        std::vector<int64_t>& input_sizes, const c10d::AllToAllOptions& opts) override;
+  WorkPtr barrier(const c10d::BarrierOptions& opts) override;
+  void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
+
+  // ---- Collectives on a list with a tensor for each rank
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& opts) override;
+  WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& opts) override;
+  WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& opts) override;
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override;
+
+  // ---- Transfers. Tensors match in the order in which they were sent; tags are not looked at.
+  WorkPtr send(Tensors& tensors, int to, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+
+  // ---- Life
+  const std::string getBackendName() const override { return "hocket"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  void setTimeout(Milliseconds timeout) override { options_->timeout = timeout; }
+  void setSequenceNumberForGroup() override {}
+  uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  bool supportsSplitting() const override { return true; }
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<Options>& opts) override;
+  c10d::ErrorType getError() override;
+  void abort() override;
+  void shutdown() override;
+
+  // Ends what the main thread waits for, on all ranks: Ctrl-C.
+  static void interrupt();
+
+ private:
+  Caller caller(const char* call) const { return {getRank(), call}; }
+  WorkPtr collective(CallTensors tensors, Manner manner, Issue issue);
+  c10::intrusive_ptr<Work> transfer(CallTensors tensors);
+  void receive(Work& work, const Elements& to, int from);
+  enum class Direction { kTo, kFrom };
+  std::shared_ptr<Lane> lane_of(Direction direction, int peer);
+  // Runs calls inside a group: as many as there are tensors.
+  WorkPtr coalesced(CallTensors tensors, Manner manner, size_t calls,
+                    c10::function_ref<hocketResult_t(size_t, hocketComm_t, hocketStream_t)> issue);
+  void enter(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name);
+  // The time that a call has, if that is another one than the communicator's; else 0.
+  Milliseconds own_limit(Milliseconds timeout) const;
+  at::Tensor gather_rows(const at::Tensor& rows);
+  void await_rank_0(const std::string& prefix, Milliseconds limit);
+
+  const c10::intrusive_ptr<Options> options_;
+  const Milliseconds communicator_timeout_;
+  const c10::intrusive_ptr<c10d::Store> store_;
+  hocketComm_t collectives_ = nullptr;
+  hocketComm_t transfers_ = nullptr;
+  uint64_t sequence_ = 0;    // guarded by issuing_
+  uint64_t barriers_ = 0;    // monitored ones
+  std::mutex issuing_;       // one thread at a time uses a communicator
+  std::mutex transferring_;  // the same for transfers
+  std::shared_ptr<Lane> lane_;
+  std::map<std::pair<Direction, int>, std::shared_ptr<Lane>> lanes_;  // of transfers; guarded by transferring_
+};
+
+}  // namespace hocket_torch

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Results of the C API as torch's exceptions.
+#pragma once
+
+#include <c10/util/Exception.h>
+#include <hocket/hocket.h>
+
+namespace hocket_torch {
+
+// Throws DistBackendError with the library's sentence, which names rank, peer and call; about() tells what torch
+// called.
+template <typename About>
+void check(hocketResult_t result, const About& about) {
+  TORCH_CHECK_WITH(DistBackendError, result == hocketSuccess, "hocket: ", hocketGetLastError(nullptr), about());
+}
+
+inline void check(hocketResult_t result) {
+  check(result, [] { return ""; });
+}
+
+}  // namespace hocket_torch

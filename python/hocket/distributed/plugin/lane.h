@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A lane: a queue of Hocket, the works under way on it, and who completes their futures.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <hocket/hocket.h>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+namespace hocket_torch {
+
+class Work;
+
+// Completes the futures of works in the order in which those were issued. What is chained to a future may wait for
+// another future of the same lane (PowerSGD's hook does): so whoever completes one first sees to it that another thread
+// waits for the next.
+class Completer {
+ public:
+  Completer();
+  ~Completer();
+  Completer(const Completer&) = delete;
+  Completer& operator=(const Completer&) = delete;
+  void add(c10::intrusive_ptr<Work> work);
+
+ private:
+  struct State;
+  static void run(const std::shared_ptr<State>& state);
+  std::shared_ptr<State> state_;  // also the threads'
+};
+
+class Lane {
+ public:
+  Lane();
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  hocketStream_t stream() const { return hocketQueueStream(queue_); }
+  // Names all that was issued so far.
+  uint64_t mark() const;
+  bool done(uint64_t mark) const;
+  // *done: 0 when the limit (0: none) came first.
+  hocketResult_t wait(uint64_t mark, std::chrono::milliseconds limit, int* done) const;
+
+  // Keeps a work, and so its tensors, until it has ended.
+  void hold(c10::intrusive_ptr<Work> work);
+  void complete(c10::intrusive_ptr<Work> work);
+
+ private:
+  hocketQueue_t queue_ = nullptr;
+  std::mutex mutex_;
+  std::deque<c10::intrusive_ptr<Work>> under_way_;  // guarded by mutex_
+  std::unique_ptr<Completer> completer_;            // guarded by mutex_
+};
+
+}  // namespace hocket_torch

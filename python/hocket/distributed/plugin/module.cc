@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "backend.h"
+
+PYBIND11_MODULE(_hocket_torch, module) {
+  using hocket_torch::Backend;
+  namespace py = pybind11;
+  py::module_::import("torch.distributed");  // knows the base class
+  py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "Backend")
+      .def(py::init<const c10::intrusive_ptr<c10d::Store>&, int, int, std::chrono::milliseconds, std::string>(),
+           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("name"),
+           py::call_guard<py::gil_scoped_release>());
+  module.def("interrupt", &Backend::interrupt, "Ends what the main thread waits for, with an error on all ranks.");
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "tensors.h"
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+
+#include "errors.h"
+
+namespace hocket_torch {
+namespace {
+
+std::optional<hocketDataType_t> type_of(at::ScalarType type) {
+  switch (type) {
+    case at::kBool:
+    case at::kByte:
+      return hocketUint8;
+    case at::kChar:
+      return hocketInt8;
+    case at::kInt:
+      return hocketInt32;
+    case at::kUInt32:
+      return hocketUint32;
+    case at::kLong:
+      return hocketInt64;
+    case at::kUInt64:
+      return hocketUint64;
+    case at::kHalf:
+      return hocketFloat16;
+    case at::kFloat:
+      return hocketFloat32;
+    case at::kDouble:
+      return hocketFloat64;
+    case at::kBFloat16:
+      return hocketBfloat16;
+    case at::kFloat8_e4m3fn:
+      return hocketFloat8e4m3;
+    case at::kFloat8_e5m2:
+      return hocketFloat8e5m2;
+    default:
+      return std::nullopt;
+  }
+}
+
+[[noreturn]] void refuse(const Caller& caller, const char* name, const at::Tensor& tensor, const std::string& why) {
+  const std::string what = tensor.defined() ? describe(tensor) : "none";
+  TORCH_CHECK(false, "hocket rank ", caller.rank, ": ", caller.call, ": ", name, " (", what, ") ", why);
+}
+
+void check_place(const Caller& caller, const char* name, const at::Tensor& tensor) {
+  if (!tensor.defined()) refuse(caller, name, tensor, "is no tensor");
+  if (tensor.layout() != at::kStrided) {
+    std::ostringstream layout;
+    layout << "has layout " << tensor.layout() << "; this call takes dense tensors";
+    refuse(caller, name, tensor, layout.str());
+  }
+  if (!tensor.device().is_cpu())
+    refuse(caller, name, tensor, "is on " + tensor.device().str() + "; this build of Hocket moves CPU tensors only");
+}
+
+std::optional<hocketRedOp_t> logical(c10d::ReduceOp::RedOpType op) {
+  switch (op) {
+    case c10d::ReduceOp::SUM:
+    case c10d::ReduceOp::MAX:
+    case c10d::ReduceOp::BOR:
+      return hocketLogicalOr;
+    case c10d::ReduceOp::PRODUCT:
+    case c10d::ReduceOp::MIN:
+    case c10d::ReduceOp::BAND:
+      return hocketLogicalAnd;
+    case c10d::ReduceOp::BXOR:
+      return hocketLogicalXor;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<hocketRedOp_t> arithmetic(c10d::ReduceOp::RedOpType op) {
+  switch (op) {
+    case c10d::ReduceOp::SUM:
+      return hocketSum;
+    case c10d::ReduceOp::AVG:
+      return hocketAvg;
+    case c10d::ReduceOp::PRODUCT:
+      return hocketProd;
+    case c10d::ReduceOp::MIN:
+      return hocketMin;
+    case c10d::ReduceOp::MAX:
+      return hocketMax;
+    case c10d::ReduceOp::BAND:
+      return hocketBitAnd;
+    case c10d::ReduceOp::BOR:
+      return hocketBitOr;
+    case c10d::ReduceOp::BXOR:
+      return hocketBitXor;
+    default:
+      return std::nullopt;
+  }
+}
+
+at::Tensor factor_of(const c10d::ReduceOp& op, at::ScalarType type) {
+  const auto* supplement = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  if (supplement == nullptr) return {};
+  if (supplement->tensor_factor.defined()) return supplement->tensor_factor.to(at::kCPU, type).contiguous();
+  return at::scalar_tensor(supplement->double_factor, at::TensorOptions(type));
+}
+
+}  // namespace
+
+std::string describe(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << c10::toString(tensor.scalar_type()) << " of shape " << tensor.sizes();
+  return text.str();
+}
+
+Elements moved(const Caller& caller, const char* name, const at::Tensor& tensor) {
+  check_place(caller, name, tensor);
+  if (!tensor.is_contiguous()) refuse(caller, name, tensor, "is not contiguous");
+  const auto type = type_of(tensor.scalar_type());
+  const size_t width = type ? 1 : tensor.element_size();
+  return {tensor.data_ptr(), static_cast<size_t>(tensor.numel()) * width, type.value_or(hocketUint8), width};
+}
+
+Elements reduced(const Caller& caller, const char* name, const at::Tensor& tensor) {
+  check_place(caller, name, tensor);
+  if (!tensor.is_non_overlapping_and_dense()) refuse(caller, name, tensor, "is not contiguous");
+  const auto type = type_of(tensor.scalar_type());
+  if (!type) refuse(caller, name, tensor, "has a type whose elements Hocket cannot combine");
+  return {tensor.data_ptr(), static_cast<size_t>(tensor.numel()), *type, 1};
+}
+
+const at::Tensor& only(const Caller& caller, const std::vector<at::Tensor>& tensors) {
+  TORCH_CHECK(tensors.size() == 1, "hocket rank ", caller.rank, ": ", caller.call, ": takes one tensor, not ",
+              tensors.size());
+  return tensors.front();
+}
+
+void check_one_per_rank(const Caller& caller, const char* name, size_t tensors, int size) {
+  TORCH_CHECK(tensors == static_cast<size_t>(size), "hocket rank ", caller.rank, ": ", caller.call, ": ", name, " has ",
+              tensors, " tensors; there must be ", size, ", one for each rank");
+}
+
+Parts parts_of(const Caller& caller, const char* name, const std::vector<at::Tensor>& tensors) {
+  Parts parts;
+  std::vector<Elements> all;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::string which = std::string(name) + "[" + std::to_string(i) + "]";
+    all.push_back(moved(caller, which.c_str(), tensors[i]));
+    if (tensors[i].scalar_type() != tensors[0].scalar_type())
+      refuse(caller, which.c_str(), tensors[i], "differs from the first, which is " + describe(tensors[0]));
+    const bool is_lower = parts.data == nullptr || all[i].data < parts.data;
+    if (is_lower && all[i].count > 0) parts.data = all[i].data;
+  }
+  const size_t bytes = tensors.empty() ? 1 : tensors[0].element_size() / all[0].width;
+  for (const Elements& one : all) {
+    const auto* begin = static_cast<const char*>(parts.data);
+    const auto distance = one.count == 0 ? 0 : static_cast<const char*>(one.data) - begin;
+    parts.counts.push_back(one.count);
+    parts.offsets.push_back(static_cast<size_t>(distance) / bytes);
+    parts.type = one.type;
+  }
+  return parts;
+}
+
+Reduction::Reduction(const Caller& caller, const c10d::ReduceOp& op, at::ScalarType type, hocketComm_t comm) {
+  if (op.op_ == c10d::ReduceOp::PREMUL_SUM) {
+    at::Tensor factor = factor_of(op, type);
+    TORCH_CHECK(factor.defined(), "hocket rank ", caller.rank, ": ", caller.call, ": PREMUL_SUM has no factor");
+    check(hocketRedOpCreatePreMulSum(&op_, factor.data_ptr(), type_of(type).value(), hocketScalarHostImmediate, comm));
+    made_for_ = comm;
+    return;
+  }
+  const auto known = type == at::kBool ? logical(op.op_) : arithmetic(op.op_);
+  TORCH_CHECK(known, "hocket rank ", caller.rank, ": ", caller.call, ": there is no such reduction of ",
+              c10::toString(type), " (number ", static_cast<int>(op.op_), ")");
+  op_ = *known;
+}
+
+Reduction::~Reduction() {
+  if (made_for_ != nullptr) hocketRedOpDestroy(op_, made_for_);
+}
+
+}  // namespace hocket_torch
