@@ -99,13 +99,43 @@ Fault check_buffer(const char* name, const void* buffer, Span span, size_t eleme
   return {};
 }
 
+struct Range {
+  uintptr_t begin;
+  uintptr_t end;
+};
+
+// Where the elements of a buffer lie: between the parts of a v-form there may be anything.
+std::vector<Range> ranges_of(const void* buffer, Span span, const std::vector<size_t>& counts,
+                             const std::vector<size_t>& offsets, size_t element) {
+  const auto base = reinterpret_cast<uintptr_t>(buffer);
+  if (counts.empty()) return {{base, base + span.elements * element}};
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const uintptr_t begin = base + offsets[i] * element;
+    if (counts[i] > 0) ranges.push_back({begin, begin + counts[i] * element});
+  }
+  return ranges;
+}
+
+// The ranges of `apart` do not overlap each other.
+bool any_overlap(const std::vector<Range>& ranges, std::vector<Range> apart) {
+  std::sort(apart.begin(), apart.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  return std::any_of(ranges.begin(), ranges.end(), [&](const Range& range) {
+    const auto first = std::upper_bound(apart.begin(), apart.end(), range.begin,
+                                        [](uintptr_t at, const Range& other) { return at < other.end; });
+    return first != apart.end() && first->begin < range.end;
+  });
+}
+
 Fault check_overlap(const Request& request, Rank rank, Span send, Span recv, size_t element) {
   if (!send.used || !recv.used || send.elements == 0 || recv.elements == 0) return {};
   const bool may_be_in_place = !(request.facts.v_form && request.facts.collective == Collective::kAllToAll);
   if (may_be_in_place && is_in_place(request, rank)) return {};
   const auto a = reinterpret_cast<uintptr_t>(request.send);
   const auto b = reinterpret_cast<uintptr_t>(request.recv);
-  if (a < b + recv.elements * element && b < a + send.elements * element) {
+  const bool may_overlap = a < b + recv.elements * element && b < a + send.elements * element;
+  if (may_overlap && any_overlap(ranges_of(request.send, send, request.send_counts, request.send_offsets, element),
+                                 ranges_of(request.recv, recv, request.recv_counts, request.recv_offsets, element))) {
     return "sendbuff and recvbuff overlap, but not in the way that this call allows in place";
   }
   return {};
@@ -180,8 +210,8 @@ Status check_request(const Communicator& communicator, const Request& request) {
   if (is_reducing(facts.collective)) fault = check_reduction(facts, request.reduction);
   if (!fault) fault = check_buffer("sendbuff", request.send, send, element);
   if (!fault) fault = check_buffer("recvbuff", request.recv, recv, element);
-  if (!fault) fault = check_overlap(request, communicator.rank(), send, recv, element);
   if (!fault && !request.recv_counts.empty()) fault = check_parts(request.recv_counts, request.recv_offsets);
+  if (!fault) fault = check_overlap(request, communicator.rank(), send, recv, element);
   return fault ? wrong(communicator, request, *fault) : Status();
 }
 

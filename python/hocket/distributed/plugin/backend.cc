@@ -82,11 +82,13 @@ void Backend::enter(const c10::intrusive_ptr<c10d::Store>& store, const std::str
 Backend::~Backend() { abort(); }
 
 void Backend::abort() {
+  if (ended_.exchange(true)) return;
   hocketCommAbort(collectives_);
   hocketCommAbort(transfers_);
 }
 
 void Backend::shutdown() {
+  if (ended_.exchange(true)) return;
   hocketCommDestroy(transfers_);
   hocketCommDestroy(collectives_);
 }

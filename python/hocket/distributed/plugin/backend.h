@@ -10,6 +10,7 @@
 #include <c10/util/FunctionRef.h>
 #include <hocket/hocket.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -111,6 +112,7 @@ class Backend final : public c10d::Backend {
   const c10::intrusive_ptr<c10d::Store> store_;
   hocketComm_t collectives_ = nullptr;
   hocketComm_t transfers_ = nullptr;
+  std::atomic<bool> ended_{false};
   uint64_t sequence_ = 0;    // guarded by issuing_
   uint64_t barriers_ = 0;    // monitored ones
   std::mutex issuing_;       // one thread at a time uses a communicator

@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""The backend of torch.distributed: every call, on 2 and 3 ranks; what torch builds of them is in training_test.py."""
+import datetime
+import os
+import signal
+import time
+import unittest
+
+import torch
+import torch.distributed as dist
+
+from torch_ranks import on_ranks
+
+TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8)
+
+
+def ranks():
+    return dist.get_rank(), dist.get_world_size()
+
+
+def equal(got, expected, what=""):
+    expected = torch.as_tensor(expected, dtype=got.dtype)
+    assert torch.equal(got, expected), f"{what}: {got} is not {expected}"
+
+
+def refuses(why, call, *arguments, **options):
+    try:
+        call(*arguments, **options)
+    except (RuntimeError, ValueError) as error:
+        assert why in str(error), f"'{why}' is not in: {error}"
+        return
+    raise AssertionError(f"no error with '{why}'")
+
+
+def reductions():
+    rank, size = ranks()
+    for dtype in TYPES:
+        for asynchronous in (False, True):
+            x = torch.full((2, 3), rank + 1, dtype=dtype)
+            work = dist.all_reduce(x, async_op=asynchronous)
+            if asynchronous:
+                assert work.wait() and work.is_completed() and work.is_success()
+            equal(x, [[size * (size + 1) // 2] * 3] * 2, dtype)
+    for op, expected in ((dist.ReduceOp.MAX, size), (dist.ReduceOp.MIN, 1), (dist.ReduceOp.AVG, (size + 1) / 2)):
+        x = torch.full((5,), rank + 1.0)
+        dist.all_reduce(x, op)
+        equal(x, [expected] * 5, op)
+    bits = torch.tensor([1 << rank])
+    dist.all_reduce(bits, dist.ReduceOp.BOR)
+    equal(bits, [(1 << size) - 1])
+    flag = torch.tensor([rank == 0, True, False])
+    dist.all_reduce(flag, dist.ReduceOp.SUM)
+    equal(flag, [True, True, False])
+    half = torch.ones(3)
+    dist.all_reduce(half, dist._make_nccl_premul_sum(0.5))
+    equal(half, [size / 2] * 3)
+    x = torch.full((4,), float(rank))
+    dist.reduce(x, 1)
+    if rank == 1:
+        equal(x, [size * (size - 1) / 2] * 4)
+    flipped = torch.arange(6.0).reshape(2, 3).t()
+    dist.all_reduce(flipped)
+    equal(flipped, size * torch.arange(6.0).reshape(2, 3).t())
+    many = [torch.full((n,), rank + 1.0) for n in (1, 0, 7)]
+    dist.all_reduce_coalesced(many)
+    equal(torch.cat(many), [size * (size + 1) / 2] * 8)
+    sparse = torch.sparse_coo_tensor([[0, rank + 1]], [1.0, 2.0], (size + 1,))
+    dist.all_reduce(sparse)
+    equal(sparse.to_dense(), [size] + [2.0] * size)
+
+
+def moves():
+    rank, size = ranks()
+    for dtype in (*TYPES, torch.int16, torch.bool, torch.complex64):
+        x = torch.full((3,), 1 if rank == 1 else 0, dtype=dtype)
+        dist.broadcast(x, 1)
+        equal(x, torch.ones(3, dtype=dtype), dtype)
+        outputs = [torch.zeros(2, dtype=dtype) for _ in range(size)]
+        dist.all_gather(outputs, torch.full((2,), rank, dtype=dtype))
+        for i, output in enumerate(outputs):
+            equal(output, torch.full((2,), i, dtype=dtype), dtype)
+    whole = torch.empty(2 * size)
+    dist.all_gather_into_tensor(whole, torch.full((2,), float(rank)))
+    equal(whole, torch.arange(size).repeat_interleave(2))
+    part = torch.empty(2)
+    dist.reduce_scatter_tensor(part, torch.arange(2.0 * size))
+    equal(part, [2.0 * rank * size, (2.0 * rank + 1) * size])
+    dist.reduce_scatter(part, [torch.full((2,), float(i)) for i in range(size)])
+    equal(part, [rank * size] * 2)
+    list_of_root = [torch.zeros(2) for _ in range(size)] if rank == 0 else None
+    dist.gather(torch.full((2,), float(rank)), list_of_root, 0)
+    if rank == 0:
+        equal(torch.cat(list_of_root), torch.arange(size).repeat_interleave(2))
+    mine = torch.empty(2)
+    dist.scatter(mine, list_of_root, 0)
+    equal(mine, [rank] * 2)
+    outputs = [torch.empty(1 + rank) for _ in range(size)]
+    dist.all_to_all(outputs, [torch.full((1 + i,), 10.0 * rank + i) for i in range(size)])
+    for i, output in enumerate(outputs):
+        equal(output, [10.0 * i + rank] * (1 + rank))
+    rows = torch.empty(size, 2)
+    dist.all_to_all_single(rows, torch.full((size, 2), float(rank)))
+    equal(rows, [[i, i] for i in range(size)])
+    rows = torch.empty(size * (rank + 1))
+    dist.all_to_all_single(rows, torch.cat([torch.full((i + 1,), 10.0 * rank + i) for i in range(size)]),
+                           [rank + 1] * size, [i + 1 for i in range(size)])
+    equal(rows, torch.cat([torch.full((rank + 1,), 10.0 * i + rank) for i in range(size)]))
+    gathered = [None] * size
+    dist.all_gather_object(gathered, {"rank": rank, "text": "x" * rank})
+    assert [one["rank"] for one in gathered] == list(range(size))
+    objects = [["a", 1], None] if rank == 0 else [None, None]
+    dist.broadcast_object_list(objects, 0)
+    assert objects == [["a", 1], None]
+    got = [None]
+    dist.scatter_object_list(got, [f"to {i}" for i in range(size)] if rank == 0 else None, 0)
+    assert got == [f"to {rank}"]
+    dist.barrier()
+
+
+def lists_around_the_input():
+    rank, size = ranks()
+    memory = torch.zeros(2 * size + 1)
+    memory[size] = rank + 1.0
+    outputs = [memory[2 * i:2 * i + 1] if 2 * i < size else memory[2 * i + 1:2 * i + 2] for i in range(size)]
+    dist.all_gather(outputs, memory[size:size + 1])
+    equal(torch.cat(outputs), [i + 1.0 for i in range(size)])
+
+
+def coalesced():
+    rank, size = ranks()
+    inputs = [torch.full((n,), float(rank)) for n in (1, 3)]
+    outputs = [torch.empty(n * size) for n in (1, 3)]
+    with dist._coalescing_manager(async_ops=True) as manager:
+        for output, one in zip(outputs, inputs):
+            dist.all_gather_into_tensor(output, one)
+    manager.wait()
+    equal(outputs[1], torch.arange(size).repeat_interleave(3))
+    parts = [torch.empty(n) for n in (1, 3)]
+    with dist._coalescing_manager():
+        for part, whole in zip(parts, outputs):
+            dist.reduce_scatter_tensor(part, whole)
+    equal(parts[1], [rank * size] * 3)
+    import torch.distributed._functional_collectives as functional
+    group = dist.group.WORLD
+    equal(functional.all_reduce(torch.ones(2), "sum", group), [size] * 2)
+    equal(functional.all_gather_tensor(torch.tensor([rank]), 0, group), list(range(size)))
+    equal(functional.reduce_scatter_tensor(torch.arange(size), "sum", 0, group), [rank * size])
+    equal(functional.broadcast(torch.tensor([rank]), 1, group), [1])
+    many = functional.all_reduce_coalesced([torch.ones(1), torch.ones(2)], "sum", group)
+    equal(many[1], [size] * 2)
+    equal(functional.all_to_all_single(torch.full((size,), rank), None, None, group), list(range(size)))
+
+
+def transfers():
+    rank, size = ranks()
+    right, left = (rank + 1) % size, (rank - 1) % size
+    got = torch.empty(3)
+    sent, received = dist.isend(torch.full((3,), float(rank)), right), dist.irecv(got, left)
+    received.wait()
+    sent.wait()
+    equal(got, [left] * 3)
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.tensor([rank]), right),
+                                        dist.P2POp(dist.irecv, number := torch.tensor([-1]), left)]):
+        work.wait()
+    equal(number, [left])
+    if rank == 0:
+        sources = []
+        for _ in range(2 * (size - 1)):
+            sources.append(dist.recv(number))
+            equal(number, [10 * sources[-1]])
+        assert sorted(sources) == sorted(2 * list(range(1, size))), sources
+    else:
+        dist.send(torch.tensor([10 * rank]), 0)
+        dist.isend(torch.tensor([10 * rank]), 0).wait()
+    # A receive under way does not keep collectives from going on.
+    waiting = dist.irecv(got, left)
+    dist.all_reduce(torch.ones(1))
+    dist.send(torch.ones(3), right)
+    waiting.wait()
+    objects = [None]
+    if rank == 0:
+        dist.send_object_list([{"a": 1}], 1)
+    elif rank == 1:
+        dist.recv_object_list(objects, 0)
+        assert objects == [{"a": 1}]
+
+
+def futures():
+    rank, size = ranks()
+    x = torch.ones(1000)
+    future = dist.all_reduce(x, async_op=True).get_future()
+
+    # What is chained may itself wait for a future, as PowerSGD's hook does; several at once.
+    def again(done):
+        y = done.value()[0].clone()
+        return dist.all_reduce(y, async_op=True).get_future().wait()[0] / size
+
+    chained = future.then(again)
+    equal(chained.wait(), [size] * 1000)
+    works = [dist.all_reduce(torch.full((i + 1,), 1.0), async_op=True) for i in range(50)]
+    for i, work in enumerate(works):
+        equal(work.get_future().wait()[0], [size] * (i + 1))
+        equal(work.result()[0], [size] * (i + 1))
+
+
+def groups():
+    rank, size = ranks()
+    both = dist.new_group([0, 1])
+    alone = [dist.new_group([i]) for i in range(size)]
+    x = torch.ones(1)
+    if rank < 2:
+        dist.all_reduce(x, group=both)
+        equal(x, [2])
+    dist.all_reduce(x.fill_(1), group=alone[rank])
+    equal(x, [1])
+    dist.all_reduce(x.fill_(1))
+    equal(x, [size])
+
+
+def refusals():
+    rank, size = ranks()
+    me = f"hocket rank {rank}: all_reduce: tensor"
+    strided = torch.ones(4, 4)[:, ::2]
+    refuses(f"{me} (Float of shape [4, 2]) is not contiguous", dist.all_reduce, strided)
+    refuses("no such reduction", dist.all_reduce, torch.tensor([True]), dist.ReduceOp.AVG)
+    refuses("(Short of shape [2]) has a type", dist.all_reduce, torch.ones(2, dtype=torch.int16))
+    refuses("bit_or is not defined for float32", dist.all_reduce, torch.ones(2), dist.ReduceOp.BOR)
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    refuses("is on meta", backend.allreduce, [torch.ones(2, device="meta")])
+    refuses("has layout SparseCsr", backend.allreduce, [torch.eye(2).to_sparse_csr()])
+    refuses("input (Float of shape [2]) has layout Sparse", backend._allgather_base, torch.ones(2 * size),
+            torch.ones(2).to_sparse())
+    refuses("must have", dist.all_gather_into_tensor, torch.ones(3 * size), torch.ones(2))
+    refuses("one for each rank", backend.allgather, [[torch.ones(1)]], [torch.ones(1)])
+    refuses("add up to 4", dist.all_to_all_single, torch.ones(4), torch.ones(4), [1] * size, [5] * size)
+    x = torch.ones(2)
+    dist.all_reduce(x)  # the group is still of use
+    equal(x, [size] * 2)
+
+
+def other_shapes():
+    rank, _ = ranks()
+    refuses("count", dist.all_reduce, torch.ones(2 + rank))
+    return True
+
+
+def dies():
+    rank, _ = ranks()
+    dist.all_reduce(torch.ones(1))
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    refuses("rank 1", dist.all_reduce, torch.ones(1 << 20))
+    refuses("rank 1", dist.all_reduce, torch.ones(1), async_op=True)
+    return True
+
+
+def too_late():
+    rank, _ = ranks()
+    if rank == 0:
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        refuses("Timed out waiting 100 ms in all_reduce of Float of shape [3]", work.wait,
+                datetime.timedelta(milliseconds=100))
+        assert not work.is_completed()
+    else:
+        time.sleep(1)
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+    work.wait()
+    dist.barrier()
+    dist.group.WORLD.set_timeout(datetime.timedelta(seconds=1))
+    if rank == 0:
+        refuses("Timed out waiting 1000 ms", dist.all_reduce, torch.ones(2))
+    else:
+        time.sleep(3)
+        refuses("rank 0", dist.all_reduce, torch.ones(2))
+    return True
+
+
+def missing():
+    rank, size = ranks()
+    group = dist.group.WORLD
+    group.monitored_barrier(datetime.timedelta(seconds=20))
+    limit = datetime.timedelta(milliseconds=300)
+    if rank == 0:
+        refuses("Rank 1 failed to pass monitoredBarrier in 300 ms" if size == 2 else
+                "Ranks 1, 2 failed to pass monitoredBarrier in 300 ms",
+                lambda: group.monitored_barrier(limit, wait_all_ranks=True))
+    x = torch.ones(1)
+    dist.all_reduce(x)  # the group is unharmed
+    equal(x, [size])
+
+
+def aborts():
+    rank, _ = ranks()
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    if rank == 0:
+        work = dist.all_reduce(torch.ones(1), async_op=True)
+        time.sleep(0.2)
+        backend.abort()
+        refuses("abort", work.wait)
+    else:
+        time.sleep(1)
+        refuses("rank 0", lambda: [dist.all_reduce(torch.ones(1)) for _ in range(2)])
+    return True
+
+
+class Calls(unittest.TestCase):
+    def test_all(self):
+        for body in (reductions, moves, lists_around_the_input, coalesced, transfers, futures, groups, refusals, missing):
+            for size in (2, 3):
+                with self.subTest(body.__name__, size=size):
+                    begin = time.monotonic()
+                    on_ranks(size, body)
+                    print(body.__name__, size, time.monotonic()-begin, flush=True)
+
+
+class Failures(unittest.TestCase):
+    def test_ranks_with_different_shapes(self):
+        self.assertEqual(on_ranks(2, other_shapes), [True, True])
+
+    def test_a_rank_that_dies_is_named(self):
+        self.assertEqual(on_ranks(3, dies, may_die=[1]), [True, None, True])
+
+    def test_limits(self):
+        self.assertEqual(on_ranks(2, too_late), [True, True])
+
+    def test_abort(self):
+        self.assertEqual(on_ranks(2, aborts), [True, True])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
