@@ -135,11 +135,24 @@ TEST_F(Arguments, BuffersThatOverlap) {
     const size_t crossing[] = {0, 3};
     expect_error(hocketAllGatherV(a + 32, 4, a, counts, crossing, hocketFloat, comm, nullptr), kArgument, comm,
                  {"the parts of ranks 0 and 1 overlap in recvbuff"});
+    const size_t apart[] = {0, 32};
+    expect_error(hocketAllGatherV(a + 31, 4, a, counts, apart, hocketFloat, comm, nullptr), kArgument, comm, {why});
     // A transfer with oneself: the copy would overlap.
     EXPECT_EQ(hocketGroupStart(), hocketSuccess);
     EXPECT_EQ(hocketSend(a, 8, hocketFloat, 1, comm, nullptr), hocketSuccess);
     EXPECT_EQ(hocketRecv(a + 1, 8, hocketFloat, 1, comm, nullptr), hocketSuccess);
     expect_error(hocketGroupEnd(), kArgument, nullptr, {why});
+  });
+}
+
+TEST_F(Arguments, OtherMemoryBetweenThePartsOfABuffer) {
+  run_threads(2, [](Member& member) {
+    const size_t counts[] = {1, 1};
+    const size_t apart[] = {0, 4};
+    float a[] = {0, 0, static_cast<float>(member.rank + 1), 0, 0};
+    EXPECT_EQ(hocketAllGatherV(a + 2, 1, a, counts, apart, hocketFloat, member.comm, nullptr), hocketSuccess);
+    EXPECT_EQ(a[0], 1);
+    EXPECT_EQ(a[4], 2);
   });
 }
 

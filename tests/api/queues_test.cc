@@ -89,6 +89,61 @@ TEST(Queues, MarksNameWhatWasIssuedBefore) {
   });
 }
 
+TEST(Queues, WaitForALimitedTime) {
+  run_threads(2, [](Member& member) {
+    const Queue queue;
+    uint64_t mark = 0;
+    int done = 1;
+    float value = 1;
+    if (member.rank == 0) {
+      EXPECT_EQ(hocketRecv(&value, 1, hocketFloat, 1, member.comm, queue.stream()), hocketSuccess);
+      ASSERT_EQ(hocketQueueMark(queue.get(), &mark), hocketSuccess);
+      EXPECT_EQ(hocketQueueWaitFor(queue.get(), mark, 1, &done), hocketSuccess);
+      EXPECT_EQ(done, 0) << "nothing was sent yet";
+      expect_error(hocketQueueWaitFor(queue.get(), mark, -1, &done), hocketInvalidArgument, nullptr, {"timeoutMs: -1"});
+      expect_error(hocketQueueWaitFor(queue.get(), mark + 1, 1, &done), hocketInvalidArgument, nullptr, {"lies ahead"});
+    }
+    EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+    if (member.rank == 1) {
+      EXPECT_EQ(hocketSend(&value, 1, hocketFloat, 0, member.comm, nullptr), hocketSuccess);
+    } else {
+      EXPECT_EQ(hocketQueueWaitFor(queue.get(), mark, 60'000, &done), hocketSuccess);
+      EXPECT_EQ(done, 1);
+    }
+  });
+}
+
+TEST(Queues, AProbeFindsWhoHasSent) {
+  run_threads(3, [](Member& member) {
+    float value = static_cast<float>(member.rank);
+    int peer = 0;
+    if (member.rank == 0) {
+      EXPECT_EQ(hocketProbe(member.comm, &peer), hocketSuccess);
+      EXPECT_EQ(peer, -1) << "nobody has sent";
+      expect_error(hocketProbe(member.comm, nullptr), hocketInvalidArgument, member.comm, {"peer is NULL"});
+    }
+    EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+    if (member.rank > 0) {
+      EXPECT_EQ(hocketSend(&value, 1, hocketFloat, 0, member.comm, nullptr), hocketSuccess);
+      EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+      return;
+    }
+    int from_all = 0;
+    for (int received = 0; received < 2; ++received) {
+      do {
+        ASSERT_EQ(hocketProbe(member.comm, &peer), hocketSuccess);
+      } while (peer < 0);
+      EXPECT_EQ(hocketRecv(&value, 1, hocketFloat, peer, member.comm, nullptr), hocketSuccess);
+      EXPECT_EQ(value, static_cast<float>(peer));
+      from_all += peer;
+    }
+    EXPECT_EQ(from_all, 3);
+    EXPECT_EQ(hocketProbe(member.comm, &peer), hocketSuccess);
+    EXPECT_EQ(peer, -1) << "all was received";
+    EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+  });
+}
+
 TEST(Queues, OfOneCommunicatorKeepItsOrderWhicheverQueueHoldsACall) {
   run_threads(3, [](Member& member) {
     const Queue queues[3];

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import tempfile
 import traceback
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -13,6 +14,11 @@ import torch.distributed as dist
 import hocket.distributed  # registers the backend
 
 _PATIENCE = 240  # seconds
+
+
+# Of torch, for its own names of calls.
+warnings.filterwarnings("ignore", category=FutureWarning)
+warnings.filterwarnings("ignore", category=UserWarning)
 
 
 def _rank_main(rank, size, backend, timeout, store, body, arguments, results):
