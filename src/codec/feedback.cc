@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/bytes.h"
@@ -55,6 +57,10 @@ void Feedback::keep(std::string_view key, const std::vector<float>& corrected, c
   for (size_t i = 0; i < tensor.next.size(); ++i) {
     tensor.next[i] = kind_ == Kind::kResidual ? corrected[i] - decoded[i] : tensor.state[i] + decoded[i];
   }
+  // Such values mean that the step will be dropped (loss scaling does); kept, they would spoil all steps to come.
+  const bool is_of_use =
+      std::all_of(tensor.next.begin(), tensor.next.end(), [](float value) { return std::isfinite(value); });
+  if (!is_of_use) tensor.next = tensor.state;
 }
 
 void Feedback::commit(std::string_view key) {

@@ -127,6 +127,16 @@ TEST(Feedback, AnotherCountOrTypeUnderAKeyIsAnError) {
             feedback.correct("other", {DataType::kInt32, halves.data(), 3}, corrected).message());
 }
 
+TEST(Feedback, OfValuesThatAreNotFiniteNothingIsKept) {
+  Training training("topk:ratio=0.1", Feedback::Kind::kResidual);
+  training.step(input(0));
+  const std::vector<float> before = training.feedback().state("w");
+  std::vector<float> overflown = input(1);
+  overflown[7] = INFINITY;
+  training.step(overflown);
+  EXPECT_EQ(before, training.feedback().state("w"));
+}
+
 TEST(Feedback, DamagedStatesAreRefusedAndChangeNothing) {
   Training training("sign", Feedback::Kind::kResidual);
   training.step(input(0));

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""DDP with codecs: it learns, resumes with the same bits, and overflows are seen by all."""
+import copy
+import unittest
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import hocket.torch
+from torch_ranks import on_ranks
+
+STEPS = 30
+
+
+def data(step):
+    generator = torch.Generator().manual_seed(1000 * step + dist.get_rank())
+    x = torch.randn(32, 20, generator=generator)
+    return x, (x[:, :4].sum(1) > 0).long()
+
+
+def make(specification, **options):
+    torch.manual_seed(7)
+    # Several buckets, and a tensor in channels_last order.
+    model = torch.nn.Sequential(torch.nn.Unflatten(1, (4, 5, 1)), torch.nn.Conv2d(4, 8, (2, 1)), torch.nn.ReLU(),
+                                torch.nn.Flatten(), torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
+    model = DistributedDataParallel(model.to(memory_format=torch.channels_last), bucket_cap_mb=0.005)
+    hook = None
+    if specification is not None:
+        hook = hocket.torch.ddp_hook(specification, **options)
+        model.register_comm_hook(None, hook)
+    return model, hook, torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+
+
+def step(model, optimizer, number):
+    x, y = data(number)
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def learns(specification, options):
+    model, hook, optimizer = make(specification, **options)
+    losses = [step(model, optimizer, number) for number in range(STEPS)]
+    first, last = sum(losses[:5]), sum(losses[-5:])
+    assert last < 0.8 * first, f"{specification}: the loss went from {first / 5} to {last / 5}"
+    mine = torch.cat([p.detach().flatten() for p in model.parameters()])
+    theirs = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(theirs, mine)
+    assert all(torch.equal(mine, other) for other in theirs), f"{specification}: ranks went different ways"
+    if hook is not None:
+        hook.close()
+    return mine.tolist()
+
+
+def resumes(specification):
+    model, hook, optimizer = make(specification)
+    for number in range(5):
+        step(model, optimizer, number)
+    saved = copy.deepcopy((model.module.state_dict(), hook.state_dict(), optimizer.state_dict()))
+    straight = [step(model, optimizer, number) for number in range(5, 12)]
+    hook.close()
+    model, hook, optimizer = make(specification)
+    for target, state in zip((model.module, hook, optimizer), saved):
+        target.load_state_dict(state)
+    resumed = [step(model, optimizer, number) for number in range(5, 12)]
+    assert straight == resumed, f"{straight} became {resumed}"
+    hook.close()
+    model, hook, optimizer = make(specification)
+    for target, state in zip((model.module, optimizer), (saved[0], saved[2])):
+        target.load_state_dict(state)
+    without = [step(model, optimizer, number) for number in range(5, 12)]
+    assert straight != without, "what error feedback keeps changes nothing"
+    hook.close()
+
+
+def overflows():
+    model, hook, optimizer = make("topk:ratio=0.1")
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    scales = []
+    for number in range(6):
+        x, y = data(number)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        if number == 2 and dist.get_rank() == 1:
+            loss = loss * float("inf")
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    assert scales == [4.0, 4.0, 2.0, 2.0, 2.0, 2.0], scales
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+    hook.close()
+
+
+def accumulates():
+    model, hook, optimizer = make("fp16")
+    x, y = data(0)
+    with model.no_sync():
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    hook.close()
+
+
+def refuses():
+    try:
+        hocket.torch.ddp_hook("topk:ratoi=1")
+    except ValueError as error:
+        assert "ratoi" in str(error), error
+    else:
+        raise AssertionError("a wrong word was taken")
+    model, hook, _ = make("int4:scale=minmax")
+    try:
+        step(model, torch.optim.SGD(model.parameters(), lr=0.1), 0)
+    except RuntimeError as error:
+        assert "would encode again" in str(error), error
+    else:
+        raise AssertionError("error feedback of a codec that cannot be repeated was taken")
+    assert hook is not None
+
+
+class Hooks(unittest.TestCase):
+    def test_learn(self):
+        for specification, options in (("topk:ratio=0.1", {}), ("int8", {}), ("sign", {}), ("qsgd", {}),
+                                       ("int4:scale=minmax", {"error_feedback": False}), ("fp16", {})):
+            with self.subTest(specification):
+                on_ranks(2, learns, specification, options)
+
+    def test_lossless_is_no_codec(self):
+        self.assertEqual(on_ranks(2, learns, "lossless", {}), on_ranks(2, learns, None, {}))
+
+    def test_work_with_another_backend(self):
+        on_ranks(2, learns, "topk:ratio=0.1", {}, backend="gloo")
+
+    def test_resume(self):
+        on_ranks(2, resumes, "topk:ratio=0.05")
+
+    def test_overflow(self):
+        on_ranks(2, overflows)
+
+    def test_accumulation(self):
+        on_ranks(2, accumulates)
+
+    def test_refusals(self):
+        on_ranks(2, refuses)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
