@@ -8,6 +8,7 @@
 #include "api/arguments.h"
 #include "api/group.h"
 #include "api/session.h"
+#include "comm/probe.h"
 #include "hocket/hocket.h"
 
 namespace hocket {
@@ -136,9 +137,10 @@ hocketResult_t hocketRecv(void* recvbuff, size_t count, hocketDataType_t datatyp
 hocketResult_t hocketProbe(hocketComm_t comm, int* peer) {
   return hocket::with_call(comm, [&](hocket::Session& session) -> Status {
     if (peer == nullptr) return hocket::null_pointer("peer");
-    const hocket::Result<hocket::Rank> found = session.communicator->probe();
+    const hocket::Result<hocket::Rank> found = hocket::probe(*session.communicator, session.probed);
     HOCKET_TRY(found.status());
     *peer = *found;
+    if (*found >= 0) session.probed = *found;
     return {};
   });
 }

@@ -26,6 +26,7 @@ struct Session {
   std::shared_ptr<Communicator> communicator;
   std::atomic<bool> occupied{false};  // a thread is inside a call that needs the communicator for itself
   std::atomic<bool> finalized{false};
+  std::atomic<Rank> probed{0};  // whose message the last probe found
   std::mutex mutex;
   std::string last_error;  // guarded by mutex
 };

@@ -100,22 +100,6 @@ uint64_t Communicator::under_way() const {
   return std::accumulate(receives_.begin(), receives_.end(), sends, add);
 }
 
-// Whoever asks has the communicator to himself, and who drives a receive uses its pipe: so none is under way there.
-Result<Rank> Communicator::probe() {
-  for (Rank i = 1; i <= ranks(); ++i) {
-    const Rank peer = (probed_ + i) % ranks();
-    const Order& order = receives_[static_cast<size_t>(peer)];
-    if (peer == rank() || order.ended.load(std::memory_order_acquire) != order.issued.load()) continue;
-    Receiver* pipe = transfer_pipes_.from(peer, 0).pipe;
-    if (pipe == nullptr) continue;
-    HOCKET_TRY(pipe->progress());
-    if (pipe->peek() == nullptr) continue;
-    probed_ = peer;
-    return peer;
-  }
-  return -1;
-}
-
 bool Communicator::has_met(Rank peer, CallKey theirs) const {
   if (!is_transfer(theirs)) return collectives_.issued.load() >= theirs;
   const Order& ours = (is_sending(theirs) ? receives_ : sends_)[static_cast<size_t>(peer)];

@@ -88,8 +88,6 @@ class Communicator {
   // nothing that was checked. False: the caller checks it and makes it the long way.
   bool repeat(const CallFacts& facts, const void* send, void* recv);
   Order& order(const CallFacts& facts);
-  // A peer whose next transfer is here, with no receive under way that will take it; -1: none. Each in turn.
-  Result<Rank> probe();
   // How many operations were issued and have not ended.
   uint64_t under_way() const;
   bool idle() const { return under_way() == 0; }
@@ -157,7 +155,6 @@ class Communicator {
   Order collectives_;
   std::vector<Order> sends_;     // by peer
   std::vector<Order> receives_;  // by peer
-  Rank probed_ = 0;              // where the last probe found something
   std::vector<CachedPlan> plans_;
   std::array<RecentCall, 16> recent_;
   std::vector<std::unique_ptr<const Plan>> transfer_plans_;  // by peer, sending first
