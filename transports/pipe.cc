@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// What a pipe does by default for callers that bring their own memory (copy through reserve and peek), and what all
+// What a pipe does by default for callers that bring their own memory (copy through reserve), and what all
 // transports do alike when they open one.
 #include "transports/pipe.h"
 
@@ -19,14 +19,6 @@ Ticket Sender::send_stable(std::span<const std::byte> bytes, const Envelope& env
   if (!bytes.empty()) std::memcpy(memory, bytes.data(), bytes.size());
   commit(bytes.size(), envelope);
   return kCopied;
-}
-
-const Message* Receiver::receive_into(std::span<std::byte> into) {
-  const Message* message = peek();
-  if (message == nullptr || message->size != into.size()) return message;
-  if (!into.empty()) std::memcpy(into.data(), message->data, into.size());
-  into_ = Message{into.data(), into.size(), message->digest};
-  return &into_;
 }
 
 std::string pipe_name(std::string_view transport, std::string_view direction, const PipeContext& context) {

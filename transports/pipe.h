@@ -66,6 +66,9 @@ class Sender {
   virtual Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope);
   // The caller's memory is free again: the bytes are on their way, or the pipe has failed.
   virtual bool done(Ticket) { return true; }
+  // The caller takes back the memory of all stable sends that are not done: from now on the pipe may lose them, and the
+  // pipe fails rather than deliver what has changed.
+  virtual void withdraw() {}
   // Moves what can be moved. Fails when the peer cannot be reached any more.
   virtual Status progress() { return {}; }
   // Nothing committed still waits in this process' memory.
@@ -78,6 +81,8 @@ class Sender {
   size_t streaming_from = SIZE_MAX;
   // send_stable() sends without a copy for messages from this size on.
   size_t stable_from = SIZE_MAX;
+  // The same, but is done only when the receiver has looked at the message.
+  size_t lent_from = SIZE_MAX;
 };
 
 class Receiver {
@@ -87,18 +92,15 @@ class Receiver {
   virtual const Message* peek() = 0;
   virtual void release() = 0;
   // The next message straight into the caller's memory, if it is exactly `into.size()` bytes long; call again with the
-  // same arguments until it returns non-null (its data is then `into`), and then release(). When the sizes differ, it
-  // returns the message as peek() would, and `into` is untouched. The default peeks and copies.
-  virtual const Message* receive_into(std::span<std::byte> into);
+  // same arguments until it returns non-null (its data is then `into`), and then release(). When the sizes differ, or
+  // it would save no copy, it returns the message as peek() does, and `into` is untouched. The default peeks.
+  virtual const Message* receive_into(std::span<std::byte>) { return peek(); }
   virtual Status progress() { return {}; }
   // As for the sender: wakes the caller once when a message appears.
   virtual void set_waiting(bool) {}
 
   // receive_into() saves a copy for messages from this size on.
   size_t into_from = SIZE_MAX;
-
- private:
-  Message into_;
 };
 
 // What one rank tells the others of itself at init, as far as transports need it.

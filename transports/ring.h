@@ -5,6 +5,9 @@
 // bulk slot, and a header word, written last, that is at once ready flag, length and digest. The ends touch each
 // other's lines only when there is news. Does not know where the memory comes from; trusts nothing that the peer can
 // write.
+//
+// A long message from memory that stays as it is may be lent instead: the cell says where it lies, and the consumer
+// reads it in the producer's process, once, as soon as it looks at it. So each byte is copied once instead of twice.
 #pragma once
 
 #include <array>
@@ -22,16 +25,33 @@ inline constexpr size_t kCacheLine = 64;
 struct alignas(kCacheLine) RingCell {
   static constexpr size_t kInlineBytes = 56;
 
-  std::byte data[kInlineBytes];  // the message, if it fits; else the number of its bulk slot
+  std::byte data[kInlineBytes];  // the message, if it fits; else a RingPlace
   std::atomic<uint64_t> header;
 };
 static_assert(sizeof(RingCell) == kCacheLine);
 
+struct RingPlace {
+  static constexpr uint32_t kLent = ~uint32_t{0};
+
+  uint32_t slot = 0;     // or kLent
+  uint64_t address = 0;  // in the producer's process
+};
+
+// How the consumer finds out whether it may read the producer's memory: it does, and compares.
+struct RingProof {
+  int64_t process = 0;
+  uint64_t address = 0;
+  uint64_t value = 0;
+};
+
 // The start of the shared memory; the bulk slots follow from kBulkOffset. Valid when zero-filled.
 struct RingControl {
   alignas(kCacheLine) std::atomic<uint32_t> writer_waiting;  // set by the producer, read by each release
+  std::atomic<uint32_t> withdrawn;                           // what was lent is not to be read any more
   alignas(kCacheLine) std::atomic<uint32_t> reader_waiting;  // set by the consumer, read by each commit
+  std::atomic<uint32_t> borrows;                             // set by a consumer that can read the producer's memory
   alignas(kCacheLine) std::atomic<uint64_t> released;        // messages the consumer has released; read when needed
+  alignas(kCacheLine) RingProof proof;                       // written before the consumer maps it
   std::array<RingCell, kPipeDepth> cells;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
@@ -73,10 +93,14 @@ class Ring {
 
 class RingSender final : public Sender {
  public:
-  RingSender(Ring ring, std::string name, std::function<void()> wake_peer);
+  RingSender(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer);
+  ~RingSender() override;
 
   std::byte* reserve(size_t bytes) override;
   void commit(size_t bytes, const Envelope& envelope) override;
+  Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope) override;
+  bool done(Ticket ticket) override;
+  void withdraw() override { ring_.control().withdrawn.store(1); }
   Status progress() override { return status_; }
   void set_waiting(bool waiting) override;
 
@@ -87,9 +111,13 @@ class RingSender final : public Sender {
   // Learns what the consumer has released; false when it claims the impossible.
   bool refresh();
   std::byte* reserve_slot(size_t bytes);
+  void give_up_slot();
+  // The cell of the next message has been filled.
+  void publish(size_t bytes, const Envelope& envelope);
   void fail(std::string what);
 
   Ring ring_;
+  uint64_t proof_;  // the consumer reads it here
   uint64_t committed_ = 0;
   uint64_t released_ = 0;  // as last seen
   size_t reserved_ = 0;    // bytes
@@ -106,23 +134,32 @@ class RingSender final : public Sender {
 
 class RingReceiver final : public Receiver {
  public:
-  RingReceiver(Ring ring, std::string name, std::function<void()> wake_peer);
+  RingReceiver(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer);
 
   const Message* peek() override;
   void release() override;
+  const Message* receive_into(std::span<std::byte> into) override;
   Status progress() override { return status_; }
   void set_waiting(bool waiting) override;
 
  private:
   // Nothing there, unless the cell holds what no honest producer writes.
   const Message* not_ready(uint16_t sequence);
-  const Message* open(const RingCell& cell, RingHeader header);
+  const Message* open(const RingCell& cell, RingHeader header, std::span<std::byte> into);
+  const Message* look(std::span<std::byte> into);
+  // Copies a lent message, to `into` if it is as long, and frees its memory in the producer.
+  bool borrow(uint64_t address, std::span<std::byte> into);
+  void announce(uint64_t released);
   void fail(std::string what);
 
   Ring ring_;
+  SharedMemory& memory_;
+  RingProof proof_;
   uint64_t released_ = 0;
   bool peeked_ = false;
+  bool borrowed_ = false;  // what was peeked: the producer knows already that it is released
   Message message_;
+  std::unique_ptr<std::byte[]> copy_;  // of a lent message; touched only when used
   Status status_;
   std::string name_;
   std::function<void()> wake_peer_;

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -95,6 +96,15 @@ class RealMemory : public SharedMemory {
                                                  found.st_size, bytes));
     }
     return map_descriptor(std::move(descriptor), bytes);
+  }
+
+  int64_t process() override { return ::getpid(); }
+
+  bool read(int64_t process, uint64_t address, std::span<std::byte> into) override {
+    const iovec here{into.data(), into.size()};
+    const iovec there{reinterpret_cast<void*>(address), into.size()};
+    const ssize_t count = ::process_vm_readv(static_cast<pid_t>(process), &here, 1, &there, 1, 0);
+    return count >= 0 && static_cast<size_t>(count) == into.size();
   }
 };
 

@@ -90,8 +90,8 @@ class SimulatedSegment : public Segment {
 
 class SimulatedMemory : public SharedMemory {
  public:
-  SimulatedMemory(std::shared_ptr<SimulatedKernel> kernel, std::string host)
-      : kernel_(std::move(kernel)), host_(std::move(host)) {}
+  SimulatedMemory(std::shared_ptr<SimulatedKernel> kernel, std::string host, int64_t number)
+      : kernel_(std::move(kernel)), host_(std::move(host)), number_(number) {}
 
   Result<std::unique_ptr<Segment>> create(size_t bytes) override {
     if (bytes == 0) return Status(Code::kInvalidArgument, "shared memory of 0 bytes cannot be created");
@@ -116,9 +116,18 @@ class SimulatedMemory : public SharedMemory {
     return std::unique_ptr<Segment>(std::make_unique<SimulatedSegment>(kernel_, std::move(object), handle, bytes));
   }
 
+  int64_t process() override { return number_; }
+
+  // All hosts' memory is this process' own; the real system finds out whether it is still there.
+  bool read(int64_t process, uint64_t address, std::span<std::byte> into) override {
+    SharedMemory& real = real_system().memory;
+    return process == number_ && real.read(real.process(), address, into);
+  }
+
  private:
   const std::shared_ptr<SimulatedKernel> kernel_;
   const std::string host_;
+  const int64_t number_;  // of the host
 };
 
 }  // namespace
@@ -126,11 +135,11 @@ class SimulatedMemory : public SharedMemory {
 class SimulatedHost {
  public:
   SimulatedHost(const std::shared_ptr<SimulatedScheduler>& scheduler, const std::shared_ptr<SimulatedWorld>& world,
-                const std::string& name, const std::string& address)
+                const std::string& name, const std::string& address, int64_t number)
       : clock_(*scheduler),
         threads_(scheduler, name),
         network_(make_simulated_network(world, name, address)),
-        memory_(world->kernel, name) {}
+        memory_(world->kernel, name, number) {}
 
   System& system() { return system_; }
 
@@ -156,10 +165,11 @@ SimulatedSystem::~SimulatedSystem() = default;
 System& SimulatedSystem::host(const std::string& name) {
   std::shared_ptr<SimulatedHost>& host = hosts_[name];
   if (host == nullptr) {
-    const std::string address = fmt::format("10.0.{}.{}", hosts_.size() / 256, hosts_.size() % 256);
+    const auto number = static_cast<int64_t>(hosts_.size());
+    const std::string address = fmt::format("10.0.{}.{}", number / 256, number % 256);
     world_->host_of_address[address] = name;
     world_->host_of_address[name] = name;
-    host = std::make_shared<SimulatedHost>(scheduler_, world_, name, address);
+    host = std::make_shared<SimulatedHost>(scheduler_, world_, name, address, number);
   }
   return host->system();
 }

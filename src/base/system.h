@@ -131,6 +131,11 @@ class SharedMemory {
   virtual Result<std::unique_ptr<Segment>> create(size_t bytes) = 0;
   // Takes ownership of the handle. Fails when the object is smaller than `bytes`.
   virtual Result<std::unique_ptr<Segment>> map(Handle handle, size_t bytes) = 0;
+  // Names this process to others of its host, for read().
+  virtual int64_t process() = 0;
+  // Copies what lies at `address` in a process of this host, which shares nothing. False when the system does not allow
+  // it, the process is gone, or nothing lies there.
+  virtual bool read(int64_t process, uint64_t address, std::span<std::byte> into) = 0;
 };
 
 struct System {

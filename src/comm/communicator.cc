@@ -14,6 +14,7 @@
 #include "comm/choosing.h"
 #include "execute/coded.h"
 #include "plan/coded.h"
+#include "plan/lending.h"
 
 namespace hocket {
 namespace {
@@ -21,6 +22,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr int32_t kLastCreated = INT32_MAX - 1;
 constexpr size_t kMaxCreated = 1 << 20;
+constexpr size_t kLentAlways = 1 << 20;
 
 bool is_crowded(const Mesh& mesh) {
   const PeerInfo& self = mesh.peer(mesh.rank());
@@ -61,7 +63,8 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       mesh_(std::move(mesh)),
       options_(std::move(options)),
       prefix_(options_.name.empty() ? "" : options_.name + ": "),
-      wait_(system, is_crowded(*mesh_), options_.spin),
+      crowded_(is_crowded(*mesh_)),
+      wait_(system, crowded_, options_.spin),
       chooser_(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message()),
       lane_(options_.flight == nullptr ? nullptr : options_.flight->open(options_.name, mesh_->rank(), mesh_->ranks())),
       call_log_(std::make_shared<CallLog>(lane_)),
@@ -190,9 +193,18 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   recent.window = window;
   recent.slice_bytes = pieces.slice_bytes;
   recent.fingerprint = fingerprint(request, **plan);
+  recent.lends_up_to = lends_up_to(**plan, in_place);
   recent.send = request.send;
   recent.recv = request.recv;
   return &recent;
+}
+
+// A lent message is copied once instead of twice, but by its receiver alone. With data beyond the caches that takes
+// longer than two copies one beside the other, unless the sender's core is busy with its own part
+// (docs/performance.md).
+size_t Communicator::lends_up_to(const Plan& plan, bool in_place) const {
+  if (!may_lend(plan, in_place)) return 0;
+  return !crowded_ && works_beside(plan, in_place) ? SIZE_MAX : kLentAlways;
 }
 
 RecentCall& Communicator::recent_of(const CallFacts& facts) {
@@ -235,6 +247,7 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   call.fingerprint = recent.fingerprint;
   bind_arithmetic(request, ranks(), call);
   bind_layouts(request, call);
+  call.lends = std::max(call.send.total, call.recv.total) * element_bytes(call.type) <= recent.lends_up_to;
   bind_windows(request, mesh_->windows(), call);
 }
 

@@ -55,6 +55,7 @@ struct RecentCall {
   CallFacts asked;  // the same before the buffers were looked for in windows
   bool in_place = false;
   const Plan* plan = nullptr;  // null: unused
+  size_t lends_up_to = 0;      // bytes of the longer buffer
   size_t window = 0;
   size_t slice_bytes = 0;
   uint32_t fingerprint = 0;
@@ -137,6 +138,7 @@ class Communicator {
     Result<std::byte*> at_least(size_t wanted);
   };
 
+  size_t lends_up_to(const Plan& plan, bool in_place) const;
   RecentCall& recent_of(const CallFacts& facts);
   bool is_like(const RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const;
   Result<const Plan*> plan_for(const Request& request, bool in_place);
@@ -146,6 +148,7 @@ class Communicator {
   std::shared_ptr<Mesh> mesh_;
   CommunicatorOptions options_;
   std::string prefix_;
+  const bool crowded_;  // more ranks on this host than cores
   const Wait wait_;
   Chooser chooser_;
   FlightLane* const lane_;  // null: not recorded

@@ -127,6 +127,7 @@ bool Operation::run() {
 
 void Operation::end(Status status) {
   if (state_ != State::kIssued) communicator_.call_log().note_end();
+  if (!status.ok()) execution_.withdraw();
   stop_waiting();
   status_ = std::move(status);
   state_ = State::kEnded;

@@ -80,6 +80,12 @@ void Execution::set_waiting(bool waiting) {
     if (lane.blocked.sender != nullptr) lane.blocked.sender->set_waiting(waiting);
     if (lane.blocked.receiver != nullptr) lane.blocked.receiver->set_waiting(waiting);
   }
+  for (const OpenTicket& open : tickets_) open.pipe->set_waiting(waiting);
+}
+
+void Execution::withdraw() {
+  for (const OpenTicket& open : tickets_) open.pipe->withdraw();
+  tickets_.clear();
 }
 
 // ---- Lanes and steps ------------------------------------------------------------------------------------------------
@@ -174,28 +180,38 @@ Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
   slice.coded = call_->codec != nullptr && slice.count > 0 && has_message(*slice.step);
   slice.bytes = slice.coded ? call_->codec->max_encoded_bytes(slice.count, call_->type) : slice.count * element_bytes_;
 
-  Outcome outcome = Outcome::kMoved;
-  if (sends_stable(slice)) {
-    outcome = send_stable(lane, slice);
-  } else {
-    if (!lane.decided) {
-      lane.landing = landing_place(slice);
-      if (lane.landing != nullptr && !memory_is_free(slice)) lane.landing = nullptr;
-      lane.decided = true;
-    }
-    slice.landing = lane.landing;
-    // Sources first: taking a peer's message frees the peer, which may be what our own memory waits for.
-    outcome = take_sources(lane, slice);
-    if (outcome == Outcome::kMoved) outcome = take_destinations(lane, slice);
-    if (outcome == Outcome::kMoved && !memory_is_free(slice)) outcome = Outcome::kBlocked;
-    if (outcome == Outcome::kMoved && slice.coded) outcome = code(lane, slice);
-    if (outcome == Outcome::kMoved && !slice.coded) combine_pieces(slice);
-    if (outcome == Outcome::kMoved) give_back(slice);
-  }
+  slice.home = find_home(slice);
+
+  // What leaves memory that we only read goes first: others wait for it.
+  const bool sends_first = slice.home != nullptr && slice.home == &slice.step->sources[0];
+  Outcome outcome = sends_first ? send_stable(lane, slice) : write(lane, slice);
+  if (outcome == Outcome::kMoved) outcome = sends_first ? write(lane, slice) : send_stable(lane, slice);
   if (outcome == Outcome::kMoved) {
     lane.done += slice.count;
-    lane.decided = false;
+    lane.issued = 0;
+    lane.written = lane.decided = false;
   }
+  return outcome;
+}
+
+// Everything but the stable sends.
+Execution::Outcome Execution::write(LaneState& lane, Slice& slice) {
+  if (lane.written) return Outcome::kMoved;
+  if (!lane.decided) {
+    lane.landing = landing_place(slice);
+    if (lane.landing != nullptr && !memory_is_free(slice)) lane.landing = nullptr;
+    lane.decided = true;
+  }
+  slice.landing = lane.landing;
+  // Sources first: taking a peer's message frees the peer, which may be what our own memory waits for.
+  Outcome outcome = take_sources(lane, slice);
+  if (outcome == Outcome::kMoved) outcome = take_destinations(lane, slice);
+  if (outcome == Outcome::kMoved && !memory_is_free(slice)) outcome = Outcome::kBlocked;
+  if (outcome == Outcome::kMoved && slice.coded) outcome = code(lane, slice);
+  if (outcome != Outcome::kMoved) return outcome;
+  if (!slice.coded) combine_pieces(slice);
+  give_back(slice);
+  lane.written = true;
   return outcome;
 }
 
@@ -229,7 +245,7 @@ Execution::Outcome Execution::take_destinations(LaneState& lane, Slice& slice) {
   const auto& destinations = slice.step->destinations;
   for (size_t i = 0; i < destinations.size(); ++i) {
     slice.reserved[i] = nullptr;
-    if (!is_message(destinations[i])) continue;
+    if (!is_message(destinations[i]) || slice.home != nullptr) continue;
     const SendEnd& end = pipes_.to(destinations[i].peer, slice.lane_index);
     lane.blocked = {destinations[i].peer, end.pipe, nullptr};
     if (end.pipe == nullptr) return Outcome::kBlocked;
@@ -241,9 +257,8 @@ Execution::Outcome Execution::take_destinations(LaneState& lane, Slice& slice) {
 }
 
 void Execution::give_back(const Slice& slice) {
-  const auto& destinations = slice.step->destinations;
-  for (const Place& place : destinations) {
-    if (!is_message(place)) continue;
+  for (const Place& place : slice.step->destinations) {
+    if (!is_message(place) || slice.home != nullptr) continue;
     SendEnd& end = pipes_.to(place.peer, slice.lane_index);
     end.pipe->commit(slice.bytes, {call_->operation, end.messages++, call_->fingerprint});
     keep_flushing(end.pipe);
@@ -347,6 +362,7 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
   size_t written = 0;
   for (size_t i = 0; i < step.destinations.size(); ++i) {
     const Place& place = step.destinations[i];
+    if (is_message(place) && slice.home != nullptr) continue;
     std::byte* memory = is_message(place) ? slice.reserved[i] + message_offset : chunk_memory(place);
     if (is_copy && memory == sources[0]) continue;
     const bool streaming =
@@ -376,26 +392,40 @@ std::byte* Execution::only_piece(const Place& place, const Slice& slice) const {
   return base(place) + (only_range(layout(place.buffer), place, slice.window).offset + slice.begin) * element_bytes_;
 }
 
-bool Execution::sends_stable(const Slice& slice) const {
+// The chunk that holds what the messages of a slice carry, if all their pipes send from there without a copy: what they
+// copy, or, where it stays, the result.
+const Place* Execution::find_home(const Slice& slice) const {
   const Step& step = *slice.step;
-  if (slice.coded || slice.bytes == 0 || step.sources.size() != 1 || step.destinations.empty()) return false;
+  if (slice.coded || slice.bytes == 0 || step.sources.empty()) return nullptr;
   const Place& source = step.sources[0];
-  if (source.kind != Place::Kind::kChunk || !is_one_chunk(source)) return false;
-  if ((source.first && call_->has_prologue()) || (step.last && call_->divide != 0)) return false;
+  const auto is_home = [](const Place& place) { return place.kind == Place::Kind::kChunk && is_one_chunk(place); };
+  const bool copies = step.sources.size() == 1 && is_home(source) && !(source.first && call_->has_prologue()) &&
+                      !(step.last && call_->divide != 0);
+  const auto result = std::ranges::find_if(step.destinations, is_home);
+  const Place* home = copies ? &source : result != step.destinations.end() ? &*result : nullptr;
+  if (home == nullptr || (result != step.destinations.end() && !stays(*home))) return nullptr;
+  bool sends = false;
   for (const Place& place : step.destinations) {
-    if (!is_message(place)) return false;
+    if (!is_message(place)) continue;
     const Sender* pipe = pipes_.to(place.peer, slice.lane_index).pipe;
-    if (pipe == nullptr || slice.bytes < pipe->stable_from) return false;
+    if (pipe == nullptr) return nullptr;
+    if (slice.bytes < (stays(*home) ? std::min(pipe->stable_from, pipe->lent_from) : pipe->stable_from)) return nullptr;
+    sends = true;
   }
-  return true;
+  return sends ? home : nullptr;
 }
 
+// Whether nothing is written there after it was sent.
+bool Execution::stays(const Place& home) const { return call_->lends && home.buffer != Buffer::kScratch; }
+
 Execution::Outcome Execution::send_stable(LaneState& lane, const Slice& slice) {
-  const std::byte* memory = only_piece(slice.step->sources[0], slice);
+  if (slice.home == nullptr) return Outcome::kMoved;
+  const std::byte* memory = only_piece(*slice.home, slice);
+  const size_t guarded = stays(*slice.home) ? 0 : slice.bytes;
   const auto& destinations = slice.step->destinations;
   for (size_t i = 0; i < destinations.size(); ++i) {
     const uint64_t bit = uint64_t{1} << i;
-    if ((lane.issued & bit) != 0) continue;
+    if (!is_message(destinations[i]) || (lane.issued & bit) != 0) continue;
     SendEnd& end = pipes_.to(destinations[i].peer, slice.lane_index);
     const Ticket ticket =
         end.pipe->send_stable({memory, slice.bytes}, {call_->operation, end.messages, call_->fingerprint});
@@ -403,10 +433,9 @@ Execution::Outcome Execution::send_stable(LaneState& lane, const Slice& slice) {
     if (ticket == 0) return Outcome::kBlocked;
     lane.issued |= bit;
     ++end.messages;
-    if (!end.pipe->done(ticket)) tickets_.push_back({end.pipe, ticket, memory, memory + slice.bytes});
+    if (!end.pipe->done(ticket)) tickets_.push_back({end.pipe, ticket, memory, memory + guarded});
     keep_flushing(end.pipe);
   }
-  lane.issued = 0;
   lane.blocked = {};
   return Outcome::kMoved;
 }

@@ -61,6 +61,7 @@ struct Call {
   void* user_context = nullptr;
   const Codec* codec = nullptr;  // encodes every message; null: they carry the values
   uint64_t draw = 0;             // for the codec's random choices
+  bool lends = false;            // what is sent from the buffers may be lent (plan/lending.h)
   Layout send;
   Layout recv;
   PeerBuffers peers_send;  // for plans that reach into these
@@ -114,6 +115,8 @@ class Execution {
   std::vector<Rank> awaited() const;
   // Announces to the pipes that lanes wait for that the caller is about to sleep, or has woken.
   void set_waiting(bool waiting);
+  // The call is given up: its caller's memory is its own again.
+  void withdraw();
 
  private:
   struct LaneState {
@@ -123,13 +126,15 @@ class Execution {
     size_t extent = 0;  // elements of the step in this pass
     size_t done = 0;    // of these
     bool entered = false;
-    bool signals = false;          // the step moves no bytes by its nature
-    uint64_t issued = 0;           // destinations of the current slice whose stable send has been issued
-    bool decided = false;          // for the current slice:
+    bool signals = false;  // the step moves no bytes by its nature
+    // Of the current slice:
+    uint64_t issued = 0;           // destinations whose stable send has been issued
+    bool written = false;          // all but its stable sends is done
+    bool decided = false;          // the next has been
     std::byte* landing = nullptr;  // where its only source is received without a copy
     Blocked blocked;
   };
-  // A stable send that may still read our memory.
+  // A stable send that may still read our memory; begin == end: memory that nothing is written to any more.
   struct OpenTicket {
     Sender* pipe;
     Ticket ticket;
@@ -143,8 +148,9 @@ class Execution {
     Window window;
     size_t begin = 0;  // elements into the step's extent
     size_t count = 0;
-    size_t bytes = 0;    // of its messages; coded: at most
-    bool coded = false;  // its messages carry a codec's encoding
+    size_t bytes = 0;             // of its messages; coded: at most
+    bool coded = false;           // its messages carry a codec's encoding
+    const Place* home = nullptr;  // the chunk from which its messages are sent stable; null: they are written in pipes
     std::byte* landing = nullptr;
     std::array<const Message*, kMaxSources> messages;
     std::array<std::byte*, kMaxDestinations> reserved;
@@ -161,7 +167,9 @@ class Execution {
   std::byte* base(const Place& place) const;
   size_t extent_of(const Step& step, Window window) const;
 
-  bool sends_stable(const Slice& slice) const;
+  const Place* find_home(const Slice& slice) const;
+  bool stays(const Place& home) const;
+  Outcome write(LaneState& lane, Slice& slice);
   Outcome send_stable(LaneState& lane, const Slice& slice);
   std::byte* landing_place(const Slice& slice) const;
   std::byte* only_piece(const Place& place, const Slice& slice) const;

@@ -218,6 +218,8 @@ class FullMemory final : public SharedMemory {
     return Status(Code::kSystem, fmt::format("no room for {} bytes of shared memory", bytes));
   }
   Result<std::unique_ptr<Segment>> map(Handle, size_t) override { return Status(Code::kSystem, "no memory"); }
+  int64_t process() override { return 0; }
+  bool read(int64_t, uint64_t, std::span<std::byte>) override { return false; }
 };
 
 TEST(Shm, FullMemoryIsAnErrorThatNamesThePipe) {
