@@ -125,7 +125,7 @@ void Bench::release(Prepared& prepared) {
 Outcome Bench::issue(const Prepared& prepared, size_t iteration) {
   const size_t shift = prepared.stride_bytes * (iteration % prepared.places);
   const Member* first = team_.members().data();
-  return team_.together(prepared.job.collective.program.data(), [&](Member& member) {
+  return team_.together(prepared.job.collective.program, [&](Member& member) {
     const auto& rank = prepared.ranks[static_cast<size_t>(&member - first)];
     Call call = rank.call;
     call.send = rank.place.send + shift;

@@ -139,10 +139,12 @@ void add_device_flags(CLI::App& app, Raw& raw) {
 Outcome usage(std::string message) { return {kExitUsage, std::move(message)}; }
 
 Outcome take_sizes(const Raw& raw, Options& options) {
+  // The command line's own checks have seen that these are sizes. NOLINTBEGIN(bugprone-unchecked-optional-access)
   options.sweep = {.first = *parse_size(raw.minimum),
                    .last = *parse_size(raw.maximum),
                    .step = *parse_size(raw.step),
                    .factor = static_cast<size_t>(raw.factor)};
+  // NOLINTEND(bugprone-unchecked-optional-access)
   const Sweep& sweep = options.sweep;
   if (sweep.first > sweep.last) {
     return usage(fmt::format("-b {} is more than -e {}", raw.minimum, raw.maximum));

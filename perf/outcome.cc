@@ -8,7 +8,7 @@
 
 namespace hocket::perf {
 
-Outcome outcome_of(hocketResult_t result, const char* call, hocketComm_t comm) {
+Outcome outcome_of(hocketResult_t result, std::string_view call, hocketComm_t comm) {
   if (result == hocketSuccess) return {};
   std::string_view cause = hocketGetLastError(comm);
   if (cause.empty()) cause = hocketGetLastError(nullptr);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "hocket/hocket.h"
 
@@ -28,7 +29,7 @@ struct [[nodiscard]] Outcome {
 };
 
 // The outcome of a call of the C API; `call` names it in the message.
-Outcome outcome_of(hocketResult_t result, const char* call, hocketComm_t comm = nullptr);
+Outcome outcome_of(hocketResult_t result, std::string_view call, hocketComm_t comm = nullptr);
 
 }  // namespace hocket::perf
 

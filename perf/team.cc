@@ -49,7 +49,7 @@ void FreeBytes::operator()(std::byte* bytes) const {
   }
 }
 
-Team::Team(std::vector<hocketComm_t> comms) {
+Team::Team(const std::vector<hocketComm_t>& comms) {
   for (hocketComm_t comm : comms) {
     Member& member = members_.emplace_back();
     member.comm = comm;

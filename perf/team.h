@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hocket/hocket.h"
@@ -38,7 +39,7 @@ struct Member {
 class Team {
  public:
   // Takes the communicators over.
-  explicit Team(std::vector<hocketComm_t> comms);
+  explicit Team(const std::vector<hocketComm_t>& comms);
   ~Team();
   Team(Team&&) noexcept = default;
   Team(const Team&) = delete;
@@ -70,14 +71,14 @@ class Team {
 
   // Calls `body(member)` for each rank; within a group when there are several, so that they run together.
   template <typename Body>
-  Outcome together(const char* call, Body body);
+  Outcome together(std::string_view call, Body body);
 
  private:
   std::vector<Member> members_;
 };
 
 template <typename Body>
-Outcome Team::together(const char* call, Body body) {
+Outcome Team::together(std::string_view call, Body body) {
   const bool grouped = members_.size() > 1;
   if (grouped) HOCKET_PERF_TRY(outcome_of(hocketGroupStart(), "hocketGroupStart"));
   Outcome outcome;
