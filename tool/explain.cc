@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include "choose/choose.h"
@@ -27,6 +29,7 @@ struct Words {
   std::string network;
   std::string tuning;
   std::string algorithm;
+  int32_t lanes = 0;
   bool socket = false;
 };
 
@@ -66,15 +69,22 @@ std::string_view why(Choice::Reason reason) {
   return "it is the first that can do it";
 }
 
-void print_candidates(const std::vector<Candidate>& candidates, const NetworkModel& network, const Builder* chosen) {
-  fmt::print("{:<22}{:>12} {:>12} {:>12} {:>12} {:>12}  {}\n", "algorithm", "predicted us", "latency", "processor",
+std::string over(const Builder& builder, int32_t lanes) {
+  return lanes == 1 ? std::string(builder.name) : fmt::format("{} over {} lanes", builder.name, lanes);
+}
+
+void print_candidates(const std::vector<Candidate>& candidates, const NetworkModel& network, const Choice& chosen) {
+  fmt::print("{:<36}{:>12} {:>12} {:>12} {:>12} {:>12}  {}\n", "algorithm", "predicted us", "latency", "processor",
              "wire", "fill", "bound by");
+  std::set<const Builder*> shown;
   for (const Candidate& candidate : candidates) {
+    const bool is_chosen = candidate.builder == chosen.builder && candidate.lanes == chosen.lanes;
+    // Of an algorithm over several numbers of lanes, the best.
+    if (!shown.insert(candidate.builder).second && !is_chosen) continue;
     const Prediction& time = candidate.prediction;
-    fmt::print("{} {:<20}{:>12.2f} {:>12.2f} {:>12.2f} {:>12.2f} {:>12.2f}  {}\n",
-               candidate.builder == chosen ? '>' : ' ', candidate.builder->name, microseconds(time.total()),
-               microseconds(time.latency), microseconds(time.processor), microseconds(time.wire),
-               microseconds(time.fill), time.limit(network));
+    fmt::print("{} {:<34}{:>12.2f} {:>12.2f} {:>12.2f} {:>12.2f} {:>12.2f}  {}\n", is_chosen ? '>' : ' ',
+               over(*candidate.builder, candidate.lanes), microseconds(time.total()), microseconds(time.latency),
+               microseconds(time.processor), microseconds(time.wire), microseconds(time.fill), time.limit(network));
   }
 }
 
@@ -90,6 +100,7 @@ void half(std::initializer_list<int64_t*> costs) {
 constexpr std::array kChanges = {
     Change{"half the latency", [](Tuning& t) { half({&t.memory.latency, &t.socket.latency}); }},
     Change{"twice the port bandwidth", [](Tuning& t) { half({&t.memory.wire_byte, &t.socket.wire_byte}); }},
+    Change{"connections that carry twice as much", [](Tuning& t) { half({&t.memory.flow_byte, &t.socket.flow_byte}); }},
     Change{"messages that cost their ends half the time",
            [](Tuning& t) {
              half({&t.memory.send, &t.memory.receive, &t.memory.send_byte, &t.memory.receive_byte, &t.socket.send,
@@ -119,22 +130,25 @@ class Explanation {
     question_.ranks = words_.ranks;
     question_.bytes = static_cast<size_t>(*bytes);
 
-    Chooser chooser(*forced, tuning_, placement_, kMaxMessage);
+    Chooser chooser(*forced, tuning_, placement_, kMaxMessage, words_.lanes);
     const Result<Choice> choice = chooser.choose(question_);
     if (!choice.ok()) return choice.status();
     const std::vector<Candidate> candidates = chooser.candidates(question_);
     fmt::print("{}\n", describe(chooser.network()));
-    print_candidates(candidates, chooser.network(), choice->builder);
-    fmt::print("\nChosen: {}, because {}.\n", choice->builder->name, why(choice->reason));
+    print_candidates(candidates, chooser.network(), *choice);
+    fmt::print("\nChosen: {}, because {}.\n", over(*choice->builder, choice->lanes), why(choice->reason));
     if (candidates.empty()) return {};
-    print_advice(candidates, choice->builder);
+    print_advice(candidates, *choice);
     return {};
   }
 
  private:
-  void print_advice(const std::vector<Candidate>& candidates, const Builder* chosen) const {
+  void print_advice(const std::vector<Candidate>& candidates, const Choice& chosen) const {
     const Candidate& best = candidates[0];
-    if (best.builder != chosen) {
+    const auto is_as_good = [&](const Candidate& candidate) {
+      return candidate.builder == chosen.builder && candidate.prediction.total() == best.prediction.total();
+    };
+    if (std::ranges::none_of(candidates, is_as_good)) {
       fmt::print("The model finds {} faster: HOCKET_ALGORITHM={}={} tries it, 'hocket tune' measures all.\n",
                  best.builder->name, name(question_.collective), best.builder->name);
     }
@@ -146,7 +160,8 @@ class Explanation {
       const Candidate faster = chooser.candidates(question_)[0];
       if (faster.prediction.total() >= best.prediction.total()) continue;
       fmt::print("  {:<46}{:>12.2f} us by {}, instead of {:.2f} us\n", change.what,
-                 microseconds(faster.prediction.total()), faster.builder->name, microseconds(best.prediction.total()));
+                 microseconds(faster.prediction.total()), over(*faster.builder, faster.lanes),
+                 microseconds(best.prediction.total()));
     }
   }
 
@@ -197,6 +212,7 @@ Command explain(CLI::App& program) {
   app->add_option("--tuning", words->tuning, "What 'hocket tune' wrote; not given: what is built in");
   app->add_option("--network", words->network, std::string(kNetworkHelp));
   app->add_option("--algorithm", words->algorithm, "As HOCKET_ALGORITHM");
+  app->add_option("--lanes", words->lanes, "As HOCKET_LANES")->check(CLI::Range(1, kMaxLanes));
   return {app, [words] { return run(*words); }};
 }
 

@@ -35,6 +35,8 @@ struct Words {
   bool check = false;
   std::string samples;
   int32_t cores = 0;
+  std::string port;
+  std::string connection;
   std::string save;
   std::string out;
 };
@@ -54,6 +56,8 @@ class Tuner {
     tuning_ = fit(tuning_, timetable_.samples(), kMaxMessage);
     for (MeasuredChoice& choice : timetable_.best()) tuning_.best.push_back(std::move(choice));
     fmt::print("{}", timetable_.report(tuning_));
+    HOCKET_TRY(set_rate(words_.port, tuning_.socket.wire_byte));
+    HOCKET_TRY(set_rate(words_.connection, tuning_.socket.flow_byte));
     return write();
   }
 
@@ -147,6 +151,14 @@ class Tuner {
     return {};
   }
 
+  // What cannot be measured on one host.
+  static Status set_rate(std::string_view text, Femtoseconds& byte) {
+    if (text.empty()) return {};
+    const Result<Femtoseconds> rate = parse_rate(text);
+    if (rate.ok()) byte = *rate;
+    return rate.status();
+  }
+
   Status save() const {
     if (words_.save.empty()) return {};
     std::ofstream out(words_.save);
@@ -197,6 +209,8 @@ Command tune(CLI::App& program) {
                   "Do not measure: lines of collective,algorithm,ranks,bytes,microseconds");
   app->add_option("--cores", words->cores, "That the ranks of the samples shared; 0: each had a core and a port")
       ->check(CLI::Range(0, 1 << 20));
+  app->add_option("--port", words->port, "Between hosts: what a host's port carries, such as 12.5GB/s");
+  app->add_option("--connection", words->connection, "Between hosts: what one connection carries, where it is less");
   app->add_option("--save", words->save, "Write what was measured as such lines");
   app->add_option("--out", words->out, "Write this file; what it holds of other calls stays");
   return {app, [words] { return Tuner(*words).run(); }};

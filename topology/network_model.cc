@@ -45,25 +45,36 @@ Result<double> parse_quantity(std::string_view text, const std::array<Unit, n>& 
   return wrong(what, text, example);
 }
 
+// "40GB/s/300ns" is "40GB/s" and "300ns"; without a second part, that is empty.
+std::pair<std::string_view, std::string_view> after_rate(std::string_view text) {
+  const size_t slash = text.find('/', std::min(text.find('/'), text.size() - 1) + 1);
+  if (slash == std::string_view::npos) return {text, {}};
+  return {text.substr(0, slash), text.substr(slash + 1)};
+}
+
 Result<NetworkLevel> parse_level(std::string_view text, const MessageCost& base) {
   constexpr std::string_view kExample = "8@40GB/s/300ns";
   const size_t at = text.find('@');
-  const size_t slash = text.rfind('/');
-  if (at == std::string_view::npos || slash == std::string_view::npos || slash < at) {
-    return wrong("level of a network", text, kExample);
-  }
+  if (at == std::string_view::npos) return wrong("level of a network", text, kExample);
+  const auto [port, times] = after_rate(text.substr(at + 1));
+  if (times.empty()) return wrong("level of a network", text, kExample);
+  const size_t slash = std::min(times.find('/'), times.size());
   NetworkLevel level;
   const auto [end, error] = std::from_chars(text.data(), text.data() + at, level.children);
   if (error != std::errc() || end != text.data() + at || level.children < 1 || level.children > kMaxChildren) {
     return wrong("number of children", text.substr(0, at), fmt::format("1 to {}", kMaxChildren));
   }
-  const Result<Femtoseconds> rate = parse_rate(text.substr(at + 1, slash - at - 1));
+  const Result<Femtoseconds> rate = parse_rate(port);
   if (!rate.ok()) return rate.status();
-  const Result<Picoseconds> latency = parse_time(text.substr(slash + 1));
+  const Result<Picoseconds> latency = parse_time(times.substr(0, slash));
   if (!latency.ok()) return latency.status();
   level.cost = base;
   level.cost.wire_byte = *rate;
   level.cost.latency = *latency;
+  if (slash == times.size()) return level;
+  const Result<Femtoseconds> flow = parse_rate(times.substr(slash + 1));
+  if (!flow.ok()) return flow.status();
+  level.cost.flow_byte = *flow;
   return level;
 }
 
@@ -131,6 +142,8 @@ std::string describe(const NetworkModel& model) {
     text += fmt::format("{}: {} children, {:.0f} ns apart", level.name, level.children,
                         static_cast<double>(cost.latency) / 1e3);
     if (cost.wire_byte > 0) text += fmt::format(", ports of {:.4g} GB/s", 1e6 / static_cast<double>(cost.wire_byte));
+    if (cost.flow_byte > 0)
+      text += fmt::format(", {:.4g} GB/s a connection", 1e6 / static_cast<double>(cost.flow_byte));
     text += fmt::format(
         "; a message takes its sender {:.0f} ns and {:.3g} ns/KiB, its receiver {:.0f} ns and {:.3g} ns/KiB\n",
         static_cast<double>(cost.send) / 1e3, static_cast<double>(cost.send_byte) * 1024 / 1e6,

@@ -25,6 +25,7 @@ struct MessageCost {
   Femtoseconds send_byte = 0;     // processor time for each byte
   Femtoseconds receive_byte = 0;  //
   Femtoseconds wire_byte = 0;     // time for which a byte occupies a port; 0: only processors bound the rate
+  Femtoseconds flow_byte = 0;     // the same of one connection, which may be slower than the port; 0: it is not
   friend bool operator==(const MessageCost&, const MessageCost&) = default;
 };
 
@@ -66,7 +67,8 @@ inline constexpr size_t kMaxLevels = 8;
 inline constexpr int32_t kMaxChildren = 1 << 24;
 
 // "8@40GB/s/300ns,16@12.5GB/s/2us": eight ranks in a host, each with a port of 40 GB/s and 300 ns from one to another;
-// sixteen hosts, each with a port of 12.5 GB/s and 2 us. All other costs are `base`'s.
+// sixteen hosts, each with a port of 12.5 GB/s and 2 us. A third part bounds what one connection carries:
+// "16@12.5GB/s/2us/5Gbit/s". All other costs are `base`'s.
 Result<NetworkModel> parse_network(std::string_view text, const NetworkModel& base);
 
 // "1.5us" and the like.

@@ -68,6 +68,7 @@ Result<CommunicatorOptions> options_from(const hocketConfig_t* given) {
   CommunicatorOptions options;
   options.operation_timeout = all->operation_timeout;
   options.spin = all->spin;
+  options.lanes = all->lanes;
   if (given != nullptr) {
     const Result<hocketConfig_t> config = complete(*given);
     HOCKET_TRY(config.status());

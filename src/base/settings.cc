@@ -50,12 +50,12 @@ std::string read_duration(std::string_view text, Duration& into) {
   return {};
 }
 
-std::string read_number(std::string_view text, int32_t smallest, int32_t& into) {
+std::string read_number(std::string_view text, int32_t smallest, int32_t& into, int32_t largest = INT32_MAX) {
   int32_t number = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || rest != end || number < smallest) {
-    return fmt::format("expected a number from {} to {}", smallest, INT32_MAX);
+  if (error != std::errc() || rest != end || number < smallest || number > largest) {
+    return fmt::format("expected a number from {} to {}", smallest, largest);
   }
   into = number;
   return {};
@@ -66,9 +66,9 @@ std::string duration(std::string_view text, Settings& settings) {
   return read_duration(text, settings.*member);
 }
 
-template <int32_t Settings::* member, int32_t smallest>
+template <int32_t Settings::* member, int32_t smallest, int32_t largest = INT32_MAX>
 std::string number(std::string_view text, Settings& settings) {
-  return read_number(text, smallest, settings.*member);
+  return read_number(text, smallest, settings.*member, largest);
 }
 
 template <std::string Settings::* member>
@@ -127,6 +127,11 @@ constexpr Setting kSettings[] = {
      "Forces algorithms, for one collective or for all that have it: `ring`, or `all_reduce=ring,broadcast=chain`. Not "
      "set: chosen by size and number of ranks. Must be equal on all ranks.",
      text<&Settings::algorithm>},
+    {"HOCKET_LANES", "number", "",
+     "Over how many lanes long calls are split: each has a connection of its own to every peer. More help where one "
+     "connection does not fill the link, and only there. A call of fewer than 64 KiB for each lane takes one. Not set: "
+     "chosen, and one where nothing says that a connection is slower than the link. Must be equal on all ranks.",
+     number<&Settings::lanes, 1, 64>},
     {"HOCKET_TUNING_FILE", "path", "",
      "What `hocket tune` wrote of this machine: costs, and which algorithms were fastest. Rank 0's counts for all. One "
      "that is damaged or of another machine is ignored with a warning. Not set: what is built in.",

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 namespace hocket {
@@ -16,6 +17,10 @@ constexpr size_t kShortInWindow = 4 << 10;
 
 // Every pair of ranks that sends has a pipe with memory of its own: where all send to all, that many each at most.
 constexpr int32_t kMostPeers = 16;
+
+// A lane's share of a call; with less, what it costs to have another lane is not won back.
+constexpr size_t kLeastPerLane = size_t{64} << 10;
+constexpr std::array<int32_t, 4> kLanes = {8, 4, 2, 1};
 
 bool takes_many_pipes(Collective collective, const Demand& demand) {
   return !is_rooted(collective) && collective != Collective::kAllToAll && demand.peers > kMostPeers;
@@ -107,15 +112,26 @@ std::string_view Forced::of(Collective collective) const {
   return find_builder(collective, any_) != nullptr ? std::string_view(any_) : std::string_view();
 }
 
-Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message)
+Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message, int32_t lanes)
     : forced_(std::move(forced)),
       tuning_(std::move(tuning)),
       placement_(placement),
       network_(network_of(tuning_, placement)),
       hierarchy_(hierarchy_of(placement)),
-      max_message_(max_message) {}
+      max_message_(max_message),
+      wished_lanes_(lanes) {}
 
 Result<Choice> Chooser::choose(const Question& question) {
+  Result<Choice> choice = choose_builder(question);
+  if (!choice.ok() || choice->reason == Choice::Reason::kPredicted) return choice;
+  const Known* known = fastest(question, choice->builder);
+  choice->lanes = known != nullptr                                       ? known->lanes
+                  : wished_lanes_ > 0 && allows(wished_lanes_, question) ? wished_lanes_
+                                                                         : 1;
+  return choice;
+}
+
+Result<Choice> Chooser::choose_builder(const Question& question) {
   if (const std::string_view wish = forced_.of(question.collective); !wish.empty() && !question.own) {
     const Builder* builder = find_builder(question.collective, wish);
     const std::string_view why_not = why_impossible(*builder, question);
@@ -128,7 +144,7 @@ Result<Choice> Chooser::choose(const Question& question) {
     const Builder* builder = find_builder(question.collective, choice->algorithm);
     if (can(*builder, question)) return Choice{builder, Choice::Reason::kMeasured};
   }
-  if (const Builder* builder = fastest(question)) return Choice{builder, Choice::Reason::kPredicted};
+  if (const Known* known = fastest(question)) return Choice{known->builder, Choice::Reason::kPredicted, known->lanes};
   for (const Builder& builder : builders()) {
     if (can(builder, question)) return Choice{&builder, Choice::Reason::kPossible};
   }
@@ -151,27 +167,47 @@ const Builder* Chooser::by_window(const Question& question) const {
   return builder != nullptr && question.bytes > kShortInWindow && can(*builder, question) ? builder : nullptr;
 }
 
-// Of those that the model knows; null: it knows none that can do it.
-const Builder* Chooser::fastest(const Question& question) {
-  const Builder* best = nullptr;
+const Chooser::Known* Chooser::fastest(const Question& question, const Builder* only) {
+  const Known* best = nullptr;
   Picoseconds shortest = INT64_MAX;
   for (const Known& candidate : known(question)) {
-    if (!obstacle(*candidate.builder, question).empty()) continue;
-    if (takes_many_pipes(question.collective, candidate.demand)) continue;
+    if (only != nullptr && candidate.builder != only) continue;
+    if (!allows(candidate.lanes, question)) continue;
+    if (only == nullptr && !obstacle(*candidate.builder, question).empty()) continue;
+    if (only == nullptr && takes_many_pipes(question.collective, candidate.demand)) continue;
     const Picoseconds time = predict(candidate, question).total();
-    // Of equals the later: the shots stand last, and their steps are the simplest.
+    // Of equals the later: the shots stand last, and their steps are the simplest; and so do few lanes.
     if (time > shortest) continue;
     shortest = time;
-    best = candidate.builder;
+    best = &candidate;
   }
   return best;
+}
+
+bool Chooser::allows(int32_t lanes, const Question& question) const {
+  const auto is_long = [&](int32_t count) { return question.bytes >= static_cast<size_t>(count) * kLeastPerLane; };
+  if (question.own) return lanes == 1;
+  if (wished_lanes_ > 0) return lanes == (is_long(wished_lanes_) ? wished_lanes_ : 1);
+  return lanes == 1 || is_long(lanes);
+}
+
+// Without a wish, only a connection that is slower than its link makes others than one worth a look.
+std::vector<int32_t> Chooser::lanes_to_try(int32_t most) const {
+  const bool slow = std::ranges::any_of(network_.levels, [](const auto& level) { return level.cost.flow_byte > 0; });
+  std::vector<int32_t> result;
+  if (wished_lanes_ > 1) result.push_back(wished_lanes_);
+  for (const int32_t lanes : kLanes) {
+    if (lanes == 1 || (wished_lanes_ == 0 && slow)) result.push_back(lanes);
+  }
+  std::erase_if(result, [&](int32_t lanes) { return lanes > most; });
+  return result;
 }
 
 std::vector<Candidate> Chooser::candidates(const Question& question) {
   std::vector<Candidate> result;
   for (const Known& candidate : known(question)) {
-    if (!obstacle(*candidate.builder, question).empty()) continue;
-    result.push_back({candidate.builder, candidate.cut, predict(candidate, question)});
+    if (!obstacle(*candidate.builder, question).empty() || !allows(candidate.lanes, question)) continue;
+    result.push_back({candidate.builder, candidate.lanes, candidate.cut, predict(candidate, question)});
   }
   std::stable_sort(result.begin(), result.end(),
                    [](const Candidate& a, const Candidate& b) { return a.prediction.total() < b.prediction.total(); });
@@ -199,7 +235,10 @@ const std::vector<Chooser::Known>& Chooser::known(const Question& question) {
     if (builder.collective != question.collective || !builder.fits(options)) continue;
     const std::optional<Demand> asked = demand(builder, options, network_);
     if (!asked.has_value()) continue;
-    entry->second.push_back({&builder, *asked, cut(asked->depth, asked->message_chunks, max_message_)});
+    for (const int32_t lanes : lanes_to_try(asked->most_lanes)) {
+      entry->second.push_back(
+          {&builder, lanes, over_lanes(*asked, lanes), cut(asked->depth, asked->message_chunks, max_message_)});
+    }
   }
   return entry->second;
 }

@@ -66,6 +66,7 @@ Cut cut(int32_t depth, int32_t message_chunks, size_t max_message);
 // An algorithm that can do it, and what the model says of it.
 struct Candidate {
   const Builder* builder = nullptr;
+  int32_t lanes = 1;
   Cut cut;
   Prediction prediction;
 };
@@ -80,12 +81,14 @@ struct Choice {
   };
   const Builder* builder = nullptr;
   Reason reason = Reason::kPossible;
+  int32_t lanes = 1;  // over which its plans go (plan/lanes.h), at most as many as they can
 };
 
 // Chooses for one communicator. What it is made of is equal on all ranks, so that all choose alike without asking.
 class Chooser {
  public:
-  Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message);
+  // `lanes`: the user's wish for long calls; 0: none.
+  Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message, int32_t lanes = 0);
 
   const NetworkModel& network() const { return network_; }
   // Null: there is nothing to be hierarchical about. Plans of what is chosen are built with it.
@@ -100,6 +103,7 @@ class Chooser {
  private:
   struct Known {
     const Builder* builder = nullptr;
+    int32_t lanes = 1;
     Demand demand;
     Cut cut;
   };
@@ -108,7 +112,13 @@ class Chooser {
   std::string_view why_impossible(const Builder& builder, const Question& question) const;
   bool can(const Builder& builder, const Question& question) const;
   const Builder* by_window(const Question& question) const;
-  const Builder* fastest(const Question& question);
+  Result<Choice> choose_builder(const Question& question);
+  // Of all that the model knows, or of one algorithm's; null: none can.
+  const Known* fastest(const Question& question, const Builder* only = nullptr);
+  // Whether a call may take so many.
+  bool allows(int32_t lanes, const Question& question) const;
+  // All that are tried, most first.
+  std::vector<int32_t> lanes_to_try(int32_t most) const;
   Prediction predict(const Known& known, const Question& question) const;
 
   Forced forced_;
@@ -117,6 +127,7 @@ class Chooser {
   NetworkModel network_;
   std::optional<Hierarchy> hierarchy_;
   size_t max_message_;
+  int32_t wished_lanes_;
   std::map<std::pair<Collective, bool>, std::vector<Known>> known_;  // by collective and in place
 };
 

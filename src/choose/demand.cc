@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <vector>
 
+#include "plan/lanes.h"
 #include "plan/regions.h"
 
 namespace hocket {
@@ -28,7 +30,10 @@ const Place* first_chunk_place(const Step& step) {
 
 RankDemand count(const Plan& plan, const NetworkModel& model) {
   RankDemand demand;
+  const bool flows = std::ranges::any_of(model.levels, [](const auto& level) { return level.cost.flow_byte > 0; });
+  std::vector<int64_t> sent(flows ? static_cast<size_t>(plan.ranks) : 0);  // chunks by this lane, by peer
   for (const Lane& lane : plan.lanes) {
+    std::ranges::fill(sent, 0);
     for (const Step& step : lane.steps) {
       const Place* place = first_chunk_place(step);
       const int64_t chunks = place == nullptr ? 0 : chunk_count(place->regions);
@@ -51,6 +56,10 @@ RankDemand count(const Plan& plan, const NetworkModel& model) {
         RankDemand::Traffic& traffic = demand.levels[model.level_of(plan.rank, destination.peer)];
         ++traffic.messages_sent;
         traffic.chunks_sent += chunks;
+        if (flows) {
+          int64_t& of_pipe = sent[static_cast<size_t>(destination.peer)];
+          traffic.chunks_of_pipe = std::max(traffic.chunks_of_pipe, of_pipe += chunks);
+        }
       }
       const size_t results = step.destinations.size();
       if (step.sources.size() > 1)
@@ -68,6 +77,7 @@ void raise(RankDemand& most, const RankDemand& other) {
     mine.messages_received = std::max(mine.messages_received, theirs.messages_received);
     mine.chunks_sent = std::max(mine.chunks_sent, theirs.chunks_sent);
     mine.chunks_received = std::max(mine.chunks_received, theirs.chunks_received);
+    mine.chunks_of_pipe = std::max(mine.chunks_of_pipe, theirs.chunks_of_pipe);
   }
   most.steps = std::max(most.steps, other.steps);
   most.chunks_placed = std::max(most.chunks_placed, other.chunks_placed);
@@ -145,6 +155,21 @@ RankDemand& RankDemand::operator+=(const RankDemand& other) {
   return *this;
 }
 
+Demand over_lanes(Demand demand, int32_t lanes) {
+  for (RankDemand* rank : {&demand.busiest, &demand.average}) {
+    for (RankDemand::Traffic& traffic : rank->levels) {
+      for (int64_t* count :
+           {&traffic.messages_sent, &traffic.messages_received, &traffic.chunks_sent, &traffic.chunks_received})
+        *count *= lanes;
+    }
+    for (int64_t* count : {&rank->steps, &rank->chunks_placed, &rank->chunks_combined}) *count *= lanes;
+  }
+  if (demand.host_chunks > 0) demand.host_chunks *= lanes;
+  for (int32_t* count : {&demand.chunks, &demand.parts, &demand.lanes}) *count *= lanes;
+  demand.most_lanes /= lanes;
+  return demand;
+}
+
 std::optional<Demand> demand(const Builder& builder, const BuildOptions& options, const NetworkModel& model) {
   const std::optional<int32_t> chain = rounds(builder, options);
   if (!chain.has_value()) return std::nullopt;
@@ -159,6 +184,8 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
   result.chunks = std::max(first.send_chunks, first.recv_chunks);
   result.message_chunks = first.message_chunks;
   result.depth = first.depth;
+  result.parts = parts_of(first);
+  result.most_lanes = most_lanes(first);
   result.peers = count_peers(first);
   result.lanes = static_cast<int32_t>(first.lanes.size());
   result.divides = divides(builder.collective);

@@ -21,6 +21,7 @@ struct RankDemand {
     int64_t messages_received = 0;
     int64_t chunks_sent = 0;
     int64_t chunks_received = 0;
+    int64_t chunks_of_pipe = 0;  // most that one lane sends to one peer, where that bounds anything
   };
   std::array<Traffic, kMaxLevels> levels{};  // by the innermost level that holds both ends
   int64_t steps = 0;
@@ -38,11 +39,13 @@ struct Demand {
   int64_t host_chunks = -1;
   int32_t rounds = 0;  // messages of the longest chain
   int32_t chunks = 1;  // into which a caller's larger buffer is cut
+  int32_t parts = 1;   // ... or each block of it
   int32_t message_chunks = 1;
   int32_t depth = 1;
   int32_t lanes = 1;
-  int32_t peers = 0;     // to which a rank sends, or the root of rooted collectives
-  bool divides = false;  // the chunks are parts of what the caller counts, not each as long
+  int32_t most_lanes = 1;  // over which the plans can be split
+  int32_t peers = 0;       // to which a rank sends, or the root of rooted collectives
+  bool divides = false;    // the chunks are parts of what the caller counts, not each as long
 };
 
 // Nothing where the length of the algorithm's longest chain is not known.
@@ -53,5 +56,8 @@ std::optional<int32_t> hierarchical_rounds(Collective collective, const Hierarch
 
 // Of a builder that fits the options; nothing as above.
 std::optional<Demand> demand(const Builder& builder, const BuildOptions& options, const NetworkModel& model);
+
+// The same of its plans over several lanes (plan/lanes.h).
+Demand over_lanes(Demand demand, int32_t lanes);
 
 }  // namespace hocket

@@ -33,7 +33,8 @@ class Predictor {
   Predictor(const Demand& demand, const NetworkModel& model, Rank ranks, const Sizes& sizes)
       : demand_(demand), model_(model), ranks_(ranks), sizes_(sizes) {
     const int64_t bytes = std::min(sizes.bytes, kMostBytes);
-    chunk_ = demand.divides ? (bytes + demand.chunks - 1) / demand.chunks : bytes;
+    const int64_t parts = demand.divides ? demand.chunks : demand.parts;
+    chunk_ = (bytes + parts - 1) / parts;
     passes_ = std::max<int64_t>(1, chunk_ / sizes.window + (chunk_ % sizes.window != 0 ? 1 : 0));
   }
 
@@ -43,9 +44,12 @@ class Predictor {
     result.processor = processor();
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const Picoseconds port = port_time(level);
-      if (port <= result.wire) continue;
-      result.wire = port;
+      const Picoseconds connection =
+          time_of(demand_.busiest.levels[level].chunks_of_pipe * chunk_, model_.levels[level].cost.flow_byte);
+      if (std::max(port, connection) <= result.wire) continue;
+      result.wire = std::max(port, connection);
       result.busiest_level = level;
+      result.by_connection = connection > port;
     }
     result.fill = fill();
     return result;
@@ -153,7 +157,8 @@ class Predictor {
 
 std::string Prediction::limit(const NetworkModel& model) const {
   if (latency + fill > std::max(processor, wire)) return "latency";
-  return processor >= wire ? "processor" : model.levels[busiest_level].name + " ports";
+  if (processor >= wire) return "processor";
+  return model.levels[busiest_level].name + (by_connection ? " connections" : " ports");
 }
 
 Prediction predict(const Demand& demand, const NetworkModel& model, Rank ranks, const Sizes& sizes) {

@@ -13,15 +13,16 @@
 namespace hocket {
 
 struct Prediction {
-  Picoseconds latency = 0;    // of the longest chain of messages
-  Picoseconds processor = 0;  // of the busiest rank, or its share of a crowded host's cores
-  Picoseconds wire = 0;       // of the busiest port
-  Picoseconds fill = 0;       // until the first slice has come to those far down the chain
-  size_t busiest_level = 0;   // whose ports those are
+  Picoseconds latency = 0;     // of the longest chain of messages
+  Picoseconds processor = 0;   // of the busiest rank, or its share of a crowded host's cores
+  Picoseconds wire = 0;        // of the busiest port
+  Picoseconds fill = 0;        // until the first slice has come to those far down the chain
+  size_t busiest_level = 0;    // whose ports those are
+  bool by_connection = false;  // one connection of that level takes longer than the port
 
   // Processors and wires work at the same time.
   Picoseconds total() const { return latency + (processor > wire ? processor : wire) + fill; }
-  // "latency", "processor" or the name of the level whose ports bound it.
+  // "latency", "processor" or the name of the level whose ports or connections bound it.
   std::string limit(const NetworkModel& model) const;
 };
 

@@ -8,6 +8,7 @@
 //   rank 250000 60000 40 10 2000000 30 16777216   call, step, place_byte, combine_byte, turn, cold_byte, cache_bytes
 //   memory 150000 60000 60000 60 60 0      latency, send, receive, send_byte, receive_byte, wire_byte
 //   socket 3000000 1500000 1500000 100 100 0
+//   flow 1600000                            flow_byte of a socket, where it is known
 //   best all_reduce 4 memory 8192 one_shot
 //   end 1a2b3c4d                            the checksum of all before
 // Times are picoseconds, those of bytes femtoseconds.
@@ -107,6 +108,7 @@ class Parser {
     if (kind == "rank") return parse_local();
     if (kind == "memory") return parse_message(&tuning_.memory);
     if (kind == "socket") return parse_message(&tuning_.socket);
+    if (kind == "flow") return parse_flow();
     if (kind == "best") return parse_best();
     return fault(fmt::format("'{}' is nothing that a tuning says", kind.substr(0, kMaxMachine)));
   }
@@ -140,6 +142,11 @@ class Parser {
     for (Femtoseconds* part : {&cost->send_byte, &cost->receive_byte, &cost->wire_byte}) {
       HOCKET_TRY(number(kMaxByte, part));
     }
+    return ended();
+  }
+
+  Status parse_flow() {
+    HOCKET_TRY(number(kMaxByte, &tuning_.socket.flow_byte));
     return ended();
   }
 
@@ -183,6 +190,7 @@ std::string to_text(const Tuning& tuning) {
   text += fmt::format("rank {} {} {} {} {} {} {}\n", local.call, local.step, local.place_byte, local.combine_byte,
                       local.turn, local.cold_byte, local.cache_bytes);
   text += line("memory", tuning.memory) + line("socket", tuning.socket);
+  if (tuning.socket.flow_byte > 0) text += fmt::format("flow {}\n", tuning.socket.flow_byte);
   for (const MeasuredChoice& choice : tuning.best) {
     const std::string row = fmt::format("best {} {} {} {} {}\n", name(choice.collective), choice.ranks,
                                         choice.memory ? "memory" : "socket", choice.bytes, choice.algorithm);

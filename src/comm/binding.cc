@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/lanes.h"
+
 namespace hocket {
 namespace {
 
-// Chunks of one block of `count` elements each, or the v-form's list.
-Layout parts(const void* base, int32_t chunks, size_t count, const std::vector<size_t>& counts,
-             const std::vector<size_t>& offsets) {
-  if (counts.empty()) return Layout::blocks(base, chunks, count);
+// One block of `count` elements for all chunks that are parts of it, or the v-form's list.
+Layout blocks(const void* base, const Plan& plan, int32_t chunks, size_t count, const std::vector<size_t>& counts,
+              const std::vector<size_t>& offsets) {
+  if (counts.empty()) return Layout::blocks(base, chunks / parts_of(plan), count);
   return Layout::listed(base, counts, offsets);
 }
 
@@ -98,8 +100,12 @@ void bind_layouts(const Request& request, Call& call) {
       call.recv = Layout::even(request.recv, plan.recv_chunks, count, bytes, block);
       return;
     default:
-      call.send = parts(request.send, plan.send_chunks, count, request.send_counts, request.send_offsets);
-      call.recv = parts(request.recv, plan.recv_chunks, count, request.recv_counts, request.recv_offsets);
+      call.send = blocks(request.send, plan, plan.send_chunks, count, request.send_counts, request.send_offsets);
+      call.recv = blocks(request.recv, plan, plan.recv_chunks, count, request.recv_counts, request.recv_offsets);
+  }
+  if (const int32_t parts = parts_of(plan); parts > 1) {
+    call.send = call.send.in_parts(parts, bytes, block);
+    call.recv = call.recv.in_parts(parts, bytes, block);
   }
 }
 
@@ -112,6 +118,7 @@ uint32_t fingerprint(const Request& request, const Plan& plan) {
   hash = mixed(hash, facts.v_form ? ~uint64_t{facts.parts} : facts.count);
   if (facts.coding != 0) hash = mixed(hash, facts.coding);
   for (const char letter : plan.algorithm) hash = mixed(hash, static_cast<uint64_t>(letter));
+  hash = mixed(hash, plan.lanes.size());
   const Builder* builder = find_builder(plan.collective, plan.algorithm);
   if (builder != nullptr && builder->send_window) hash = mixed_with(facts.send_spot, hash);
   if (builder != nullptr && builder->recv_window) hash = mixed_with(facts.recv_spot, hash);

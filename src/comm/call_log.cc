@@ -44,8 +44,10 @@ std::string mismatch_text(const CallReport& ours, Rank peer, const CallReport& t
   const auto text = [&](const CallReport& call) {
     return alike ? fmt::format("{} by {}", call.text, call.algorithm) : call.text;
   };
-  return fmt::format("{} #{}: does not match rank {}, which called {} instead", text(ours), number_of(ours.operation),
-                     peer, text(theirs));
+  const std::string_view hint =
+      alike && ours.algorithm == theirs.algorithm ? ": it goes over another number of lanes (HOCKET_LANES)" : "";
+  return fmt::format("{} #{}: does not match rank {}, which called {} instead{}", text(ours), number_of(ours.operation),
+                     peer, text(theirs), hint);
 }
 
 void CallLog::record(CallKey key, uint32_t fingerprint, const CallFacts& facts, std::string_view algorithm) {

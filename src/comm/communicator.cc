@@ -14,6 +14,7 @@
 #include "comm/choosing.h"
 #include "execute/coded.h"
 #include "plan/coded.h"
+#include "plan/lanes.h"
 #include "plan/lending.h"
 
 namespace hocket {
@@ -65,7 +66,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       prefix_(options_.name.empty() ? "" : options_.name + ": "),
       crowded_(is_crowded(*mesh_)),
       wait_(system, crowded_, options_.spin),
-      chooser_(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message()),
+      chooser_(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message(), options_.lanes),
       lane_(options_.flight == nullptr ? nullptr : options_.flight->open(options_.name, mesh_->rank(), mesh_->ranks())),
       call_log_(std::make_shared<CallLog>(lane_)),
       collective_pipes_(*mesh_, PipeClass::kCollective),
@@ -123,7 +124,7 @@ Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place
   const bool coded = request.codec != nullptr;
   for (const CachedPlan& cached : plans_) {
     if (cached.builder == builder && cached.root == request.facts.root && cached.in_place == in_place &&
-        cached.coded == coded) {
+        cached.coded == coded && cached.lanes == choice->lanes) {
       return cached.plan.get();
     }
   }
@@ -135,7 +136,9 @@ Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place
   options.hierarchy = chooser_.hierarchy();
   Plan plan = builder->build(options);
   if (coded) plan = keep_what_is_sent(std::move(plan));
-  plans_.push_back({builder, request.facts.root, in_place, coded, std::make_unique<const Plan>(std::move(plan))});
+  if (choice->lanes > 1) plan = over_lanes(plan, std::min(choice->lanes, most_lanes(plan)));
+  plans_.push_back(
+      {builder, request.facts.root, in_place, coded, choice->lanes, std::make_unique<const Plan>(std::move(plan))});
   return plans_.back().plan.get();
 }
 

@@ -31,7 +31,8 @@ struct CommunicatorOptions {
   Duration operation_timeout{};  // bound on waiting for a live rank that has not come
   Duration spin{-1};             // before yielding; negative: chosen
   Forced forced;
-  std::string key;  // of the communicator: splits derive theirs from it
+  int32_t lanes = 0;  // of long calls; 0: chosen
+  std::string key;    // of the communicator: splits derive theirs from it
   FlightRecorder* flight = nullptr;
 };
 
@@ -130,6 +131,7 @@ class Communicator {
     Rank root;
     bool in_place;
     bool coded;
+    int32_t lanes;
     std::unique_ptr<const Plan> plan;
   };
   struct Memory {

@@ -12,6 +12,13 @@ std::byte* writable(const void* base) { return const_cast<std::byte*>(static_cas
 
 constexpr size_t kBoundaryBytes = 64;
 
+// The length of all but the last of `parts` parts.
+size_t even_part(size_t total, int32_t parts, size_t element_bytes, size_t block) {
+  const auto count = static_cast<size_t>(parts);
+  const size_t grain = std::max(kBoundaryBytes / element_bytes, block);
+  return parts == 1 ? total : (total / count + (total % count != 0) + grain - 1) / grain * grain;
+}
+
 }  // namespace
 
 Layout Layout::even(const void* base, int32_t chunks, size_t total, size_t element_bytes, size_t block) {
@@ -19,9 +26,7 @@ Layout Layout::even(const void* base, int32_t chunks, size_t total, size_t eleme
   layout.base = writable(base);
   layout.chunks = chunks;
   layout.total = total;
-  const auto parts = static_cast<size_t>(chunks);
-  const size_t grain = std::max(kBoundaryBytes / element_bytes, block);
-  layout.part = chunks == 1 ? total : (total / parts + (total % parts != 0) + grain - 1) / grain * grain;
+  layout.part = even_part(total, chunks, element_bytes, block);
   return layout;
 }
 
@@ -47,6 +52,23 @@ Layout Layout::listed(const void* base, std::vector<size_t> counts, std::vector<
   }
   layout.counts = std::move(counts);
   layout.offsets = std::move(offsets);
+  return layout;
+}
+
+Layout Layout::in_parts(int32_t parts, size_t element_bytes, size_t block) const {
+  Layout layout = *this;
+  layout.chunks = chunks * parts;
+  layout.counts.clear();
+  layout.offsets.clear();
+  for (int32_t whole = 0; whole < chunks; ++whole) {
+    const Range range = chunk(whole);
+    const size_t length = even_part(range.length, parts, element_bytes, block);
+    for (int32_t part = 0; part < parts; ++part) {
+      const size_t begin = std::min(static_cast<size_t>(part) * length, range.length);
+      layout.offsets.push_back(range.offset + begin);
+      layout.counts.push_back(std::min(length, range.length - begin));
+    }
+  }
   return layout;
 }
 

@@ -64,6 +64,8 @@ struct Layout {
   static Layout blocks(const void* base, int32_t chunks, size_t part);
   // One count per chunk; offsets empty: packed.
   static Layout listed(const void* base, std::vector<size_t> counts, std::vector<size_t> offsets);
+  // Each chunk in `parts` parts, whose boundaries within it lie as those of even().
+  Layout in_parts(int32_t parts, size_t element_bytes, size_t block = 1) const;
   // `chunks` windows of `room` elements at `base`, holding partial results of the chunks of `model`.
   static Layout scratch(std::byte* base, int32_t chunks, size_t room, const Layout& model);
 };

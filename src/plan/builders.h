@@ -30,6 +30,7 @@ struct BuildOptions {
 //   all_reduce, broadcast, reduce: send_chunks == recv_chunks, boundaries are free but equal on all ranks.
 //   all_gather, gather: send 1, recv n by source.    reduce_scatter, scatter: send n by destination, recv 1.
 //   all_to_all: send n by destination, recv n by source.    scan, exscan: 1 and 1.    barrier: 1 and 1, never touched.
+// Where chunks are blocks, a plan may cut each into equally many parts: part i of block b is chunk b * parts + i.
 // Only roots read the send buffer (broadcast, scatter) or write the receive buffer (reduce, gather); scratch replaces
 // what other ranks need. In place means send chunk i == recv chunk i; all_gather: send chunk 0 == recv chunk `rank`;
 // reduce_scatter: recv chunk 0 == send chunk `rank`; gather, scatter: the same on the root.

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "plan/builders.h"
 #include "plan/msccl.h"
-#include "plan/msccl_file.h"
+#include "plan/msccl_blocks.h"
 #include "plan/regions.h"
 #include "plan/text.h"
 
@@ -18,43 +16,11 @@ namespace hocket {
 namespace {
 
 using msccl::Action;
-
-constexpr Rank kNobody = -1;
-
-// Consecutive chunks of one buffer.
-struct Run {
-  Buffer buffer = Buffer::kSend;
-  int32_t first = 0;
-  int32_t count = 1;
-  friend bool operator==(const Run&, const Run&) = default;
-};
-
-// A step of the format, before its thread block is known.
-struct Move {
-  Action action = Action::kNothing;
-  Run source;
-  Run target;
-  Rank recv = kNobody;
-  Rank send = kNobody;
-};
-
-struct Position {
-  size_t block = 0;
-  size_t step = 0;
-};
-
-struct Written {
-  Move move;
-  std::optional<Position> awaited;
-  bool is_awaited = false;
-};
-
-struct BlockDraft {
-  Rank send = kNobody;
-  Rank recv = kNobody;
-  size_t lane = 0;
-  std::vector<Written> steps;
-};
+using msccl::kNobody;
+using msccl::Move;
+using msccl::Run;
+using msccl::ThreadBlocks;
+using Position = ThreadBlocks::Position;
 
 // A step of ours on runs of chunks that are the same everywhere: all its chunks, or one after the other.
 struct Operands {
@@ -90,16 +56,8 @@ class GpuWriter {
   }
 
   std::string text() const {
-    std::string out = fmt::format("  <gpu id=\"{}\" i_chunks=\"{}\" o_chunks=\"{}\" s_chunks=\"{}\">\n", plan_.rank,
-                                  plan_.send_chunks, plan_.recv_chunks, scratch_);
-    const auto end = std::back_inserter(out);
-    for (size_t block = 0; block < blocks_.size(); ++block) {
-      fmt::format_to(end, "    <tb id=\"{}\" send=\"{}\" recv=\"{}\" chan=\"{}\">\n", block, blocks_[block].send,
-                     blocks_[block].recv, blocks_[block].lane);
-      for (size_t i = 0; i < blocks_[block].steps.size(); ++i) print(out, i, blocks_[block].steps[i]);
-      out += "    </tb>\n";
-    }
-    return out + "  </gpu>\n";
+    return fmt::format("  <gpu id=\"{}\" i_chunks=\"{}\" o_chunks=\"{}\" s_chunks=\"{}\">\n{}  </gpu>\n", plan_.rank,
+                       plan_.send_chunks, plan_.recv_chunks, scratch_, blocks_.text());
   }
 
  private:
@@ -119,32 +77,12 @@ class GpuWriter {
   }
 
   void open_pass(size_t lane) {
-    if (plan_.lanes[lane].steps.empty() || !uses_scratch(plan_.lanes[lane])) return;
-    blocks_.push_back({kNobody, kNobody, lane, {}});
-    lane_ = lane;
-    last_.reset();
-    put_in(blocks_.size() - 1, {});
-    begins_[lane] = last_;
+    if (!plan_.lanes[lane].steps.empty() && uses_scratch(plan_.lanes[lane]))
+      begins_[lane] = blocks_.put(blocks_.open(lane), {}, {});
   }
 
   void close_pass(size_t lane) {
-    if (begins_[lane]) put_in(begins_[lane]->block, {});
-  }
-
-  static void print(std::string& out, size_t number, const Written& step) {
-    const auto letter = [](Buffer buffer) {
-      return buffer == Buffer::kSend ? 'i' : buffer == Buffer::kRecv ? 'o' : 's';
-    };
-    const Move& move = step.move;
-    const bool moves = move.action != Action::kNothing;
-    fmt::format_to(
-        std::back_inserter(out),
-        "      <step s=\"{}\" type=\"{}\" srcbuf=\"{}\" srcoff=\"{}\" dstbuf=\"{}\" dstoff=\"{}\" cnt=\"{}\" "
-        "depid=\"{}\" deps=\"{}\" hasdep=\"{}\"/>\n",
-        number, msccl::name(move.action), letter(move.source.buffer), moves ? move.source.first : -1,
-        letter(move.target.buffer), moves ? move.target.first : -1, moves ? move.source.count : 0,
-        step.awaited ? static_cast<int64_t>(step.awaited->block) : -1,
-        step.awaited ? static_cast<int64_t>(step.awaited->step) : -1, step.is_awaited ? 1 : 0);
+    if (begins_[lane].has_value()) put_in(begins_[lane]->block, {});
   }
 
   Status write_step(size_t lane, const Step& step) {
@@ -245,8 +183,9 @@ class GpuWriter {
                           : writes ? Action::kRecvReduceCopySend
                                    : Action::kRecvReduceSend;
     const Move move{action, reduces ? step.sources[0] : target, target, step.from[0], sends ? step.to[0] : kNobody};
-    if (!block_for(move.send, move.recv)) return false;
-    put(move);
+    const size_t block = blocks_.with_ends(lane_, move.send, move.recv);
+    if (block == ThreadBlocks::kNone) return false;
+    put_in(block, move);
     return true;
   }
 
@@ -256,57 +195,19 @@ class GpuWriter {
     return run;
   }
 
-  // The thread block of this lane that has these ends or can have them: each end belongs to one block only.
-  std::optional<size_t> block_for(Rank send, Rank recv) {
-    std::optional<size_t> sender;
-    std::optional<size_t> receiver;
-    std::optional<size_t> any;
-    for (size_t block = 0; block < blocks_.size(); ++block) {
-      if (blocks_[block].lane != lane_) continue;
-      any = block;
-      if (send != kNobody && blocks_[block].send == send) sender = block;
-      if (recv != kNobody && blocks_[block].recv == recv) receiver = block;
-    }
-    if (send == kNobody && recv == kNobody && any) return any;
-    if (sender && receiver) return sender == receiver ? sender : std::nullopt;
-    if (sender && recv == kNobody) return sender;
-    if (receiver && send == kNobody) return receiver;
-    if (sender) return blocks_[*sender].recv == kNobody ? taken(*sender, send, recv) : std::optional<size_t>();
-    if (receiver) return blocks_[*receiver].send == kNobody ? taken(*receiver, send, recv) : std::optional<size_t>();
-    blocks_.push_back({send, recv, lane_, {}});
-    return blocks_.size() - 1;
-  }
+  // A move of one end always finds a block.
+  void put(const Move& move) { put_in(blocks_.with_ends(lane_, move.send, move.recv), move); }
 
-  std::optional<size_t> taken(size_t block, Rank send, Rank recv) {
-    blocks_[block].send = send;
-    blocks_[block].recv = recv;
-    return block;
-  }
-
-  // The steps of a lane follow each other; a step of the format waits for one other only.
-  void put(const Move& move) { put_in(*block_for(move.send, move.recv), move); }
-
+  // The steps of a lane follow each other.
   void put_in(size_t block, const Move& move) {
-    if (last_ && last_->block != block) waits_.push_back(*last_);
-    std::erase_if(waits_, [&](const Position& wait) { return wait.block == block; });
-    auto& steps = blocks_[block].steps;
-    while (waits_.size() > 1) {
-      steps.push_back({{}, waits_.back(), false});
-      note_awaited(waits_.back());
-      waits_.pop_back();
-    }
-    steps.push_back({move, waits_.empty() ? std::nullopt : std::optional(waits_[0]), false});
-    if (!waits_.empty()) note_awaited(waits_[0]);
-    waits_.clear();
-    last_ = Position{block, steps.size() - 1};
+    if (last_.has_value()) waits_.push_back(*last_);
+    last_ = blocks_.put(block, move, std::exchange(waits_, {}));
   }
-
-  void note_awaited(const Position& position) { blocks_[position.block].steps[position.step].is_awaited = true; }
 
   const Plan& plan_;
   const bool by_chunk_;
   int32_t scratch_;
-  std::vector<BlockDraft> blocks_;
+  ThreadBlocks blocks_;
   std::vector<size_t> done_;                                 // steps of each lane
   std::vector<std::optional<Position>> begins_;              // of each lane's passes, where these must not overlap
   std::vector<std::vector<std::optional<Position>>> ended_;  // where each step's last move is

@@ -149,6 +149,10 @@ Result<Gpu> parse_gpu(const XmlElement& element, Rank self, Rank gpus) {
   return gpu;
 }
 
+}  // namespace
+
+Status refused(std::string_view reason) { return {Code::kInvalidArgument, fmt::format("msccl: {}", reason)}; }
+
 std::optional<Collective> collective_of(std::string_view word) {
   if (word == "allreduce") return Collective::kAllReduce;
   if (word == "allgather") return Collective::kAllGather;
@@ -157,7 +161,6 @@ std::optional<Collective> collective_of(std::string_view word) {
   return std::nullopt;
 }
 
-// Letters that an algorithm's name may have here.
 std::string plain(std::string name) {
   std::ranges::transform(name, name.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
@@ -165,8 +168,6 @@ std::string plain(std::string name) {
   name.resize(std::min(name.size(), kMaxAlgorithmName));
   return name.empty() ? "msccl" : name;
 }
-
-}  // namespace
 
 bool receives(Action action) {
   return action == Action::kRecv || action == Action::kRecvCopySend || action == Action::kRecvReduceCopy ||

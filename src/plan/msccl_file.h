@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,6 +64,14 @@ struct Algorithm {
 };
 
 Result<Algorithm> parse(std::string_view xml);
+
+// As both formats spell it.
+std::optional<Collective> collective_of(std::string_view word);
+// The letters of an algorithm's name that it may have here.
+std::string plain(std::string name);
+
+// What is wrong with an algorithm.
+Status refused(std::string_view reason);
 
 bool receives(Action action);
 bool sends(Action action);

@@ -4,19 +4,23 @@
 
 #include <fmt/format.h>
 
+#include "plan/lanes.h"
+
 namespace hocket::proving {
 
 Contract::Contract(const Plan& plan, const ProveOptions& options)
     : collective_(plan.collective),
       ranks_(plan.ranks),
       root_(plan.root),
+      parts_(parts_of(plan)),
       send_chunks_(plan.send_chunks),
       recv_chunks_(plan.recv_chunks),
       options_(options) {}
 
 Status Contract::check_chunks(const Plan& plan) {
-  int32_t send = 1;
-  int32_t recv = 1;
+  const int32_t parts = parts_of(plan);
+  int32_t send = parts;
+  int32_t recv = parts;
   switch (plan.collective) {
     case Collective::kAllReduce:
     case Collective::kBroadcast:
@@ -25,14 +29,15 @@ Status Contract::check_chunks(const Plan& plan) {
       break;
     case Collective::kAllGather:
     case Collective::kGather:
-      recv = plan.ranks;
+      recv *= plan.ranks;
       break;
     case Collective::kReduceScatter:
     case Collective::kScatter:
-      send = plan.ranks;
+      send *= plan.ranks;
       break;
     case Collective::kAllToAll:
-      send = recv = plan.ranks;
+      send *= plan.ranks;
+      recv *= plan.ranks;
       break;
     default:
       break;
@@ -63,13 +68,15 @@ Cell Contract::cell(Rank rank, Buffer buffer, int32_t chunk) const {
   if (!options_.in_place) return {buffer, chunk};
   switch (collective_) {
     case Collective::kAllGather:
-      return buffer == Buffer::kSend ? Cell{Buffer::kRecv, rank} : Cell{buffer, chunk};
+      return buffer == Buffer::kSend ? Cell{Buffer::kRecv, of_block(rank, chunk)} : Cell{buffer, chunk};
     case Collective::kGather:
-      return buffer == Buffer::kSend && is_root(rank) ? Cell{Buffer::kRecv, rank} : Cell{buffer, chunk};
+      return buffer == Buffer::kSend && is_root(rank) ? Cell{Buffer::kRecv, of_block(rank, chunk)}
+                                                      : Cell{buffer, chunk};
     case Collective::kReduceScatter:
-      return buffer == Buffer::kRecv ? Cell{Buffer::kSend, rank} : Cell{buffer, chunk};
+      return buffer == Buffer::kRecv ? Cell{Buffer::kSend, of_block(rank, chunk)} : Cell{buffer, chunk};
     case Collective::kScatter:
-      return buffer == Buffer::kRecv && is_root(rank) ? Cell{Buffer::kSend, rank} : Cell{buffer, chunk};
+      return buffer == Buffer::kRecv && is_root(rank) ? Cell{Buffer::kSend, of_block(rank, chunk)}
+                                                      : Cell{buffer, chunk};
     default:
       return buffer == Buffer::kRecv ? Cell{Buffer::kSend, chunk} : Cell{buffer, chunk};
   }
@@ -84,14 +91,14 @@ int64_t Contract::length(Rank rank, Buffer buffer, int32_t chunk) const {
   switch (collective_) {
     case Collective::kAllGather:
     case Collective::kGather:
-      return buffer == Buffer::kSend ? rank : chunk;
+      return buffer == Buffer::kSend ? of_block(rank, chunk) : chunk;
     case Collective::kReduceScatter:
     case Collective::kScatter:
-      return buffer == Buffer::kRecv ? rank : chunk;
+      return buffer == Buffer::kRecv ? of_block(rank, chunk) : chunk;
     case Collective::kAllToAll: {
-      const Rank source = buffer == Buffer::kSend ? rank : chunk;
-      const Rank target = buffer == Buffer::kSend ? chunk : rank;
-      return int64_t{source} * ranks_ + target;
+      const Rank source = buffer == Buffer::kSend ? rank : block(chunk);
+      const Rank target = buffer == Buffer::kSend ? block(chunk) : rank;
+      return (int64_t{source} * ranks_ + target) * parts_ + part(chunk);
     }
     default:
       return chunk;
@@ -102,8 +109,9 @@ Value Contract::before(Rank rank, Cell cell) const {
   if (!has(rank, Buffer::kSend)) return {};
   if (cell.buffer == Buffer::kSend) return Terms::contribution(rank, cell.chunk);
   const Cell own = this->cell(rank, Buffer::kSend, 0);
-  const bool holds_own = own.buffer == cell.buffer && own.chunk == cell.chunk;
-  return holds_own ? Terms::contribution(rank, 0) : Value{};
+  const int32_t chunk = cell.chunk - own.chunk;
+  const bool holds_own = own.buffer == cell.buffer && chunk >= 0 && chunk < parts_;
+  return holds_own ? Terms::contribution(rank, chunk) : Value{};
 }
 
 Promise Contract::after(Rank rank, int32_t chunk) const {
@@ -119,21 +127,21 @@ Promise Contract::after(Rank rank, int32_t chunk) const {
     case Collective::kReduce:
       return is_root(rank) ? reduction(ranks_, chunk) : Promise{};
     case Collective::kReduceScatter:
-      return reduction(ranks_, rank);
+      return reduction(ranks_, of_block(rank, chunk));
     case Collective::kScan:
-      return reduction(rank + 1, 0);
+      return reduction(rank + 1, chunk);
     case Collective::kExScan:
-      return reduction(rank, 0);
+      return reduction(rank, chunk);
     case Collective::kBroadcast:
       return contribution(root_, chunk);
     case Collective::kAllGather:
-      return contribution(chunk, 0);
+      return contribution(block(chunk), part(chunk));
     case Collective::kGather:
-      return is_root(rank) ? contribution(chunk, 0) : Promise{};
+      return is_root(rank) ? contribution(block(chunk), part(chunk)) : Promise{};
     case Collective::kScatter:
-      return contribution(root_, rank);
+      return contribution(root_, of_block(rank, chunk));
     case Collective::kAllToAll:
-      return contribution(chunk, rank);
+      return contribution(block(chunk), of_block(rank, part(chunk)));
     default:
       return {};
   }

@@ -52,10 +52,15 @@ class Contract {
 
  private:
   bool is_root(Rank rank) const { return rank == root_; }
+  // Whose block a chunk is part of, and which part; the chunk that is such a part.
+  Rank block(int32_t chunk) const { return chunk / parts_; }
+  int32_t part(int32_t chunk) const { return chunk % parts_; }
+  int32_t of_block(Rank rank, int32_t part) const { return rank * parts_ + part; }
 
   Collective collective_;
   Rank ranks_;
   Rank root_;
+  int32_t parts_;
   int32_t send_chunks_;
   int32_t recv_chunks_;
   ProveOptions options_;

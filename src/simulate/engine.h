@@ -34,8 +34,9 @@ class Engine {
     bool queued = false;
   };
   struct PipeState {
-    int32_t held = 0;     // slots in use, as the sender knows
-    int32_t arrived = 0;  // and not yet taken
+    int32_t held = 0;         // slots in use, as the sender knows
+    int32_t arrived = 0;      // and not yet taken
+    Picoseconds free_at = 0;  // of the connection
     bool sender_waits = false;
     bool receiver_waits = false;
   };

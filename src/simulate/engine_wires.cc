@@ -19,8 +19,11 @@ const MessageCost& Engine::cost(uint32_t pipe) const { return fabric_.cost(sende
 
 void Engine::depart(uint32_t pipe, int64_t bytes) {
   ++outcome_.messages;
-  ++pipes_[pipe].held;
-  hop(pipe, 0, bytes, now_);
+  PipeState& state = pipes_[pipe];
+  ++state.held;
+  // The head goes out at once, the end when the connection has carried all before it.
+  state.free_at = std::max(now_, state.free_at) + bytes * cost(pipe).flow_byte / kFemtosecondsPerPicosecond;
+  hop(pipe, 0, bytes, state.free_at);
 }
 
 // The head of the message is at its route's link `hop`; its end has passed the one before at `tail`. The head goes on

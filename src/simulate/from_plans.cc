@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "plan/lanes.h"
 #include "plan/regions.h"
 #include "simulate/program.h"
 
@@ -29,7 +30,8 @@ bool divides_evenly(Collective collective) {
 
 Chunks chunks_of_call(const Plan& plan, int64_t bytes) {
   if (!divides_evenly(plan.collective) || plan.send_chunks == 1) {
-    return {bytes, 0, std::max(plan.send_chunks, plan.recv_chunks), true};
+    const int32_t parts = parts_of(plan);
+    return {(bytes + parts - 1) / parts, 0, std::max(plan.send_chunks, plan.recv_chunks), true};
   }
   const int64_t part = (bytes + plan.send_chunks - 1) / plan.send_chunks;
   const int64_t rounded = (part + kBoundaryBytes - 1) / kBoundaryBytes * kBoundaryBytes;

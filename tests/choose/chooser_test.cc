@@ -63,6 +63,42 @@ TEST(Chooser, AWishGoesBeforeAll) {
   EXPECT_NE(wishing.choose(ordered)->reason, Choice::Reason::kForced);
 }
 
+// Two hosts whose connections carry a quarter of what their ports do.
+Tuning slow_connections() {
+  Tuning tuning = built_in_tuning();
+  tuning.socket.wire_byte = 800'000;  // 10 Gbit/s
+  tuning.socket.flow_byte = 3'200'000;
+  return tuning;
+}
+
+constexpr Placement kTwoHosts{.ranks = 2, .per_host = 1, .memory = true};
+
+TEST(Chooser, SeveralLanesWhereAConnectionDoesNotFillTheLink) {
+  Chooser slow = chooser(slow_connections(), kTwoHosts);
+  EXPECT_EQ(slow.choose(all_reduce(2, 32 << 20))->lanes, 4);
+  EXPECT_EQ(slow.choose(all_reduce(2, 8))->lanes, 1);
+  Question gather = all_reduce(2, 32 << 20);
+  gather.collective = Collective::kAllGather;
+  EXPECT_EQ(slow.choose(gather)->lanes, 4);
+  gather.equal_chunks = false;  // nobody knows how many bytes
+  gather.bytes = 0;
+  EXPECT_EQ(slow.choose(gather)->lanes, 1);
+  Tuning fast = slow_connections();
+  fast.socket.flow_byte = 0;
+  EXPECT_EQ(chooser(fast, kTwoHosts).choose(all_reduce(2, 32 << 20))->lanes, 1);
+}
+
+TEST(Chooser, AWishForLanesConcernsLongCalls) {
+  for (const std::string_view algorithm : {"", "swing"}) {
+    Chooser wishing(*Forced::parse(algorithm), built_in_tuning(), kFour, kMaxMessage, 3);
+    EXPECT_EQ(wishing.choose(all_reduce(4, 3 << 16))->lanes, 3) << algorithm;
+    EXPECT_EQ(wishing.choose(all_reduce(4, (3 << 16) - 1))->lanes, 1) << algorithm;
+    Question own = all_reduce(4, 3 << 16);
+    own.own = true;
+    EXPECT_EQ(wishing.choose(own)->lanes, 1) << algorithm;
+  }
+}
+
 std::string refusal(std::string_view wish, const Question& question) {
   return chooser(tuned(), kFour, wish).choose(question).status().message();
 }

@@ -14,6 +14,7 @@ Tuning some() {
   Tuning tuning = built_in_tuning();
   tuning.machine = "some-machine";
   tuning.cores = 2;
+  tuning.socket.flow_byte = 1'600'000;
   tuning.best = {{Collective::kAllReduce, 4, true, 1024, "one_shot"},
                  {Collective::kBroadcast, 8, false, 4096, "binomial"}};
   return tuning;
@@ -58,6 +59,7 @@ TEST(Tuning, WrongTextsAreRefusedByLine) {
            {"hocket-tuning 2\ncolour red\n", "line 2: 'colour' is nothing that a tuning says"},
            {"hocket-tuning 2\ncores many\n", "line 2: 'many' is no number from 0 to"},
            {"hocket-tuning 2\ncores 1 2\n", "line 2: the line is too long"},
+           {"hocket-tuning 2\nflow fast\n", "line 2: 'fast' is no number from 0 to"},
            {"hocket-tuning 2\nrank 1 2 3\n", "line 2: '' is no number"},
            {"hocket-tuning 2\nmemory 1 2 3 4 99999999999 6\n", "line 2: '99999999999' is no number from 0 to"},
            {"hocket-tuning 2\nbest all_reduce 4 pigeon 8 ring\n", "line 2: messages go through 'memory' or a 'socket'"},

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "networks.h"
+#include "plan/lanes.h"
 #include "simulate/goal.h"
 #include "simulate/report.h"
 #include "simulate/trace.h"
@@ -55,6 +56,21 @@ TEST(Simulate, ARingTakesTwiceEveryOtherRank) {
 TEST(Simulate, DoublingTakesTheLogarithm) {
   const Outcome outcome = run(program(Collective::kAllReduce, "recursive_doubling", 16, {.bytes = 1000}), flat());
   EXPECT_EQ(outcome.end, 4 * (kMicrosecond + 1000 * 1000));
+}
+
+TEST(Simulate, SeveralLanesFillALinkThatAConnectionDoesNot) {
+  NetworkModel model = flat();
+  model.levels[0].cost.flow_byte = 4 * kByte;
+  constexpr int64_t kBytes = 1 << 20;
+  const auto time = [&](int32_t lanes) {
+    const auto build = [&](Rank rank) {
+      return over_lanes(find_builder(Collective::kBroadcast, "direct")->build({.rank = rank, .ranks = 2}), lanes);
+    };
+    return run(*make_program(2, build, {.bytes = kBytes, .slice_bytes = 4096}), model).end;
+  };
+  EXPECT_EQ(time(1), kMicrosecond + 4 * kBytes * 1000);
+  EXPECT_EQ(time(2), kMicrosecond + 2 * kBytes * 1000);
+  EXPECT_NEAR(static_cast<double>(time(8)), kMicrosecond + kBytes * 1000, 0.05 * kBytes * 1000);  // the link's rate
 }
 
 TEST(Simulate, ALinkIsSharedFairly) {

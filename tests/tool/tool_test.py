@@ -82,6 +82,15 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("Chosen: chain, because it is forced.", answer.stdout)
         self.assertIn("The model finds", answer.stdout)
 
+    def test_explain_takes_more_lanes_where_a_connection_is_slow(self):
+        for network, lanes in (("1@40GB/s/1us,2@10GB/s/10us", r"\w+"),
+                               ("1@40GB/s/1us,2@10GB/s/10us/2.5GB/s", r"\w+ over 4 lanes")):
+            answer = hocket("explain", "all_reduce", "--bytes", "256M", "--ranks", "2", "--network", network)
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            self.assertRegex(answer.stdout, f"Chosen: {lanes}, because the model")
+        answer = hocket("explain", "all_reduce", "--algorithm", "ring", "--lanes", "3")
+        self.assertIn("Chosen: ring over 3 lanes, because it is forced.", answer.stdout)
+
     def test_explain_says_what_is_wrong(self):
         for words, reason in ((["no_such"], "no collective is named 'no_such'"),
                               (["all_reduce", "--bytes", "many"], "'many' is no size, such as 64M"),
@@ -95,11 +104,13 @@ class ProgramTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = folder + "/tuning"
             answer = hocket("tune", "--collectives", "reduce_scatter", "--ranks", "2", "--from", "1K", "--to", "8K",
-                            "--seconds", "1", "--out", path)
+                            "--seconds", "1", "--connection", "400Mbit/s", "--out", path)
             self.assertEqual(0, answer.returncode, answer.stderr)
             self.assertRegex(answer.stdout, r"The model is off by [\d.]+ % in the median of \d+ times")
             answer = hocket("explain", "reduce_scatter", "--ranks", "2", "--bytes", "4K", "--tuning", path)
             self.assertIn("because the tuning file says that it was the fastest", answer.stdout)
+            with open(path, encoding="utf-8") as file:
+                self.assertIn("\nflow 20000000\n", file.read())
             with open(path, "a", encoding="utf-8") as file:
                 file.write("damage")
             answer = hocket("explain", "all_reduce", "--tuning", path)

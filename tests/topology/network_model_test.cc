@@ -32,6 +32,19 @@ TEST(NetworkModel, LevelsAreRead) {
   EXPECT_THAT(describe(*model), HasSubstr("rack: 16 children, 2000 ns apart, ports of 12.5 GB/s"));
 }
 
+TEST(NetworkModel, AConnectionMayBeSlowerThanItsPort) {
+  const Result<NetworkModel> model = parse_network("8@40GB/s/300ns,16@100Gbit/s/2us/5Gbit/s", base());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->levels[0].cost.flow_byte, 0);
+  EXPECT_EQ(model->levels[1].cost.wire_byte, 80'000);
+  EXPECT_EQ(model->levels[1].cost.latency, 2'000'000);
+  EXPECT_EQ(model->levels[1].cost.flow_byte, 1'600'000);
+  EXPECT_THAT(describe(*model), HasSubstr("ports of 12.5 GB/s, 0.625 GB/s a connection"));
+  for (const char* text : {"8", "8@", "8@40GB/s", "8@40GB", "8@40GB/s/", "8@40GB/s/1us/", "8@40GB/s/1us/1us", "8@/"}) {
+    EXPECT_FALSE(parse_network(text, base()).ok()) << text;
+  }
+}
+
 TEST(NetworkModel, TheLevelOfTwoRanksIsTheInnermostThatHoldsBoth) {
   const NetworkModel model = *parse_network("4@1GB/s/1us,3@1GB/s/1us", base());
   EXPECT_EQ(model.level_of(0, 3), 0u);
