@@ -9,6 +9,7 @@ find_package(fmt 8 REQUIRED)
 find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
 find_package(hwy 1.0 CONFIG REQUIRED)
 find_package(EXPAT 2.4 REQUIRED)
+find_package(nlohmann_json 3.10 REQUIRED)
 find_package(PkgConfig)
 
 set(HOCKET_BUILD_INFO "")

@@ -21,4 +21,7 @@ struct Loaded {
 // MSCCL's XML. What is wrong is refused with the first broken step.
 Result<Loaded> load_msccl(std::string_view xml);
 
+// The same of MSCCL++'s JSON.
+Result<Loaded> load_mscclpp(std::string_view json);
+
 }  // namespace hocket
