@@ -4,17 +4,12 @@
 
 `import torch` registers it by itself once the package is installed; from a source tree, import this module.
 """
+from hocket import _interrupt
+from hocket_entry import register
 
 
-def register():
-    """Makes "hocket" known to torch.distributed. Cheap: nothing is loaded before a process group is made."""
-    import torch.distributed as dist
-    if dist.is_available() and "hocket" not in dist.Backend.backend_list:
-        dist.Backend.register_backend("hocket", _create, extended_api=True, devices=["cpu", "cuda"])
-
-
-def _create(options, _):
-    from hocket import _interrupt
+def create(options):
+    """The backend for one process group, of torch's DistributedBackendOptions."""
     from hocket.distributed import _plugin
     plugin = _plugin.load()
     _interrupt.listen(plugin.interrupt)

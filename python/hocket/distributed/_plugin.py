@@ -13,8 +13,6 @@ import subprocess
 import sys
 import sysconfig
 
-from hocket import _library
-
 _HERE = pathlib.Path(__file__).parent
 _SOURCES = sorted((_HERE / "plugin").glob("*.cc"))
 _MODULE = "_hocket_torch"
@@ -56,8 +54,8 @@ def _run(commands):
             raise ImportError(f"the PyTorch backend of Hocket cannot be built: {shlex.join(process.args)}\n{text}")
 
 
-def build(target):
-    """Compiles the plug-in to the path `target`. CXX names another compiler."""
+def build(target, library):
+    """Compiles the plug-in to the path `target`, for the Hocket at the path `library`. CXX names another compiler."""
     from torch.utils import cpp_extension
     compiler = shlex.split(os.environ.get("CXX", "c++"))
     target = pathlib.Path(target)
@@ -70,7 +68,7 @@ def build(target):
         _run(jobs[first:first + cores])
     libraries = [f"-L{folder}" for folder in cpp_extension.library_paths()]
     _run([[*compiler, "-shared", "-o", str(scratch / "linked"), *(job[-1] for job in jobs), *libraries, "-lc10",
-           "-ltorch_cpu", "-ltorch_python", _library.path()]])
+           "-ltorch_cpu", "-ltorch_python", str(library)]])
     (scratch / "linked").rename(target)
     for file in scratch.iterdir():
         file.unlink()
@@ -79,14 +77,17 @@ def build(target):
 
 def _cached(name):
     """Built once, by whichever process comes first."""
+    from hocket import _library
     folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "hocket"
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / name
+    if target.exists():
+        return target
     with open(folder / f"{name}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
             print(f"hocket: building the backend for this torch, once: {target}", file=sys.stderr, flush=True)
-            build(target)
+            build(target, _library.path())
     return target
 
 
@@ -104,5 +105,5 @@ def load():
     return module
 
 
-if __name__ == "__main__":  # for who builds the package: python -m hocket.distributed._plugin FOLDER
-    build(pathlib.Path(sys.argv[1]) / file_name())
+if __name__ == "__main__":  # _plugin.py FOLDER LIBRARY: for who builds the package, of which nothing is there yet
+    build(pathlib.Path(sys.argv[1]) / file_name(), sys.argv[2])

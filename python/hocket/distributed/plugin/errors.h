@@ -13,7 +13,10 @@ namespace hocket_torch {
 // called.
 template <typename About>
 void check(hocketResult_t result, const About& about) {
-  TORCH_CHECK_WITH(DistBackendError, result == hocketSuccess, "hocket: ", hocketGetLastError(nullptr), about());
+  if (result == hocketSuccess) return;
+  // Programs look for these words of gloo's.
+  const char* kind = result == hocketTimeout ? "Timed out waiting: " : "";
+  TORCH_CHECK_WITH(DistBackendError, false, "hocket: ", kind, hocketGetLastError(nullptr), about());
 }
 
 inline void check(hocketResult_t result) {
