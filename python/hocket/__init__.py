@@ -15,9 +15,10 @@ from hocket._codec import Codec, CodecDescription
 from hocket._communicator import NO_COLOR, OPERATIONS, Communicator, Operation, unique_id
 from hocket._errors import Error, InternalError, InvalidArgument, InvalidUsage, RemoteError, SystemError, Timeout
 from hocket._queue import Queue, group
+from hocket._windows import Window, allocate
 
 __all__ = ["Codec", "CodecDescription", "Communicator", "Error", "InternalError", "InvalidArgument", "InvalidUsage", "NO_COLOR", "OPERATIONS",
-           "Operation", "Queue", "RemoteError", "SystemError", "TYPES", "Timeout", "algorithms", "build_info", "group",
+           "Operation", "Queue", "RemoteError", "SystemError", "TYPES", "Timeout", "Window", "algorithms", "allocate", "build_info", "group",
            "unique_id"]
 
 

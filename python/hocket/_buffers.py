@@ -30,6 +30,12 @@ class Buffer:
         """As hocketDataType_t."""
         return TYPES[self.datatype]
 
+    @property
+    def itemsize(self):
+        """Bytes of an element."""
+        digits = "".join(letter for letter in self.datatype.partition("_")[0] if letter.isdigit())
+        return int(digits) // 8
+
 
 def buffer_of(name, value, writable=False):
     """The memory of `value`, the argument called `name`. InvalidArgument says why it cannot be used."""

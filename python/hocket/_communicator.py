@@ -10,6 +10,7 @@ from hocket._interrupt import Interruptible
 from hocket._library import call, sizes
 from hocket._queue import hold
 from hocket._recovery import Recovery
+from hocket._windows import Windows
 
 # hocketRedOp_t
 OPERATIONS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "bit_and": 5, "bit_or": 6, "bit_xor": 7,
@@ -42,7 +43,7 @@ class Operation:
             call("RedOpDestroy", self.code, communicator.handle)
 
 
-class Communicator(Recovery):
+class Communicator(Recovery, Windows):
     """One rank of a group of ranks. Make it with join(), from_environment(), or all().
 
     Buffers are torch tensors, NumPy arrays, and whatever has the buffer protocol, __array_interface__ or DLPack: in host
@@ -235,6 +236,12 @@ class Communicator(Recovery):
         target = buffer_of("buffer", buffer, writable=True)
         self._run("Recv", queue, (target,), target.address, target.count, target.code, peer)
         return buffer
+
+    def probe(self):
+        """Never waits: a peer that has sent what no recv() issued so far will take, or None."""
+        peer = ctypes.c_int()
+        call("Probe", self.handle, ctypes.byref(peer))
+        return None if peer.value < 0 else peer.value
 
     def barrier(self, *, queue=None):
         """Returns after every rank has called it."""

@@ -112,6 +112,12 @@ _PROTOTYPES = {
     "QueueTest": (Handle, ctypes.c_uint64, ctypes.POINTER(Int)),
     "QueueWait": (Handle, ctypes.c_uint64),
     "QueueSynchronize": (Handle,),
+    "QueueWaitFor": (Handle, ctypes.c_uint64, ctypes.c_int64, ctypes.POINTER(Int)),
+    "Probe": (Handle, ctypes.POINTER(Int)),
+    "MemAlloc": (ctypes.POINTER(Handle), Size),
+    "MemFree": (Handle,),
+    "CommRegister": (Handle, Handle, Size, ctypes.POINTER(Handle)),
+    "CommDeregister": (Handle, Handle),
 }
 
 

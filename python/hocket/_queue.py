@@ -59,10 +59,17 @@ class Queue:
         self._release()
         return bool(done.value)
 
-    def wait(self, mark=None):
-        """Returns when all up to the mark (default: all that was issued) has ended. Raises the first error among it."""
-        call("QueueWait", self._handle, self.mark() if mark is None else mark)
+    def wait(self, mark=None, timeout=None):
+        """Returns True when all up to the mark (default: all that was issued) has ended; False when that takes more than
+        `timeout` seconds. Raises the first error among it."""
+        mark = self.mark() if mark is None else mark
+        done = ctypes.c_int(1)
+        if timeout is None:
+            call("QueueWait", self._handle, mark)
+        else:
+            call("QueueWaitFor", self._handle, mark, round(1000 * timeout), ctypes.byref(done))
         self._release()
+        return bool(done.value)
 
     def close(self):
         """Waits for all that was issued, and frees."""

@@ -108,6 +108,51 @@ class Collectives(unittest.TestCase):
 
         on_ranks(body)
 
+    def test_receive_from_anybody(self):
+        def body(comm):
+            number = numpy.array([comm.rank])
+            if comm.rank > 0:
+                comm.send(number, 0)
+                return
+            found = []
+            while len(found) < RANKS - 1:
+                peer = comm.probe()
+                if peer is not None:
+                    found.append(comm.recv(number, peer)[0])
+            self.assertEqual(sorted(found), [1, 2])
+            self.assertIsNone(comm.probe())
+
+        on_ranks(body)
+
+    def test_windows(self):
+        def body(comm):
+            memory = hocket.allocate(4096)
+            values = numpy.frombuffer(memory, numpy.float32)
+            with comm.register(values):
+                values[:] = comm.rank + 1
+                comm.all_reduce(values)
+                self.assertTrue((values == 6).all())
+            with self.assertRaisesRegex(ValueError, "buffer: list"):
+                comm.register([1])
+
+        on_ranks(body)
+
+    def test_waiting_for_a_limited_time(self):
+        def body(comm):
+            if comm.rank > 1:
+                return
+            with hocket.Queue() as queue:
+                if comm.rank == 0:
+                    comm.recv(numpy.empty(1), 1, queue=queue)
+                    self.assertFalse(queue.wait(timeout=0.001))
+                    comm.send(numpy.ones(1), 1)
+                    self.assertTrue(queue.wait(timeout=60))
+                else:
+                    comm.recv(numpy.empty(1), 0)
+                    comm.send(numpy.ones(1), 0)
+
+        on_ranks(body)
+
     def test_one_thread_drives_all(self):
         comms = hocket.Communicator.all(RANKS)
         values = [numpy.array([rank]) for rank in range(RANKS)]
