@@ -16,9 +16,9 @@ import hocket.distributed  # registers the backend
 _PATIENCE = 240  # seconds
 
 
-# Of torch, for its own names of calls.
-warnings.filterwarnings("ignore", category=FutureWarning)
-warnings.filterwarnings("ignore", category=UserWarning)
+# Of torch, for torch.
+for category in (DeprecationWarning, FutureWarning, UserWarning):
+    warnings.filterwarnings("ignore", category=category)
 
 
 def _rank_main(rank, size, backend, timeout, store, body, arguments, results):
