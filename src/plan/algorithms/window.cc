@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Windows: every rank reads what it needs straight out of its peers' buffers and writes its own only; nothing is
-// staged. Signals say when a buffer may be read (its rank has come, or has written it) and when it is its rank's own
-// again (all have read it). Reductions combine in rank order.
+// Windows: every rank reads what it needs straight out of its peers' buffers and writes its own only, or, in an
+// all-reduce, everybody's; nothing is staged. Signals say when a buffer may be used (its rank has come, or has written
+// it) and when it is its rank's own again (all are done with it). Reductions combine in rank order.
 #include <algorithm>
 
 #include "plan/algorithms/algorithms.h"
@@ -39,6 +39,14 @@ void meet(Lane& lane, const BuildOptions& options) {
   await(lane, to_all_others(options));
 }
 
+Places at_all_others(const BuildOptions& options, const Place& own) {
+  Places places;
+  for (const Place& place : at_all(options, own)) {
+    if (place.kind == Place::Kind::kWindow) places.push_back(place);
+  }
+  return places;
+}
+
 // The others, each rank beginning with another one: no memory is read by all at once.
 template <typename Use>
 void for_all_others(const BuildOptions& options, const Use& use) {
@@ -49,18 +57,18 @@ void for_all_others(const BuildOptions& options, const Use& use) {
 
 bool fits_out_of_place(const BuildOptions& options) { return fits_one_lane(options) && !options.in_place; }
 
+// Each rank computes one chunk and writes it into everybody's buffer.
 Plan all_reduce(const BuildOptions& options) {
   if (options.ranks == 1) return alone(Collective::kAllReduce, kName, options);
   Plan plan = begin(Collective::kAllReduce, kName, options, 1, options.ranks);
   plan.scratch_chunks = options.ranks > kMaxSources ? options.ranks : 0;
   Lane& lane = plan.lanes[0];
+  const Place mine = recv(options.rank);
+  const bool at_once = options.ranks <= kMaxDestinations;
   meet(lane, options);
-  finish_split(lane, {recv(options.rank)}, at_all(options, first(send(options.rank))), options.rank);
-  signal(lane, to_all_others(options));
-  for_all_others(options, [&](Rank peer) {
-    await(lane, {from(peer)});
-    add(lane, {recv(peer)}, {at(peer, recv(peer))});
-  });
+  finish_split(lane, at_once ? at_all(options, mine) : Places{mine}, at_all(options, first(send(options.rank))),
+               options.rank);
+  if (!at_once) spread(lane, at_all_others(options, mine), mine);
   meet(lane, options);
   return plan;
 }
