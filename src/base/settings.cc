@@ -154,6 +154,13 @@ constexpr Setting kSettings[] = {
      "The secret that admits ranks that meet without a unique id. Without it, their job's name does, which others on "
      "the same machines may know. Must be equal on all ranks.",
      text<&Settings::secret>},
+    {"HOCKET_ELASTIC", "path", "",
+     "Set by `hocket run --min`: the folder in which newcomers and those who are at work find each other.",
+     text<&Settings::elastic>},
+    {"HOCKET_NEWCOMER", "text", "",
+     "Set by `hocket run --min`: the name of a process that was started after another had died. It waits to be taken "
+     "in.",
+     text<&Settings::newcomer>},
     {"HOCKET_HOST_ID", "text", "",
      "Ranks with different texts treat each other as on different hosts. For tests, which play several hosts on one.",
      text<&Settings::host_id>},

@@ -38,6 +38,8 @@ struct Settings {
   int32_t local_size = -1;
   std::string address;
   std::string secret;
+  std::string elastic;
+  std::string newcomer;
   std::string host_id;
 };
 

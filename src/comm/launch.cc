@@ -7,59 +7,18 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 #include <string_view>
+
+#include "comm/launch_kubernetes.h"
+#include "comm/launch_variables.h"
 
 namespace hocket {
 namespace {
 
-// Candidate ports: next to MASTER_PORT, where the launcher's own store listens; below the range from which Linux takes
-// its ephemeral ports otherwise.
-constexpr uint16_t kCandidatePorts = 8;
+// Below the range from which Linux takes its ephemeral ports.
 constexpr uint32_t kFirstDerivedPort = 21000;
 constexpr uint32_t kDerivedPorts = 10000;
-
-// Reads numbers from the environment and remembers the first that makes no sense.
-class Variables {
- public:
-  explicit Variables(const Environment& environment) : environment_(environment) {}
-
-  bool has(std::string_view name) const { return !text(name).empty(); }
-
-  const std::string& text(std::string_view name) const {
-    static const std::string kEmpty;
-    const auto found = environment_.find(name);
-    return found == environment_.end() ? kEmpty : found->second;
-  }
-
-  int64_t number(std::string_view name, int64_t otherwise = -1) {
-    const std::string& value = text(name);
-    if (value.empty()) return otherwise;
-    int64_t parsed = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
-    if (error == std::errc() && end == value.data() + value.size() && parsed >= 0 && parsed <= UINT32_MAX)
-      return parsed;
-    note(fmt::format("the environment says {}='{}', which is no number in range", name, value));
-    return otherwise;
-  }
-
-  int32_t rank(std::string_view name, int32_t otherwise = -1) {
-    const int64_t value = number(name, otherwise);
-    if (value <= INT32_MAX) return static_cast<int32_t>(value);
-    note(fmt::format("the environment says {}={}, which is too large", name, value));
-    return otherwise;
-  }
-
-  void note(std::string problem) {
-    if (problem_.empty()) problem_ = std::move(problem);
-  }
-  Status status() const { return problem_.empty() ? Status() : Status(Code::kInvalidUsage, problem_); }
-
- private:
-  const Environment& environment_;
-  std::string problem_;
-};
 
 uint32_t text_hash(std::string_view text) {
   uint32_t hash = 2166136261u;  // FNV-1a
@@ -70,19 +29,6 @@ uint32_t text_hash(std::string_view text) {
 void derive_ports(Launch& launch) {
   launch.port = static_cast<uint16_t>(kFirstDerivedPort + text_hash(launch.job) % kDerivedPorts);
   launch.ports = kCandidatePorts;
-}
-
-// "host:port", "[ipv6]:port".
-bool split_address(const std::string& address, std::string* host, uint16_t* port) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0) return false;
-  std::string_view digits(address);
-  digits.remove_prefix(colon + 1);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *port);
-  if (error != std::errc() || end != digits.data() + digits.size() || *port == 0) return false;
-  *host = address.substr(0, colon);
-  if (host->front() == '[' && host->back() == ']') *host = host->substr(1, host->size() - 2);
-  return true;
 }
 
 std::string parent_job() { return fmt::format("parent {}", getppid()); }
@@ -98,14 +44,8 @@ void meet_at(Launch& launch, Variables& variables) {
     launch.exact = true;
     return;
   }
-  const int64_t port = variables.number("MASTER_PORT", 0);
-  if (port > UINT16_MAX) variables.note(fmt::format("MASTER_PORT={} is no port", port));
-  if (!variables.has("MASTER_ADDR") || port <= 0 || port > UINT16_MAX) return;
-  launch.host = variables.text("MASTER_ADDR");
-  // The launcher's own store listens on MASTER_PORT itself.
-  const bool near_end = port + kCandidatePorts > UINT16_MAX;
-  launch.port = static_cast<uint16_t>(near_end ? port - kCandidatePorts : port + 1);
-  launch.ports = kCandidatePorts;
+  const std::optional<uint16_t> port = variables.port("MASTER_PORT");
+  if (variables.has("MASTER_ADDR") && port) meet_beside(launch, variables.text("MASTER_ADDR"), *port);
 }
 
 std::optional<Launch> from_hocket(Variables& v) {
@@ -118,7 +58,7 @@ std::optional<Launch> from_hocket(Variables& v) {
   return launch;
 }
 
-// RANK without LOCAL_RANK may be the number of a node (Kubeflow, DLC): see from_rank_alone.
+// RANK without LOCAL_RANK may be the number of a node (Kubeflow, DLC): see launch_kubernetes.h.
 std::optional<Launch> from_torchrun(Variables& v) {
   if (!v.has("RANK") || !v.has("WORLD_SIZE") || !v.has("LOCAL_RANK")) return {};
   Launch launch{"torchrun", v.rank("RANK"), v.rank("WORLD_SIZE"), v.rank("LOCAL_RANK"), v.rank("LOCAL_WORLD_SIZE")};
@@ -198,16 +138,6 @@ std::optional<Launch> from_slurm(Variables& v) {
   return slurm_step(v, "slurm");
 }
 
-// torch.distributed's "env://": one process per pod, so the pod's number is its rank. Last, because every launcher that
-// starts several processes in such a pod sets its own variables too.
-std::optional<Launch> from_rank_alone(Variables& v) {
-  if (!v.has("RANK") || !v.has("WORLD_SIZE") || !v.has("MASTER_ADDR") || !v.has("MASTER_PORT")) return {};
-  Launch launch{"env", v.rank("RANK"), v.rank("WORLD_SIZE")};
-  launch.job =
-      fmt::format("torch {} {} {}", v.text("TORCHELASTIC_RUN_ID"), v.text("MASTER_ADDR"), v.text("MASTER_PORT"));
-  return launch;
-}
-
 Status check(const Launch& launch) {
   if (launch.ranks < 1 || launch.rank < 0 || launch.rank >= launch.ranks) {
     return {Code::kInvalidUsage,
@@ -216,24 +146,63 @@ Status check(const Launch& launch) {
   return {};
 }
 
+// What one kind of launcher says. `names`: the variables that say it.
+struct Source {
+  const char* names;
+  std::optional<Launch> (*detect)(Variables&);
+  bool of_processes;  // not of pods or nodes, each of which may run several
+};
+
+constexpr Source kSources[] = {{"HOCKET_RANK and HOCKET_SIZE", from_hocket, true},
+                               {"RANK, WORLD_SIZE and LOCAL_RANK", from_torchrun, true},
+                               {"HOROVOD_RANK and HOROVOD_SIZE", from_horovod, true},
+                               {"OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE", from_open_mpi, true},
+                               {"PMI_RANK and PMI_SIZE", from_pmi, true},
+                               {"PMIX_RANK", from_pmix, true},
+                               {"SLURM_PROCID and SLURM_STEP_NUM_TASKS", from_slurm, true},
+                               {"TF_CONFIG", from_tf_config, false},
+                               {"PET_NODE_RANK and PET_NNODES", from_trainer, false},
+                               {"JAX_PROCESS_ID and JAX_NUM_PROCESSES", from_jax, false},
+                               {"RANK and WORLD_SIZE", from_rank_alone, false}};
+
+// Launchers nest (torchrun under srun, mpirun in a pod), and then the inner one counts. What somebody wrote by hand
+// does not start anything, so it cannot be the inner one.
+bool is_by_hand(const Launch& launch, const Variables& variables) {
+  return launch.launcher == "hocket" || (launch.launcher == "torchrun" && !variables.has("TORCHELASTIC_RUN_ID"));
+}
+
+Status compare(const Source& chosen, const Launch& launch, const Source& other, const Environment& environment) {
+  Variables variables(environment);
+  const std::optional<Launch> found = other.detect(variables);
+  if (!found || !variables.status().ok() || found->ranks == 1) return {};  // one rank: a shell that a launcher opened
+  if (found->rank == launch.rank && found->ranks == launch.ranks) return {};
+  return {Code::kInvalidUsage,
+          fmt::format("the environment contradicts itself: {} say rank {} of {}, but {} say rank {} of {}; unset one",
+                      chosen.names, launch.rank, launch.ranks, other.names, found->rank, found->ranks)};
+}
+
 }  // namespace
 
 Result<Launch> detect_launch(const Environment& environment) {
   Variables variables(environment);
-  using Detector = std::optional<Launch> (*)(Variables&);
-  static constexpr Detector kDetectors[] = {from_hocket, from_torchrun, from_horovod, from_open_mpi,
-                                            from_pmi,    from_pmix,     from_slurm,   from_rank_alone};
+  const Source* chosen = nullptr;
   Launch launch{"single process"};
-  for (const Detector detect : kDetectors) {
-    std::optional<Launch> found = detect(variables);
+  for (const Source& source : kSources) {
+    if (chosen != nullptr) {
+      if (source.of_processes && is_by_hand(launch, variables)) {
+        HOCKET_TRY(compare(*chosen, launch, source, environment));
+      }
+      continue;
+    }
+    std::optional<Launch> found = source.detect(variables);
     HOCKET_TRY(variables.status());
     if (!found) continue;
+    chosen = &source;
     launch = std::move(*found);
     meet_at(launch, variables);
     HOCKET_TRY(variables.status());
-    break;
   }
-  if (launch.launcher == "single process") launch.local_rank = 0, launch.local_ranks = 1;
+  if (chosen == nullptr) launch.local_rank = 0, launch.local_ranks = 1;
   HOCKET_TRY(check(launch));
   return launch;
 }

@@ -16,8 +16,9 @@ namespace hocket {
 class Service;
 
 struct Launch {
-  std::string
-      launcher{};  // "hocket", "torchrun", "horovod", "open mpi", "pmi", "pmix", "slurm", "env", "single process"
+  // "hocket", "torchrun", "horovod", "open mpi", "pmi", "pmix", "slurm", "tf_config", "trainer", "jax", "env", "single
+  // process"
+  std::string launcher{};
   int32_t rank = 0;
   int32_t ranks = 1;
   int32_t local_rank = -1;  // -1: the launcher does not say
@@ -31,8 +32,9 @@ struct Launch {
   bool one_host() const { return ranks == 1 || local_ranks == ranks; }
 };
 
-// Order: HOCKET_* > torchrun > Horovod > Open MPI > PMI (MPICH, Intel MPI) > PMIx > Slurm > RANK alone > single
-// process. Fails when the variables of the launcher that was found contradict each other.
+// Order: HOCKET_* > torchrun > Horovod > Open MPI > PMI (MPICH, Intel MPI) > PMIx > Slurm > TFJob > TrainJob > RANK
+// alone > single process. Fails when the variables of the launcher that was found contradict each other, or what was
+// written by hand (HOCKET_*, RANK without torchrun) contradicts a launcher.
 Result<Launch> detect_launch(const Environment& environment);
 
 // The same unique id on all ranks without any exchange; rank 0 hosts the root, so call this on every rank, once per
