@@ -18,9 +18,11 @@ namespace hocket::tool {
 struct Command {
   CLI::App* words = nullptr;
   std::function<Status()> run;
+  std::function<int()> exit_status{};  // of the program after run() went well; none: success
 };
 
 Command explain(CLI::App& program);
+Command run(CLI::App& program);
 Command simulate(CLI::App& program);
 Command status(CLI::App& program);
 Command topo(CLI::App& program);

@@ -135,6 +135,62 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(f"hocket topo: {file.name}: line 2: <cpu>: it has no numaid\n", answer.stderr)
 
 
+class RunTest(unittest.TestCase):
+    def test_every_rank_knows_its_place(self):
+        answer = hocket("run", "-n", "3", "sh", "-c", "echo $HOCKET_RANK/$HOCKET_SIZE $RANK/$WORLD_SIZE $LOCAL_RANK "
+                        "$MASTER_ADDR:$MASTER_PORT $HOCKET_ADDRESS $HOCKET_SECRET; printf 'no end'; echo loud >&2")
+        self.assertEqual(0, answer.returncode, answer.stderr)
+        lines = sorted(answer.stdout.splitlines())
+        self.assertEqual([f"[{rank}] no end" for rank in range(3)], [line for line in lines if "no end" in line])
+        places = [line for line in lines if "/" in line]
+        for rank, line in enumerate(places):
+            self.assertRegex(line, rf"^\[{rank}\] {rank}/3 {rank}/3 {rank} 127.0.0.1:\d+ 127.0.0.1:\d+ [0-9a-f]{{32}}$")
+        self.assertEqual(1, len({line.split(maxsplit=3)[3].split(" ", 1)[1] for line in places}), "all meet at one place")
+        self.assertEqual(["[0] loud", "[1] loud", "[2] loud"], sorted(answer.stderr.splitlines()))
+
+    def test_the_first_failure_ends_all_and_is_told(self):
+        for end, status in (("exit 7", 7), ("kill -9 $$", 137)):
+            answer = hocket("run", "-n", "3", "sh", "-c", f"[ $RANK = 1 ] && {end}; sleep 50 & wait")
+            self.assertEqual(status, answer.returncode)
+            self.assertEqual(f"hocket run: rank 1 ended with status {status}\n", answer.stderr)
+
+    def test_a_signal_ends_all(self):
+        process = subprocess.Popen([PROGRAM, "run", "-n", "2", "--plain", "sh", "-c",
+                                    "trap 'echo interrupted; exit 0' INT; echo here; sleep 50 & wait"],
+                                   stdout=subprocess.PIPE, text=True)
+        self.assertEqual(["here\n"] * 2, [process.stdout.readline() for _ in range(2)])
+        process.send_signal(2)
+        self.assertEqual("interrupted\n" * 2, process.communicate(timeout=60)[0])
+        self.assertEqual(130, process.returncode)
+
+    def test_who_started_us_is_forgotten(self):
+        answer = subprocess.run([PROGRAM, "run", "-n", "1", "env"], capture_output=True, text=True, timeout=60, check=True,
+                                env={"SLURM_PROCID": "3", "OMPI_COMM_WORLD_RANK": "1", "TORCHELASTIC_RUN_ID": "x",
+                                     "HOCKET_NEWCOMER": "y", "PATH": "/usr/bin:/bin"})
+        self.assertNotRegex(answer.stdout, "SLURM_PROCID|OMPI|TORCHELASTIC|NEWCOMER")
+
+    def test_another_takes_the_place_of_one_that_died(self):
+        answer = hocket("run", "-n", "2", "--min", "1", "sh", "-c",
+                        "[ \"$RANK\" = 1 ] && exit 5; [ \"$RANK\" = 0 ] && sleep 1 && exit 0; "
+                        "echo $HOCKET_NEWCOMER $HOROVOD_ELASTIC; cat $HOCKET_ELASTIC/least; touch $HOCKET_ELASTIC/waiting.new1; "
+                        "sleep 50 & wait")
+        self.assertEqual(0, answer.returncode, "who waited in vain is no failure")
+        self.assertEqual("[new1] new1 1\n[new1] 1\n", answer.stdout)
+        self.assertIn("rank 1 ended with status 5", answer.stderr)
+
+    def test_too_many_deaths_are_a_failure(self):
+        answer = hocket("run", "-n", "2", "--min", "2", "--restarts", "1", "sh", "-c", "[ \"$RANK\" = 0 ] && sleep 50; exit 5")
+        self.assertEqual(5, answer.returncode)
+        self.assertEqual(2, answer.stderr.count("ended with status 5"))
+
+    def test_refusals(self):
+        for words, why in ((["-n", "2"], "which program"), (["-n", "0", "true"], "range"), (["no-such-program"], "no such file"),
+                           (["-n", "1", "--min", "2", "true"], "--min: 2 is more than the 1")):
+            answer = hocket("run", *words)
+            self.assertNotEqual(0, answer.returncode)
+            self.assertIn(why, answer.stderr)
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         PROGRAM = sys.argv.pop(1)

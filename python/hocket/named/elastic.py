@@ -4,10 +4,9 @@
 communicator at once and go on from what was committed last; newcomers join at a commit. Knows no framework."""
 import copy
 import functools
-import os
 
 import hocket
-from hocket.named import rendezvous, world as world_
+from hocket.named import rendezvous, settings, world as world_
 from hocket.named.errors import HorovodInternalError, HostsUpdatedInterrupt, Mismatch
 
 _SHRINK_ATTEMPTS = 8
@@ -118,9 +117,7 @@ def _change(lost):
     communicator = world_.detach()
     if lost:
         communicator = _survivors(communicator)
-    least = int(os.environ.get("HOCKET_ELASTIC_MIN") or 1)
-    timeout = world_.settings_.from_environment().elastic_timeout
-    world_.replace(rendezvous.take_in(communicator, least, timeout))
+    world_.replace(rendezvous.take_in(communicator, settings.from_environment().elastic_timeout))
 
 
 def _survivors(communicator):

@@ -30,6 +30,13 @@ class Folder:
         """The names of those that wait, in the order in which all ranks would sort them."""
         return sorted(each.name.removeprefix("waiting.") for each in self._path.glob("waiting.*"))
 
+    def least(self):
+        """How many ranks there must be."""
+        try:
+            return int((self._path / "least").read_text(encoding="ascii"))
+        except (OSError, ValueError) as error:
+            raise InvalidUsage(f"{self._path}: no number of ranks that there must be: {error}") from None
+
     def invite(self, name, invitation, rank, size):
         """Rank 0's answer."""
         self._write(f"invitation.{name}", json.dumps({"invitation": invitation.hex(), "rank": rank, "size": size}))
@@ -76,12 +83,12 @@ def from_environment():
     return hocket.Communicator.join_grown(invitation, rank, size, name="horovod", timeout=_GROW_TIMEOUT_S)
 
 
-def take_in(communicator, least, timeout):
-    """Collective: the communicator with all that wait, which may be none. Waits until there are `least` ranks."""
+def take_in(communicator, timeout):
+    """Collective: the communicator with all that wait, which may be none. Waits until there are enough ranks."""
     place = folder()
     if place is None:
         return communicator
-    names = _agreed_names(communicator, place, least, timeout)
+    names = _agreed_names(communicator, place, timeout)
     if not names:
         return communicator
     size = communicator.size + len(names)
@@ -95,15 +102,16 @@ def take_in(communicator, least, timeout):
     return grown
 
 
-def _agreed_names(communicator, place, least, timeout):
-    names = b""
+def _agreed_names(communicator, place, timeout):
+    answer = b""
     if communicator.rank == 0:
-        names = json.dumps(_enough(place, least - communicator.size, timeout)).encode()
-    length = bytearray(len(names).to_bytes(8, "little"))
+        least = place.least()
+        answer = json.dumps([least, _enough(place, least - communicator.size, timeout)]).encode()
+    length = bytearray(len(answer).to_bytes(8, "little"))
     communicator.broadcast(length)
-    content = bytearray(names) if communicator.rank == 0 else bytearray(int.from_bytes(length, "little"))
+    content = bytearray(answer) if communicator.rank == 0 else bytearray(int.from_bytes(length, "little"))
     communicator.broadcast(content)
-    names = json.loads(content)
+    least, names = json.loads(content)
     if names is None:
         raise Timeout(f"{communicator.size} ranks are left, {least} are needed, and none came within {timeout:g} s")
     return names
