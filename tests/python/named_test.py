@@ -10,11 +10,12 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import numpy
 
 import hocket
-from hocket.named import agreement, fusion, request as request_, settings as settings_, world as world_
+from hocket.named import agreement, fusion, rendezvous, request as request_, settings as settings_, world as world_
 from hocket.named.arrays import NumpyArrays
 from hocket.named.autotune import Tuner
 from hocket.named.call import Call
@@ -369,6 +370,58 @@ class Stalls(unittest.TestCase):
         for wrong in (b"[]", b"{", b'{"x": "y"}', b"[" * 100000):
             with self.assertRaises(hocket.InternalError):
                 StallWatch.decode(wrong)
+
+
+class Newcomers(unittest.TestCase):
+    def test_they_are_taken_in_when_they_wait(self):
+        with tempfile.TemporaryDirectory() as path, unittest.mock.patch.dict(os.environ, {"HOCKET_ELASTIC": path}):
+            place = rendezvous.Folder(path)
+            with open(os.path.join(path, "least"), "w", encoding="ascii") as file:
+                file.write("3")
+            sums = []
+
+            def newcomer():
+                with unittest.mock.patch.dict(os.environ, {"HOCKET_NEWCOMER": "late"}):
+                    with rendezvous.from_environment() as grown:
+                        sums.append(grown.all_reduce(numpy.ones(1))[0])
+
+            def member(communicator):
+                with rendezvous.take_in(communicator, 60) as grown:
+                    sums.append(grown.all_reduce(numpy.ones(1))[0])
+
+            threads = [threading.Thread(target=member, args=(each,)) for each in hocket.Communicator.all(2)]
+            threads.append(threading.Thread(target=newcomer))
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(sums, [3, 3, 3])
+            self.assertEqual(place.waiting(), [])
+            self.assertEqual(os.listdir(path), ["least"], "the invitation holds a key, and is gone")
+
+    def test_enough_must_come_in_time(self):
+        with tempfile.TemporaryDirectory() as path, unittest.mock.patch.dict(os.environ, {"HOCKET_ELASTIC": path}):
+            with open(os.path.join(path, "least"), "w", encoding="ascii") as file:
+                file.write("2")
+            with hocket.Communicator.join(hocket.unique_id(), 0, 1) as alone:
+                with self.assertRaisesRegex(hocket.Timeout, "1 ranks are left, 2 are needed"):
+                    rendezvous.take_in(alone, 0.2)
+
+    def test_what_lies_there_is_checked(self):
+        with tempfile.TemporaryDirectory() as path:
+            place = rendezvous.Folder(path)
+            with self.assertRaisesRegex(hocket.Timeout, "newcomer x: nobody took it in"):
+                place.answer("x", 0.1)
+            place.invite("x", b"key", 2, 3)
+            self.assertEqual(os.stat(os.path.join(path, "invitation.x")).st_mode & 0o777, 0o600)
+            self.assertEqual(place.answer("x", 0), (b"key", 2, 3))
+            for wrong in ("", "[]", '{"invitation": "zz", "rank": 1, "size": 2}', '{"rank": 1}'):
+                with open(os.path.join(path, "invitation.x"), "w", encoding="ascii") as file:
+                    file.write(wrong)
+                with self.assertRaisesRegex(hocket.InvalidUsage, "no invitation"):
+                    place.answer("x", 0)
+            with self.assertRaisesRegex(hocket.InvalidUsage, "no number"):
+                place.least()
 
 
 class Parts(unittest.TestCase):

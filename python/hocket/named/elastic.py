@@ -9,7 +9,7 @@ import hocket
 from hocket.named import rendezvous, settings, world as world_
 from hocket.named.errors import HorovodInternalError, HostsUpdatedInterrupt, Mismatch
 
-_SHRINK_ATTEMPTS = 8
+_ATTEMPTS = 8
 
 
 class State:
@@ -115,19 +115,20 @@ def run(function, on_change=lambda: None):
 def _change(lost):
     """Another world: without those that are lost, with those that wait."""
     communicator = world_.detach()
-    if lost:
-        communicator = _survivors(communicator)
-    world_.replace(rendezvous.take_in(communicator, settings.from_environment().elastic_timeout))
+    timeout = settings.from_environment().elastic_timeout
+    for _ in range(_ATTEMPTS):
+        try:
+            if lost:
+                communicator = _survivors(communicator)
+            communicator = rendezvous.take_in(communicator, timeout)
+            world_.replace(communicator)
+            return
+        except hocket.RemoteError as error:  # one was lost meanwhile, or another rank has noticed a loss before us
+            lost, reason = True, error
+    raise HorovodInternalError(f"{_ATTEMPTS} times ranks were lost while the others gathered; the last time: {reason}")
 
 
 def _survivors(communicator):
-    for _ in range(_SHRINK_ATTEMPTS):
-        smaller = communicator.shrink(abort=True, name="horovod")
-        communicator.abort()
-        communicator = smaller
-        try:
-            communicator.barrier()
-            return communicator
-        except hocket.RemoteError:  # another one was lost meanwhile
-            continue
-    raise HorovodInternalError(f"ranks were lost {_SHRINK_ATTEMPTS} times while the survivors gathered")
+    smaller = communicator.shrink(abort=True, name="horovod")
+    communicator.abort()
+    return smaller

@@ -4,6 +4,7 @@
 --min` and named by HOCKET_ELASTIC. A newcomer, which has a name in HOCKET_NEWCOMER, leaves a file there and waits; rank 0
 answers with an invitation, which holds the communicator's key. No sockets, and nothing is ever unpickled."""
 import json
+import logging
 import os
 import pathlib
 import time
@@ -12,6 +13,7 @@ import hocket
 from hocket._errors import InvalidUsage, Timeout
 from hocket.named import settings
 
+LOG = logging.getLogger("hocket.horovod")
 _GROW_TIMEOUT_S = 60.0
 _POLL_S = 0.05
 
@@ -80,7 +82,9 @@ def from_environment():
         raise InvalidUsage("HOCKET_NEWCOMER is set but HOCKET_ELASTIC is not")
     place.wait_here(newcomer)
     invitation, rank, size = place.answer(newcomer, settings.from_environment().elastic_timeout)
-    return hocket.Communicator.join_grown(invitation, rank, size, name="horovod", timeout=_GROW_TIMEOUT_S)
+    communicator = hocket.Communicator.join_grown(invitation, rank, size, name="horovod", timeout=_GROW_TIMEOUT_S)
+    communicator.barrier()  # as the others do in _grown
+    return communicator
 
 
 def take_in(communicator, timeout):
@@ -97,7 +101,21 @@ def take_in(communicator, timeout):
         invitation = communicator.invitation()
         for number, name in enumerate(names):
             place.invite(name, invitation, communicator.size + number, size)
-    grown = communicator.grow(size, invitation, name="horovod", timeout=_GROW_TIMEOUT_S)
+    return _grown(communicator, size, invitation, names)
+
+
+def _grown(communicator, size, invitation, names):
+    """Without the newcomers, if one of them has gone again."""
+    grown = None
+    try:
+        grown = communicator.grow(size, invitation, name="horovod", timeout=_GROW_TIMEOUT_S)
+        grown.barrier()
+    except hocket.Error as error:
+        if grown is not None:
+            grown.abort()
+        communicator.barrier()  # raises if it is not a newcomer that was lost
+        LOG.warning("the newcomers %s were not taken in: %s", ", ".join(names), error)
+        return communicator
     communicator.close()
     return grown
 
