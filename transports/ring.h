@@ -122,6 +122,7 @@ class RingSender final : public Sender {
   uint64_t released_ = 0;  // as last seen
   size_t reserved_ = 0;    // bytes
   int slot_ = kNoSlot;     // reserved
+  int last_slot_ = 0;
   uint32_t free_slots_ = (1u << kPipeDepth) - 1;
   std::array<int, kPipeDepth> slot_of_;  // of the message in each cell
   // Short messages are gathered here and moved to the cell in one burst, so that a spinning reader does not pull the

@@ -63,8 +63,8 @@ Layout Layout::in_parts(int32_t parts, size_t element_bytes, size_t block) const
   for (int32_t whole = 0; whole < chunks; ++whole) {
     const Range range = chunk(whole);
     const size_t length = even_part(range.length, parts, element_bytes, block);
-    for (int32_t part = 0; part < parts; ++part) {
-      const size_t begin = std::min(static_cast<size_t>(part) * length, range.length);
+    for (int32_t i = 0; i < parts; ++i) {
+      const size_t begin = std::min(static_cast<size_t>(i) * length, range.length);
       layout.offsets.push_back(range.offset + begin);
       layout.counts.push_back(std::min(length, range.length - begin));
     }
