@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -15,6 +16,9 @@ constexpr size_t kPage = 4096;
 
 // From here on looking for freed slots before each message costs little, and few slots in turn stay in the cache.
 constexpr size_t kReuseFrom = 16 << 10;
+// As many slots are used in turn as hold this: it takes up to a third longer to write where the consumer has read just
+// before (32 KiB: 4.3 us instead of 6.0 with four slots instead of two).
+constexpr size_t kTurnBytes = 128 << 10;
 
 // Whether writing around the cache is faster than through it depends on who made the cores. Between distant ones of an
 // AMD EPYC it is three times as fast (5.6 against 2.0 GB/s at 4 KiB, 8.0 against 2.2 at 64 KiB); between those of an
@@ -110,13 +114,21 @@ std::byte* RingSender::reserve_slot(size_t bytes) {
   }
   if (slot_ == kNoSlot) {
     if (bytes >= kReuseFrom && !refresh()) return nullptr;
-    // Not the one that the consumer has just read: two slots in turn are up to a third faster (64 KiB, far cores).
-    const uint32_t others = free_slots_ & ~(1u << last_slot_);
-    slot_ = last_slot_ = std::countr_zero(others != 0 ? others : free_slots_);
+    slot_ = last_slot_ = next_slot(bytes);
     free_slots_ &= ~(1u << slot_);
   }
   reserved_ = ring_.max_message();
   return ring_.slot(static_cast<size_t>(slot_));
+}
+
+// Of the slots that are used in turn, or else the first that is free.
+int RingSender::next_slot(size_t bytes) const {
+  const auto slots = static_cast<int>(std::clamp<size_t>(kTurnBytes / bytes, 2, kPipeDepth));
+  for (int i = 1; i <= slots; ++i) {
+    const int slot = (last_slot_ + i) % slots;
+    if ((free_slots_ >> slot & 1) != 0) return slot;
+  }
+  return std::countr_zero(free_slots_);
 }
 
 void RingSender::commit(size_t bytes, const Envelope& envelope) {

@@ -111,6 +111,7 @@ class RingSender final : public Sender {
   // Learns what the consumer has released; false when it claims the impossible.
   bool refresh();
   std::byte* reserve_slot(size_t bytes);
+  int next_slot(size_t bytes) const;
   void give_up_slot();
   // The cell of the next message has been filled.
   void publish(size_t bytes, const Envelope& envelope);
