@@ -154,7 +154,8 @@ LIBRARY = _declare(_find())
 
 def path():
     """Of the file that was loaded."""
-    return next(line.split()[-1] for line in open("/proc/self/maps", encoding="utf-8") if "libhocket.so.0" in line)
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return next(line.split()[-1] for line in maps if "libhocket.so.0" in line)
 
 
 def call(name, *arguments):

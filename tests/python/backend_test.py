@@ -5,6 +5,7 @@
 import datetime
 import os
 import signal
+import threading
 import time
 import unittest
 
@@ -305,6 +306,44 @@ def aborts():
     return True
 
 
+def interrupted(asynchronous):
+    rank, _ = ranks()
+    if rank == 1:
+        refuses("rank 0", lambda: [time.sleep(1), dist.barrier(), dist.barrier()])
+        return True
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        try:
+            work = dist.all_reduce(torch.ones(1), async_op=asynchronous)
+            work.get_future().wait()
+        except RuntimeError as error:
+            assert "revoked" in str(error), error
+        time.sleep(10)
+    except KeyboardInterrupt:
+        return True
+    raise AssertionError("no KeyboardInterrupt")
+
+
+def dies_in_backward():
+    rank, _ = ranks()
+
+    class Deadly(torch.autograd.Function):
+        @staticmethod
+        def forward(_, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(_, gradient):
+            if rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return gradient
+
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    x = torch.ones(2, 4)
+    refuses("rank 1", lambda: Deadly.apply(model(x)).sum().backward())
+    return True
+
+
 class Calls(unittest.TestCase):
     def test_all(self):
         for body in (reductions, moves, lists_around_the_input, coalesced, transfers, futures, groups, refusals, missing):
@@ -319,6 +358,14 @@ class Failures(unittest.TestCase):
 
     def test_a_rank_that_dies_is_named(self):
         self.assertEqual(on_ranks(3, dies, may_die=[1]), [True, None, True])
+
+    def test_a_rank_that_dies_in_backward_is_named(self):
+        self.assertEqual(on_ranks(2, dies_in_backward, may_die=[1]), [True, None])
+
+    def test_control_c(self):
+        for asynchronous in (False, True):
+            with self.subTest(asynchronous=asynchronous):
+                self.assertEqual(on_ranks(2, interrupted, asynchronous), [True, True])
 
     def test_limits(self):
         self.assertEqual(on_ranks(2, too_late), [True, True])

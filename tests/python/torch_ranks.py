@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 import hocket.distributed  # registers the backend
+from hocket.distributed import _plugin
 
 _PATIENCE = 240  # seconds
 
@@ -38,6 +39,7 @@ def _rank_main(rank, size, backend, timeout, store, body, arguments, results):
 
 def on_ranks(size, body, *arguments, backend="hocket", timeout=60, may_die=()):
     """What body(*arguments) returns on each rank; None of the ranks `may_die`. A rank that fails is an error here."""
+    _plugin.load()  # here, as it may have to be compiled first
     fork = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
         pipes, processes = [], []

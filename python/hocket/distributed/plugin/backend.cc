@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "errors.h"
@@ -37,6 +39,27 @@ class MainWaits {
   MainWaits(const MainWaits&) = delete;
   MainWaits& operator=(const MainWaits&) = delete;
 };
+
+// The communicators of this process. Never destroyed, as threads may end after it.
+struct Live {
+  std::mutex mutex;
+  std::set<hocketComm_t> all;
+};
+
+Live& live() {
+  static auto& table = *new Live;
+  return table;
+}
+
+void note_live(hocketComm_t comm, bool is_live) {
+  const std::lock_guard lock(live().mutex);
+  is_live ? void(live().all.insert(comm)) : void(live().all.erase(comm));
+}
+
+bool is_under_way(hocketComm_t comm) {
+  hocketResult_t state = hocketSuccess;
+  return hocketCommGetAsyncError(comm, &state) == hocketSuccess && state == hocketInProgress;
+}
 
 hocketUniqueId shared_identity(c10d::Store& store, int rank) {
   hocketUniqueId id{};
@@ -76,26 +99,31 @@ void Backend::enter(const c10::intrusive_ptr<c10d::Store>& store, const std::str
   const std::string transfers = name + " transfers";
   config.commName = transfers.c_str();
   check(hocketCommSplit(collectives_, 0, getRank(), &transfers_, &config));
+  for (const hocketComm_t comm : {collectives_, transfers_}) note_live(comm, true);
 }
 
 // Without a shutdown something went wrong: then nobody is waited for.
 Backend::~Backend() { abort(); }
 
-void Backend::abort() {
-  if (ended_.exchange(true)) return;
-  hocketCommAbort(collectives_);
-  hocketCommAbort(transfers_);
-}
+void Backend::abort() { end(hocketCommAbort); }
 
-void Backend::shutdown() {
+void Backend::shutdown() { end(hocketCommDestroy); }
+
+void Backend::end(hocketResult_t (*how)(hocketComm_t)) {
   if (ended_.exchange(true)) return;
-  hocketCommDestroy(transfers_);
-  hocketCommDestroy(collectives_);
+  for (const hocketComm_t comm : {transfers_, collectives_}) {
+    note_live(comm, false);
+    if (comm != nullptr) how(comm);
+  }
 }
 
 void Backend::interrupt() {
-  const hocketComm_t comm = main_waits_on.load();
-  if (comm != nullptr) hocketCommRevoke(comm, HOCKET_REVOKE_DEFAULT);
+  const hocketComm_t waiting = main_waits_on.load();
+  const std::lock_guard lock(live().mutex);
+  for (const hocketComm_t comm : live().all) {
+    // What runs on lanes may be what the main thread waits for, by a future of torch.
+    if (comm == waiting || is_under_way(comm)) hocketCommRevoke(comm, HOCKET_REVOKE_DEFAULT);
+  }
 }
 
 c10d::ErrorType Backend::getError() {

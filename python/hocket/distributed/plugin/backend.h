@@ -88,7 +88,7 @@ class Backend final : public c10d::Backend {
   void abort() override;
   void shutdown() override;
 
-  // Ends what the main thread waits for, on all ranks: Ctrl-C.
+  // Ends, on all ranks, the calls of this process that its main thread may wait for: Ctrl-C.
   static void interrupt();
 
  private:
@@ -101,6 +101,7 @@ class Backend final : public c10d::Backend {
   // Runs calls inside a group: as many as there are tensors.
   WorkPtr coalesced(CallTensors tensors, Manner manner, size_t calls,
                     c10::function_ref<hocketResult_t(size_t, hocketComm_t, hocketStream_t)> issue);
+  void end(hocketResult_t (*how)(hocketComm_t));
   void enter(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name);
   // The time that a call has, if that is another one than the communicator's; else 0.
   Milliseconds own_limit(Milliseconds timeout) const;
