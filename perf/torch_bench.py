@@ -57,6 +57,7 @@ def run(rank, options, store):
               f"{'async_op=True and wait()' if options.asynchronous else 'blocking calls'}, {options.rounds} rounds")
         print("|  bytes |    gloo us |  hocket us | nothing us | gloo / hocket | hocket - nothing us |")
         print("|---|---|---|---|---|---|")
+    measure(groups, 4, options)  # warms up
     size = 4
     while size <= options.largest:
         times, ratio, over = measure(groups, size, options)
