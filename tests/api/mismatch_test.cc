@@ -268,7 +268,6 @@ TEST(CrossedCalls, AreNotThoseOfWhichOneOnlyComesLate) {
 // Another call of the same rank may bring what this one waits for.
 TEST(CrossedCalls, AreNotThoseOfQueues) {
   run_threads(2, [](Member& member) {
-    Buffers buffers;
     float value = 1;
     if (member.rank == 0) {
       EXPECT_EQ(send_long(member.comm, 1), hocketSuccess) << hocketGetLastError(member.comm);

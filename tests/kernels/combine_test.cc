@@ -287,7 +287,7 @@ TEST(Logical, MakesALoneContributionZeroOrOne) {
   for (std::string_view set : instruction_sets()) {
     ASSERT_TRUE(force_instruction_set(set));
     for (const ReduceOp op : {ReduceOp::kLogicalAnd, ReduceOp::kLogicalOr, ReduceOp::kLogicalXor, ReduceOp::kBitXor}) {
-      for (const uint64_t mask : {0, 1}) {
+      for (const uint64_t mask : {uint64_t{0}, uint64_t{1}}) {
         std::vector<int32_t> result(given.size());
         auto* destination = reinterpret_cast<std::byte*>(result.data());
         combine({.type = DataType::kInt32,
