@@ -122,14 +122,19 @@ std::optional<int32_t> rounds(Collective collective, std::string_view algorithm,
   return std::nullopt;
 }
 
-// Each level's groups scatter and gather directly; groups of one have nothing to do.
+// Each level's groups scatter and gather directly; groups of one have nothing to do. An all-to-all hands over
+// inside, for one group after the other, what one member then sends for all.
 std::optional<int32_t> hierarchical_rounds(Collective collective, const Hierarchy& hierarchy) {
+  const auto alone = [](const auto& groups) {
+    return std::ranges::all_of(groups, [](const auto& group) { return group.size() == 1; });
+  };
+  const auto groups = static_cast<int32_t>(hierarchy.levels[0].size());
+  if (collective == kAllToAll) return alone(hierarchy.levels[0]) || groups == 1 ? 1 : groups + 1;
   if (collective != kAllReduce || hierarchy.within != "direct") return std::nullopt;
   std::optional<int32_t> chain =
       rounds(collective, hierarchy.across, static_cast<Rank>(hierarchy.levels.back().size()));
-  for (const auto& groups : hierarchy.levels) {
-    const bool alone = std::ranges::all_of(groups, [](const auto& group) { return group.size() == 1; });
-    if (chain.has_value() && !alone) *chain += 2;
+  for (const auto& level : hierarchy.levels) {
+    if (chain.has_value() && !alone(level)) *chain += 2;
   }
   return chain;
 }
