@@ -25,6 +25,7 @@ Command explain(CLI::App& program);
 Command run(CLI::App& program);
 Command simulate(CLI::App& program);
 Command status(CLI::App& program);
+Command synthesise(CLI::App& program);
 Command topo(CLI::App& program);
 Command tune(CLI::App& program);
 

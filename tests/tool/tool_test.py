@@ -126,6 +126,20 @@ class ProgramTest(unittest.TestCase):
             self.assertTrue(picture.read_text(encoding="utf-8").startswith("<svg"))
             self.assertEqual(source.read_text(encoding="utf-8"), hocket("topo", "--text", "--file", str(source)).stdout)
 
+    def test_synthesise_makes_proved_plans_of_what_links_are_left(self):
+        links = "".join(f"link g{a} - g{b} nvlink x1 25 GB/s 0.6 us\n" for a, b in ((0, 1), (1, 2), (2, 3), (0, 2)))
+        with tempfile.TemporaryDirectory() as folder:
+            source, plans = pathlib.Path(folder, "four.txt"), pathlib.Path(folder, "plans.xml")
+            source.write_text("hocket topology 1\n" + "".join(f"gpu g{i}\n" for i in range(4)) + links, encoding="utf-8")
+            answer = hocket("synthesise", "all_reduce", "--file", str(source), "--out", str(plans))
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            # One GPU has but one link.
+            self.assertRegex(answer.stdout, r"all_reduce of 4 ranks over 8 links: proved; 25 GB/s, and no .* more than 25\n")
+            self.assertTrue(plans.read_text(encoding="utf-8").startswith('<algo name="synthesised"'))
+            source.write_text(source.read_text(encoding="utf-8").replace("link g2 - g3", "link g2 - g1"), encoding="utf-8")
+            answer = hocket("synthesise", "--file", str(source))
+            self.assertEqual(1, answer.returncode)
+
     def test_topo_names_file_line_and_reason(self):
         with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
             file.write("<system>\n<cpu/>\n</system>")
