@@ -69,6 +69,10 @@ Result<CommunicatorOptions> options_from(const hocketConfig_t* given) {
   options.operation_timeout = all->operation_timeout;
   options.spin = all->spin;
   options.lanes = all->lanes;
+  if (!all->plans.empty()) {
+    HOCKET_TRY(imported_plans().status());
+    options.imported = &*imported_plans();
+  }
   if (given != nullptr) {
     const Result<hocketConfig_t> config = complete(*given);
     HOCKET_TRY(config.status());

@@ -132,6 +132,12 @@ constexpr Setting kSettings[] = {
      "connection does not fill the link, and only there. A call of fewer than 64 KiB for each lane takes one. Not set: "
      "chosen, and one where nothing says that a connection is slower than the link. Must be equal on all ranks.",
      number<&Settings::lanes, 1, 64>},
+    {"HOCKET_PLANS", "list", "",
+     "Files with algorithms of others, divided by commas: MSCCL's XML or MSCCL++'s JSON. Each is proved when it is "
+     "read, "
+     "and a wrong one is an error. Calls of its collective by as many ranks take it, if their chunks are as the "
+     "algorithm needs them. Must be equal on all ranks.",
+     text<&Settings::plans>},
     {"HOCKET_TUNING_FILE", "path", "",
      "What `hocket tune` wrote of this machine: costs, and which algorithms were fastest. Rank 0's counts for all. One "
      "that is damaged or of another machine is ignored with a warning. Not set: what is built in.",

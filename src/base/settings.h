@@ -29,6 +29,7 @@ struct Settings {
   std::string interface;    // empty: chosen
   std::string algorithm;    // empty: chosen
   int32_t lanes = 0;        // 0: chosen
+  std::string plans;        // empty: none
   std::string tuning_file;  // empty: what is built in
 
   // What a launcher says. Negative or empty: it does not.

@@ -118,6 +118,9 @@ void Communicator::wait_until_idle() const {
 
 Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place) {
   if (request.facts.collective == Collective::kSendRecv) return transfer_plan(request.facts);
+  const Plan* imported =
+      options_.imported == nullptr ? nullptr : options_.imported->find(request, rank(), ranks(), in_place);
+  if (imported != nullptr) return imported;
   const Result<Choice> choice = chooser_.choose(question(request, rank(), ranks()));
   if (!choice.ok()) return choice.status();
   const Builder* builder = choice->builder;

@@ -17,6 +17,7 @@
 #include "base/system.h"
 #include "choose/choose.h"
 #include "comm/call_log.h"
+#include "comm/imported.h"
 #include "comm/mesh.h"
 #include "comm/operation.h"
 #include "comm/request.h"
@@ -31,8 +32,9 @@ struct CommunicatorOptions {
   Duration operation_timeout{};  // bound on waiting for a live rank that has not come
   Duration spin{-1};             // before yielding; negative: chosen
   Forced forced;
-  int32_t lanes = 0;  // of long calls; 0: chosen
-  std::string key;    // of the communicator: splits derive theirs from it
+  int32_t lanes = 0;                        // of long calls; 0: chosen
+  const ImportedPlans* imported = nullptr;  // go before what is chosen; null: none
+  std::string key;                          // of the communicator: splits derive theirs from it
   FlightRecorder* flight = nullptr;
 };
 
