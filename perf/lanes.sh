@@ -34,7 +34,7 @@ run() {
   shift
   for rank in 1 0; do
     env HOCKET_RANK=$rank HOCKET_SIZE=2 HOCKET_TRANSPORTS=tcp HOCKET_SECRET=lanes "${@//\{\}/$rank}" \
-      "$build/perf/all_reduce_perf" -b 64K -e 64M -f 4 -n 5 -w 2 >"/tmp/$prefix.$rank" 2>&1 &
+      "$build/perf/all_reduce_perf" -b 1M -e 16M -f 4 -n 5 -w 1 >"/tmp/$prefix.$rank" 2>&1 &
   done
   wait
   awk -v name="$name" '$1 ~ /^[0-9]+$/ {printf "%s %s %s\n", name, $1, $6}' "/tmp/$prefix.0"
