@@ -283,12 +283,13 @@ class Mistakes(Test):
 
     def test_a_name_twice(self):
         def body(rank, size):
+            if rank != 0:  # the first call of rank 0 is not done before these
+                hvd.barrier()
+            first = hvd.allreduce_async(torch.ones(1), name="x", op=hvd.Sum)
             if rank == 0:
-                first = hvd.allreduce_async(torch.ones(1), name="x", op=hvd.Sum)
                 with self.assertRaisesRegex(RuntimeError, "'x': rank 0 has a call of this name under way"):
                     hvd.allreduce_async(torch.ones(1), name="x")
-            else:
-                first = hvd.allreduce_async(torch.ones(1), name="x", op=hvd.Sum)
+                hvd.barrier()
             self.same(hvd.synchronize(first), [float(size)])
 
         self.ranks(body, [2])
