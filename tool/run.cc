@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "commands.h"
@@ -91,7 +93,7 @@ class MeetingFolder {
     if (!path_.empty()) fs::remove_all(path_, ignored);
   }
   const fs::path& path() const { return path_; }
-  bool waits(const std::string& newcomer) const { return fs::exists(path_ / ("waiting." + newcomer)); }
+  bool was_taken_in(const std::string& newcomer) const { return fs::exists(path_ / ("member." + newcomer)); }
 
  private:
   fs::path path_;
@@ -105,13 +107,13 @@ class Run {
     HOCKET_TRY(check());
     HOCKET_TRY(prepare());
     HOCKET_TRY(workers_.watch_signals());
-    for (int32_t rank = 0; rank < words_.ranks; ++rank) HOCKET_TRY(workers_.start(rank_job(rank)));
+    for (int32_t rank = 0; rank < words_.ranks; ++rank) HOCKET_TRY(start(rank_job(rank)));
     while (workers_.running() > 0 && !ending_) {
       const Result<Workers::News> news = workers_.wait(kForEver);
       if (!news.ok()) return news.status();
       if (news->signal != 0) end_all(news->signal, 128 + news->signal);
       for (const End& end : news->ended) HOCKET_TRY(take_end(end));
-      if (finished_ && only_newcomers_wait()) end_all(SIGTERM, words_.exit_status);
+      if (!ending_ && nobody_takes_newcomers_in()) end_all(SIGTERM, finished_ ? EXIT_SUCCESS : last_failure_);
     }
     return {};
   }
@@ -166,14 +168,22 @@ class Run {
     return {std::move(name), words_.plain ? "" : std::move(prefix), words_.command, environment_};
   }
 
+  Status start(const Job& job) {
+    HOCKET_TRY(workers_.start(job));
+    alive_.insert(job.name);
+    return {};
+  }
+
   Status take_end(const End& end) {
     if (ending_) return {};
+    alive_.erase(end.name);
     if (end.status == EXIT_SUCCESS) {
       finished_ = true;
       return {};
     }
+    last_failure_ = end.status;
     fmt::print(stderr, "hocket run: {} ended with status {}\n", end.name, end.status);
-    if (elastic() && !finished_ && newcomers_.size() < static_cast<size_t>(words_.restarts) && workers_.running() > 0) {
+    if (elastic() && !finished_ && newcomers_ < words_.restarts && workers_.running() > 0) {
       return start_newcomer();
     }
     if (elastic() && workers_.running() >= static_cast<size_t>(words_.least)) return {};
@@ -182,16 +192,16 @@ class Run {
   }
 
   Status start_newcomer() {
-    newcomers_.push_back(fmt::format("new{}", newcomers_.size() + 1));
-    Job job = new_job("newcomer " + newcomers_.back(), fmt::format("[{}] ", newcomers_.back()));
-    job.environment["HOCKET_NEWCOMER"] = newcomers_.back();
-    return workers_.start(job);
+    const std::string name = fmt::format("new{}", ++newcomers_);
+    Job job = new_job(name, fmt::format("[{}] ", name));
+    job.environment["HOCKET_NEWCOMER"] = name;
+    return start(job);
   }
 
-  bool only_newcomers_wait() const {
-    const auto waiting = std::count_if(newcomers_.begin(), newcomers_.end(),
-                                       [this](const std::string& newcomer) { return folder_.waits(newcomer); });
-    return static_cast<size_t>(waiting) == workers_.running();
+  bool nobody_takes_newcomers_in() const {
+    return std::all_of(alive_.begin(), alive_.end(), [this](const std::string& name) {
+      return name.starts_with("new") && !folder_.was_taken_in(name);
+    });
   }
 
   // First as they are used to, then for good.
@@ -212,7 +222,9 @@ class Run {
   Environment environment_;
   std::string address_;
   MeetingFolder folder_;
-  std::vector<std::string> newcomers_;
+  std::set<std::string> alive_;
+  int32_t newcomers_ = 0;
+  int last_failure_ = EXIT_FAILURE;
   bool finished_ = false;  // one has come to its end
   bool ending_ = false;
   Workers workers_;

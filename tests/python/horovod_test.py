@@ -520,6 +520,31 @@ class Optimizers(Test):
         self.ranks(body, [2])
 
 
+class Sampler(Test):
+    def test_what_is_left_is_shared_out(self):
+        def body(rank, size):
+            sampler = hvd.elastic.ElasticSampler(range(10), shuffle=True)
+            first = list(sampler)
+            self.assertEqual(len(first), len(sampler))
+            everything = hvd.allgather(torch.tensor(first)).tolist()
+            self.assertEqual(set(everything), set(range(10)))
+            sampler.record_batch(0, 8 // size)
+            sampler.load_state_dict(sampler.state_dict())
+            rest = hvd.allgather(torch.tensor(list(sampler))).tolist()
+            self.assertEqual(len(rest), max(2, size))
+            self.assertEqual(len(set(rest)), 2)
+            self.assertFalse(set(rest) & {index for column in zip(*[iter(everything)] * len(first))
+                                          for index in column[:8 // size]})
+            sampler.set_epoch(1)
+            self.assertNotEqual(list(sampler), first)
+            sampler.processed_num = 10
+            sampler.reset()
+            self.assertEqual((len(sampler), list(sampler)), (0, []))
+            del rank
+
+        self.ranks(body)
+
+
 class Norm(Test):
     def test_equals_one_process_on_all_batches(self):
         def body(rank, size):

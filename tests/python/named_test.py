@@ -369,6 +369,14 @@ class Stalls(unittest.TestCase):
 
         on_ranks(body, stall_check_time=0, stall_shutdown_time=0.5)
 
+    def test_who_has_joined_may_wait(self):
+        def body(me):
+            if me.rank == 0:
+                time.sleep(1.5)
+            self.assertEqual(me.join(), 0)
+
+        on_ranks(body, stall_check_time=0.2, stall_shutdown_time=0.4)
+
     def test_what_a_rank_tells_is_checked(self):
         for wrong in (b"[]", b"{", b'{"x": "y"}', b"[" * 100000):
             with self.assertRaises(hocket.InternalError):
@@ -400,7 +408,7 @@ class Newcomers(unittest.TestCase):
                 thread.join()
             self.assertEqual(sums, [3, 3, 3])
             self.assertEqual(place.waiting(), [])
-            self.assertEqual(os.listdir(path), ["least"], "the invitation holds a key, and is gone")
+            self.assertEqual(sorted(os.listdir(path)), ["least", "member.late"], "the invitation holds a key, and is gone")
 
     def test_enough_must_come_in_time(self):
         with tempfile.TemporaryDirectory() as path, unittest.mock.patch.dict(os.environ, {"HOCKET_ELASTIC": path}):

@@ -186,11 +186,18 @@ class RunTest(unittest.TestCase):
     def test_another_takes_the_place_of_one_that_died(self):
         answer = hocket("run", "-n", "2", "--min", "1", "sh", "-c",
                         "[ \"$RANK\" = 1 ] && exit 5; [ \"$RANK\" = 0 ] && sleep 1 && exit 0; "
-                        "echo $HOCKET_NEWCOMER $HOROVOD_ELASTIC; cat $HOCKET_ELASTIC/least; touch $HOCKET_ELASTIC/waiting.new1; "
-                        "sleep 50 & wait")
+                        "echo $HOCKET_NEWCOMER $HOROVOD_ELASTIC; cat $HOCKET_ELASTIC/least; sleep 50 & wait")
         self.assertEqual(0, answer.returncode, "who waited in vain is no failure")
         self.assertEqual("[new1] new1 1\n[new1] 1\n", answer.stdout)
         self.assertIn("rank 1 ended with status 5", answer.stderr)
+
+    def test_newcomers_that_nobody_can_take_in_are_ended(self):
+        answer = hocket("run", "-n", "2", "--min", "1", "sh", "-c", "[ $HOCKET_NEWCOMER ] && sleep 50; exit 5")
+        self.assertEqual(5, answer.returncode)
+
+    def test_the_programs_options_are_its_own(self):
+        self.assertEqual("[0] -n 3 --min 1\n", hocket("run", "-n", "1", "echo", "-n 3", "--min", "1").stdout)
+        self.assertEqual("[0] 3 --plain\n", hocket("run", "-n", "1", "printf", "%s %s", "3", "--plain").stdout)
 
     def test_too_many_deaths_are_a_failure(self):
         answer = hocket("run", "-n", "2", "--min", "2", "--restarts", "1", "sh", "-c", "[ \"$RANK\" = 0 ] && sleep 50; exit 5")

@@ -28,6 +28,10 @@ class Folder:
         """Tells rank 0 that a newcomer of this name waits."""
         self._write(f"waiting.{name}", "")
 
+    def belong(self, name):
+        """Tells `hocket run` that a newcomer was taken in: it can now take in others."""
+        self._write(f"member.{name}", "")
+
     def waiting(self):
         """The names of those that wait, in the order in which all ranks would sort them."""
         return sorted(each.name.removeprefix("waiting.") for each in self._path.glob("waiting.*"))
@@ -84,6 +88,7 @@ def from_environment():
     invitation, rank, size = place.answer(newcomer, settings.from_environment().elastic_timeout)
     communicator = hocket.Communicator.join_grown(invitation, rank, size, name="horovod", timeout=_GROW_TIMEOUT_S)
     communicator.barrier()  # as the others do in _grown
+    place.belong(newcomer)
     return communicator
 
 

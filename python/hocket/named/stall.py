@@ -14,6 +14,11 @@ def _ranks(numbers):
     return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
 
 
+def _stalling(calls):
+    """Who has joined waits as long as the others have data."""
+    return [call for call in calls if call.request.kind != "join"]
+
+
 class StallWatch:
     """`check`: seconds after which a call is reported, and between reports; 0: never. `shutdown`: after which waiting
     ends with an error; 0: never."""
@@ -27,13 +32,13 @@ class StallWatch:
         """Whether this rank wants a report."""
         now = time.monotonic()
         return (self._check > 0 and now - self._reported > self._check
-                and any(now - call.begun > self._check for call in calls))
+                and any(now - call.begun > self._check for call in _stalling(calls)))
 
     @staticmethod
     def encode(calls):
         """What this rank waits for."""
         now = time.monotonic()
-        return json.dumps({call.request.key: now - call.begun for call in calls}).encode()
+        return json.dumps({call.request.key: now - call.begun for call in _stalling(calls)}).encode()
 
     @staticmethod
     def decode(text):

@@ -3,6 +3,7 @@
 """hvd.elastic: training that survives the loss of ranks; state and sampler for torch."""
 import copy
 import functools
+import itertools
 import math
 import random
 
@@ -64,7 +65,7 @@ class TorchState(ObjectState):
     """Models, optimizers, samplers (whatever has a state_dict) and Python objects, as attributes."""
 
     def __init__(self, model=None, optimizer=None, **values):
-        values = {name: value for name, value in {"model": model, "optimizer": optimizer, **values}.items()}
+        values = {"model": model, "optimizer": optimizer, **values}
         self._kept = {name: _Kept(value) for name, value in values.items() if hasattr(value, "state_dict")}
         super().__init__(**{name: value for name, value in values.items() if name not in self._kept})
         for name, kept in self._kept.items():
@@ -135,8 +136,8 @@ class ElasticSampler(torch.utils.data.Sampler):
 
     def __iter__(self):
         """This rank's indices; some come twice so that all ranks have equally many."""
-        padded = self.remaining_indices + self.remaining_indices[:self.total_size - len(self.remaining_indices)]
-        return iter(padded[self.rank:self.total_size:self.num_replicas])
+        padded = itertools.islice(itertools.cycle(self.remaining_indices), self.rank, self.total_size, self.num_replicas)
+        return padded if self.remaining_indices else iter(())
 
     def __len__(self):
         return self.num_samples
