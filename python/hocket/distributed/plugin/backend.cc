@@ -58,7 +58,7 @@ void note_live(hocketComm_t comm, bool is_live) {
 
 bool is_under_way(hocketComm_t comm) {
   hocketResult_t state = hocketSuccess;
-  return hocketCommGetAsyncError(comm, &state) == hocketSuccess && state == hocketInProgress;
+  return comm != nullptr && hocketCommGetAsyncError(comm, &state) == hocketSuccess && state == hocketInProgress;
 }
 
 hocketUniqueId shared_identity(c10d::Store& store, int rank) {
@@ -102,8 +102,13 @@ void Backend::enter(const c10::intrusive_ptr<c10d::Store>& store, const std::str
   for (const hocketComm_t comm : {collectives_, transfers_}) note_live(comm, true);
 }
 
-// Without a shutdown something went wrong: then nobody is waited for.
-Backend::~Backend() { abort(); }
+// Programs end without a shutdown, too: the others may still be in the last call, which must go well. But what is under
+// way here nobody waits for any more.
+Backend::~Backend() {
+  if (ended_) return;
+  const bool given_up = is_under_way(collectives_) || is_under_way(transfers_);
+  end(given_up ? hocketCommAbort : hocketCommDestroy);
+}
 
 void Backend::abort() { end(hocketCommAbort); }
 
