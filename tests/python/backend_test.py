@@ -175,6 +175,14 @@ def transfers():
     else:
         dist.send(torch.tensor([10 * rank]), 0)
         dist.isend(torch.tensor([10 * rank]), 0).wait()
+    dist.barrier()
+    long = torch.full((100_000,), float(rank))  # such messages are lent, not copied
+    if rank == 0:
+        for _ in range(size - 1):
+            source = dist.recv(long)
+            equal(long, torch.full((100_000,), float(source)))
+    else:
+        dist.send(long, 0)
     # A receive under way does not keep collectives from going on.
     waiting = dist.irecv(got, left)
     dist.all_reduce(torch.ones(1))
