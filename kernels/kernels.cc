@@ -23,11 +23,11 @@ namespace {
 
 struct TypeFacts {
   std::string_view name;
-  uint8_t bytes;
+  uint16_t bytes;
   bool floating;
 };
 
-constexpr std::array<TypeFacts, kDataTypes> kTypes = {{
+constexpr std::array<TypeFacts, kElementTypes> kTypes = {{
     {"int8", 1, false},
     {"uint8", 1, false},
     {"int32", 4, false},
@@ -40,6 +40,9 @@ constexpr std::array<TypeFacts, kDataTypes> kTypes = {{
     {"bfloat16", 2, true},
     {"float8e4m3", 1, true},
     {"float8e5m2", 1, true},
+    {"fixed128", 16, false},
+    {"fixed320", 40, false},
+    {"fixed2176", 272, false},
 }};
 
 constexpr std::array<std::string_view, kReduceOps> kOps = {
@@ -72,6 +75,7 @@ class Tables {
     host::Table table;
     host::add_integer_kernels(table);
     host::add_float_kernels(table);
+    host::add_accumulator_kernels(table);
     if (all_.empty() || all_.back().instruction_set != table.instruction_set) add(table);
   }
 

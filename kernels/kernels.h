@@ -26,8 +26,13 @@ enum class DataType : uint8_t {
   kBfloat16 = 9,
   kFloat8e4m3 = 10,
   kFloat8e5m2 = 11,
+  // Of no caller: what exact sums are made of (accumulators.h).
+  kFixed128 = 12,
+  kFixed320 = 13,
+  kFixed2176 = 14,
 };
-inline constexpr int kDataTypes = 12;
+inline constexpr int kDataTypes = 12;     // of callers
+inline constexpr int kElementTypes = 15;  // in all
 
 // What combine does between two elements. Sum, prod, max, min have the values of hocketRedOp_t; average is a sum with
 // an epilogue, pre-multiplied sum a sum with a prologue.

@@ -114,6 +114,13 @@ typedef struct {
 #define HOCKET_CTA_POLICY_DEFAULT 0x00
 #define HOCKET_CTA_POLICY_EFFICIENCY 0x01
 #define HOCKET_CTA_POLICY_ZERO 0x02
+/* (beyond NCCL) What reductions of floats, and those by created operations, promise (docs/reproducibility.md): ... */
+#define HOCKET_REPRODUCIBILITY_FAST 0 /* ... nothing but what the operation says; */
+#define HOCKET_REPRODUCIBILITY_ORDERED \
+  1 /* ... to combine in rank order: the same bits in every run on as many ranks; */
+#define HOCKET_REPRODUCIBILITY_EXACT                                                \
+  2 /* ... sums and averages that are rounded once: the same bits in every order of \
+       the ranks. Other operations: ordered */
 typedef struct {
   size_t size;
   const char* commName;       /* shown in errors and logs; copied */
@@ -146,7 +153,8 @@ typedef struct {
   int rmaEagerInit;
   int hostCftMode;
   int nvlsHostMode;
-  int unused; /* so that no later member hides in padding */
+  int reproducibility; /* (beyond NCCL) HOCKET_REPRODUCIBILITY_*; undefined: as the setting of that name says. Equal on
+                          all ranks */
 } hocketConfig_t;
 #define HOCKET_CONFIG_INITIALIZER                                             \
   {sizeof(hocketConfig_t),  HOCKET_CONFIG_UNDEF_PTR, 0,                       \

@@ -18,7 +18,7 @@ struct CodecTable;
 
 struct Table {
   std::string_view instruction_set;
-  std::array<std::array<Kernel, kReduceOps>, kDataTypes> kernels{};  // null: the type has no such operation
+  std::array<std::array<Kernel, kReduceOps>, kElementTypes> kernels{};  // null: the type has no such operation
   const CodecTable* codec = nullptr;
 };
 
@@ -27,5 +27,7 @@ const Table& table_in_use();
 // Each fills its rows with the kernels of the instruction set that Highway has chosen at the time.
 void add_integer_kernels(Table& table);
 void add_float_kernels(Table& table);
+// The same on every machine.
+void add_accumulator_kernels(Table& table);
 
 }  // namespace hocket::host

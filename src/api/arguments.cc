@@ -232,8 +232,18 @@ CallFacts reducing(CallFacts facts, const hocketRedOp_t& op) {
   return facts;
 }
 
+// No order changes what built-in operations make of integers.
+Reproducibility reproducibility_of(const Request& request, Reproducibility wanted) {
+  const Reduction& reduction = request.reduction;
+  const bool depends = reduction.user != nullptr || is_float(request.facts.type);
+  if (!is_reducing(request.facts.collective) || !has_type(request.facts) || !depends) return Reproducibility::kFast;
+  const bool sums = reduction.user == nullptr && reduction.op == ReduceOp::kSum;
+  return wanted == Reproducibility::kExact && !sums ? Reproducibility::kOrdered : wanted;
+}
+
 Status complete_request(const Communicator& communicator, Request& request) {
   if (is_reducing(request.facts.collective)) HOCKET_TRY(resolve_reduction(communicator, request));
+  request.facts.reproducibility = reproducibility_of(request, communicator.options().reproducibility);
   return check_request(communicator, request);
 }
 

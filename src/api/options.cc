@@ -21,7 +21,8 @@ namespace {
 constexpr size_t kLeastConfig =
     offsetof(hocketConfig_t, operationTimeoutMs) + sizeof(hocketConfig_t::operationTimeoutMs);
 constexpr size_t kMostConfig = size_t{1} << 16;
-static_assert(offsetof(hocketConfig_t, unused) + sizeof(hocketConfig_t::unused) == sizeof(hocketConfig_t));
+static_assert(offsetof(hocketConfig_t, reproducibility) + sizeof(hocketConfig_t::reproducibility) ==
+              sizeof(hocketConfig_t));
 
 Status refused(const std::string& why) { return Status(Code::kInvalidArgument, "config: " + why); }
 
@@ -45,6 +46,11 @@ Status check(const hocketConfig_t& config) {
   }
   if (config.blocking != 1 && config.blocking != HOCKET_CONFIG_UNDEF_INT) {
     return refused(fmt::format("blocking: {}: communicators are created by blocking calls only (1)", config.blocking));
+  }
+  const int mode = config.reproducibility;
+  if (mode != HOCKET_CONFIG_UNDEF_INT && (mode < HOCKET_REPRODUCIBILITY_FAST || mode > HOCKET_REPRODUCIBILITY_EXACT)) {
+    return refused(fmt::format("reproducibility: {}: it must be {} to {}", mode, HOCKET_REPRODUCIBILITY_FAST,
+                               HOCKET_REPRODUCIBILITY_EXACT));
   }
   if (config.netName != nullptr) {
     return refused(
@@ -73,6 +79,7 @@ Result<CommunicatorOptions> options_from(const hocketConfig_t* given) {
     HOCKET_TRY(imported_plans().status());
     options.imported = &*imported_plans();
   }
+  options.reproducibility = all->reproducibility;
   if (given != nullptr) {
     const Result<hocketConfig_t> config = complete(*given);
     HOCKET_TRY(config.status());
@@ -80,6 +87,9 @@ Result<CommunicatorOptions> options_from(const hocketConfig_t* given) {
     if (config->commName != nullptr) options.name = config->commName;
     if (config->operationTimeoutMs != 0) {
       options.operation_timeout = std::chrono::milliseconds(config->operationTimeoutMs);
+    }
+    if (config->reproducibility != HOCKET_CONFIG_UNDEF_INT) {
+      options.reproducibility = static_cast<Reproducibility>(config->reproducibility);
     }
     if (config->algorithm != nullptr) return force(std::move(options), config->algorithm, "config: algorithm");
   }

@@ -98,6 +98,14 @@ std::string log_level(std::string_view text, Settings& settings) {
   return {};
 }
 
+std::string reproducibility(std::string_view text, Settings& settings) {
+  constexpr std::string_view kModes[] = {"fast", "ordered", "exact"};
+  const auto found = std::find(std::begin(kModes), std::end(kModes), text);
+  if (found == std::end(kModes)) return "expected fast, ordered or exact";
+  settings.reproducibility = static_cast<Reproducibility>(found - std::begin(kModes));
+  return {};
+}
+
 constexpr Setting kSettings[] = {
     {"HOCKET_TIMEOUT", "duration", "5s",
      "How long a peer may be silent before it counts as dead. Every process sends heartbeats, also while its program "
@@ -138,6 +146,11 @@ constexpr Setting kSettings[] = {
      "and a wrong one is an error. Calls of its collective by as many ranks take it, if their chunks are as the "
      "algorithm needs them. Must be equal on all ranks.",
      text<&Settings::plans>},
+    {"HOCKET_REPRODUCIBILITY", "mode", "fast",
+     "What reductions of floats promise: `fast`, nothing; `ordered`, the same bits on the same number of ranks, "
+     "whatever the size and the algorithm; `exact`, the correctly rounded sum, so the same bits in whatever order the "
+     "ranks are. `ordered` and `exact` cost time (docs/reproducibility.md). Must be equal on all ranks.",
+     reproducibility},
     {"HOCKET_TUNING_FILE", "path", "",
      "What `hocket tune` wrote of this machine: costs, and which algorithms were fastest. Rank 0's counts for all. One "
      "that is damaged or of another machine is ignored with a warning. Not set: what is built in.",

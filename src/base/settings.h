@@ -18,6 +18,13 @@ namespace hocket {
 
 inline constexpr Duration kLongestDuration = std::chrono::hours(1000);
 
+// What of a reduction's result is the same whenever it is made of the same contributions.
+enum class Reproducibility : uint8_t {
+  kFast,     // whatever the algorithm gives that suits best
+  kOrdered,  // the bits, on equally many ranks: combined in rank order, whatever the algorithm and the size
+  kExact,    // the bits, in every order of the ranks: the correctly rounded sum
+};
+
 // HOCKET_FOO_BAR is foo_bar. The defaults are in the table.
 struct Settings {
   Duration timeout{};
@@ -25,6 +32,7 @@ struct Settings {
   Duration spin{};  // negative: chosen
   LogLevel log = LogLevel::kWarn;
   bool checksum = true;
+  Reproducibility reproducibility = Reproducibility::kFast;
   std::string transports;   // empty: all
   std::string interface;    // empty: chosen
   std::string algorithm;    // empty: chosen

@@ -38,6 +38,7 @@ BuildOptions options_of(const Question& question, const Hierarchy* hierarchy) {
 // Why an algorithm of the collective cannot do it, even where it fits; empty: nothing is in the way.
 std::string_view obstacle(const Builder& builder, const Question& question) {
   if (question.ordered && !builder.ordered) return "the operation does not commute";
+  if (question.left_to_right && !builder.left_to_right) return "reductions are ordered: it does not combine one by one";
   if (question.coded && &builder != coded_builder(question.collective)) return "a codec encodes the messages";
   if (!question.equal_chunks && builder.equal_chunks_only) return "the counts differ";
   if (builder.send_window && !question.send_window) return "it needs all send buffers in a window";

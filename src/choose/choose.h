@@ -28,6 +28,7 @@ struct Question {
   Rank root = 0;
   size_t bytes = 0;      // what one rank contributes or receives, whichever is more (v-forms: 0, not known everywhere)
   bool ordered = false;  // the operation does not commute
+  bool left_to_right = false;  // the sum of every element has one and the same order of operations
   bool equal_chunks = true;    // false: v-form
   bool coded = false;          // messages carry a codec's encoding
   bool in_place = false;       // where that decides the algorithm

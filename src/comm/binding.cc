@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "execute/exact.h"
+#include "kernels/accumulators.h"
 #include "plan/lanes.h"
 
 namespace hocket {
@@ -24,6 +26,12 @@ uint32_t mixed(uint32_t hash, uint64_t value) {
   return static_cast<uint32_t>(product >> 32);
 }
 
+// Each piece of an exact call is a call for itself.
+size_t piece_bytes(const CallFacts& facts) {
+  const size_t element = element_bytes(accumulator_of(facts.type));
+  return std::min(facts.count, ExactPieces::kPieceBytes / element) * element;
+}
+
 uint32_t mixed_with(const WindowSpot& spot, uint32_t hash) { return mixed(mixed(hash, spot.window), spot.offset); }
 
 }  // namespace
@@ -35,7 +43,9 @@ Question question(const Request& request, Rank rank, Rank ranks) {
   question.ranks = ranks;
   question.root = facts.root;
   question.bytes = facts.count * element_bytes(facts.type);
+  if (is_exact(facts)) question.bytes = piece_bytes(facts);
   question.ordered = is_reducing(facts.collective) && !request.reduction.commutative;
+  question.left_to_right = facts.reproducibility == Reproducibility::kOrdered;
   question.equal_chunks = !facts.v_form;
   // In place is every rank's own affair except here, where it decides how: there all ranks or none work in place.
   question.in_place = facts.collective == Collective::kAllToAll && is_in_place(request, rank);
@@ -117,6 +127,9 @@ uint32_t fingerprint(const Request& request, const Plan& plan) {
   if (is_rooted(facts.collective)) hash = mixed(hash, static_cast<uint64_t>(facts.root));
   hash = mixed(hash, facts.v_form ? ~uint64_t{facts.parts} : facts.count);
   if (facts.coding != 0) hash = mixed(hash, facts.coding);
+  if (facts.reproducibility != Reproducibility::kFast) {
+    hash = mixed(hash, ~static_cast<uint64_t>(facts.reproducibility));
+  }
   for (const char letter : plan.algorithm) hash = mixed(hash, static_cast<uint64_t>(letter));
   hash = mixed(hash, plan.lanes.size());
   const Builder* builder = find_builder(plan.collective, plan.algorithm);

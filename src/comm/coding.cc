@@ -63,6 +63,8 @@ Status Coding::attach(Request& request) {
   HOCKET_TRY(check(request));
   request.codec = codec_;
   request.facts.coding = digest_;
+  request.facts
+      .reproducibility = {};  // coded plans combine in one order anyway, and what a codec rounds is never exact
   request.draw = calls_.fetch_add(1);
   return {};
 }
@@ -95,6 +97,7 @@ Status Coding::correct(std::string_view key, Request& request) {
   feedback_.keep(key, corrected_, decoded_);
   request.send = values_.data();
   request.codec = wire_;
+  request.facts.reproducibility = {};
   request.facts.coding = digest_ ^ 0x40000000u;  // another call than one without a key
   request.draw = draw;
   return {};

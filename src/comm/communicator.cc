@@ -13,6 +13,7 @@
 #include "comm/call_windows.h"
 #include "comm/choosing.h"
 #include "execute/coded.h"
+#include "kernels/accumulators.h"
 #include "plan/coded.h"
 #include "plan/lanes.h"
 #include "plan/lending.h"
@@ -118,8 +119,10 @@ void Communicator::wait_until_idle() const {
 
 Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place) {
   if (request.facts.collective == Collective::kSendRecv) return transfer_plan(request.facts);
-  const Plan* imported =
-      options_.imported == nullptr ? nullptr : options_.imported->find(request, rank(), ranks(), in_place);
+  // Whoever wrote an imported plan has promised no order.
+  const bool takes_imported =
+      options_.imported != nullptr && request.facts.reproducibility != Reproducibility::kOrdered;
+  const Plan* imported = takes_imported ? options_.imported->find(request, rank(), ranks(), in_place) : nullptr;
   if (imported != nullptr) return imported;
   const Result<Choice> choice = chooser_.choose(question(request, rank(), ranks()));
   if (!choice.ok()) return choice.status();
@@ -179,13 +182,13 @@ const Plan* Communicator::transfer_plan(const CallFacts& facts) {
 // Training programs repeat their calls: what was decided for the same facts is looked up, not decided again.
 Result<RecentCall*> Communicator::recall(const Request& request) {
   const CallFacts& facts = request.facts;
-  const bool in_place = is_in_place(request, rank());
+  const bool in_place = !is_exact(facts) && is_in_place(request, rank());
   RecentCall& recent = recent_of(facts);
   if (recent.plan != nullptr && recent.facts == facts && recent.in_place == in_place) return &recent;
   const Result<const Plan*> plan = plan_for(request, in_place);
   if (!plan.ok()) return plan.status();
   const Cut pieces = cut(**plan, mesh_->max_message());
-  size_t window = pieces.window_bytes / element_bytes(facts.type);
+  size_t window = pieces.window_bytes / element_bytes(is_exact(facts) ? accumulator_of(facts.type) : facts.type);
   if (request.codec != nullptr) window = coded_window(*request.codec, facts.type, pieces.slice_bytes, window);
   if (window == 0) {
     return Status(Code::kInvalidUsage, fmt::format("rank {}: {}: messages of {} bytes are too short for the codec",
@@ -194,6 +197,7 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   recent = RecentCall();
   recent.facts = recent.asked = facts;
   recent.asked.send_spot = recent.asked.recv_spot = {};
+  recent.asked.reproducibility = {};
   recent.in_place = in_place;
   recent.plan = *plan;
   recent.window = window;
@@ -258,7 +262,7 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
 }
 
 Status Communicator::find_windows(Request& request) const {
-  if (mesh_->windows().empty()) return {};
+  if (mesh_->windows().empty() || is_exact(request.facts)) return {};
   return hocket::find_windows(system_, *mesh_, options_.operation_timeout, request);
 }
 

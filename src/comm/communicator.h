@@ -21,6 +21,7 @@
 #include "comm/mesh.h"
 #include "comm/operation.h"
 #include "comm/request.h"
+#include "execute/exact.h"
 #include "execute/execution.h"
 #include "execute/fast_path.h"
 #include "execute/wait.h"
@@ -34,7 +35,8 @@ struct CommunicatorOptions {
   Forced forced;
   int32_t lanes = 0;                        // of long calls; 0: chosen
   const ImportedPlans* imported = nullptr;  // go before what is chosen; null: none
-  std::string key;                          // of the communicator: splits derive theirs from it
+  Reproducibility reproducibility = Reproducibility::kFast;
+  std::string key;  // of the communicator: splits derive theirs from it
   FlightRecorder* flight = nullptr;
 };
 
@@ -55,7 +57,7 @@ class PipeEnds final : public Pipes {
 // What follows from the facts of a call alone.
 struct RecentCall {
   CallFacts facts;
-  CallFacts asked;  // the same before the buffers were looked for in windows
+  CallFacts asked;  // the same as the caller gave them: of no window, and of no mode, which the communicator has
   bool in_place = false;
   const Plan* plan = nullptr;  // null: unused
   size_t lends_up_to = 0;      // bytes of the longer buffer
@@ -115,6 +117,8 @@ class Communicator {
   void bind_for_repeat(RecentCall& recent, const Call& call);
   // Gives a call whose turn has come its scratch memory.
   Status lend_memory(Call& call);
+  // The same for the pieces of an exact one.
+  Result<std::byte*> lend_for_pieces(const Call& call) { return pieces_.at_least(ExactPieces::memory_bytes(call)); }
 
   // Numbers the communicators that are made of this one in one way, so that each has an identity of its own.
   uint32_t next_child(const std::string& way) { return children_[way]++; }
@@ -166,6 +170,7 @@ class Communicator {
   std::array<RecentCall, 16> recent_;
   std::vector<std::unique_ptr<const Plan>> transfer_plans_;  // by peer, sending first
   Memory scratch_;
+  Memory pieces_;
   std::mutex poller_mutex_;
   std::map<std::string, uint32_t> children_;  // how many, by way
   mutable std::mutex reductions_mutex_;

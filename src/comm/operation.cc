@@ -37,7 +37,7 @@ Status Operation::prepare(Request&& request) {
 
 Status Operation::prepare_awaited(Request& request) {
   const Result<RecentCall*> recent = plan(request);
-  recent_ = recent.ok() && !request.facts.v_form ? *recent : nullptr;
+  recent_ = recent.ok() && !request.facts.v_form && !is_exact(request.facts) ? *recent : nullptr;
   return recent.status();
 }
 
@@ -102,8 +102,20 @@ void Operation::begin() {
   order_->note(call_.fingerprint);
   state_ = State::kRunning;
   if (recent_ != nullptr) communicator_.bind_for_repeat(*recent_, call_);
-  if (Status status = communicator_.lend_memory(call_); !status.ok()) return fail(status.code(), status.message());
-  execution_.start(call_, repeated.value_or(0));
+  if (Status status = start(repeated.value_or(0)); !status.ok()) fail(status.code(), status.message());
+}
+
+Status Operation::start(size_t steps_done) {
+  Call* call = &call_;
+  if (is_exact(request_->facts)) {
+    const Result<std::byte*> memory = communicator_.lend_for_pieces(call_);
+    HOCKET_TRY(memory.status());
+    pieces_.begin(call_, *memory);
+    call = &pieces_.call();
+  }
+  HOCKET_TRY(communicator_.lend_memory(*call));
+  execution_.start(*call, steps_done);
+  return {};
 }
 
 bool Operation::run() {
@@ -113,7 +125,11 @@ bool Operation::run() {
     case Execution::Progress::kProgressed:
       break;
     case Execution::Progress::kDone:
-      end({});
+      if (is_exact(request_->facts) && pieces_.next()) {
+        execution_.start(pieces_.call());
+      } else {
+        end({});
+      }
       break;
     case Execution::Progress::kFailed:
       // What the peer called instead is worth a question; a broken pipe is best explained by whoever saw why.

@@ -15,6 +15,7 @@
 #include "comm/call_log.h"
 #include "comm/mesh.h"
 #include "comm/request.h"
+#include "execute/exact.h"
 #include "execute/execution.h"
 
 namespace hocket {
@@ -68,6 +69,7 @@ class Operation {
 
   Result<RecentCall*> plan(Request& request);
   void begin();
+  Status start(size_t steps_done);
   bool run();
   void stop_waiting();
   void end(Status status);
@@ -99,6 +101,7 @@ class Operation {
   const Request* request_ = &kept_;  // call_ points into it
   RecentCall* recent_ = nullptr;     // of an awaited collective that may be repeated
   Call call_;
+  ExactPieces pieces_;              // of an exact one
   std::optional<size_t> repeated_;  // steps that the fast path has run of the next call
   Order* order_ = nullptr;
   uint64_t number_ = 0;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/settings.h"
 #include "codec/codec.h"
 #include "comm/mesh_windows.h"
 #include "kernels/kernels.h"
@@ -39,11 +40,12 @@ struct CallFacts {
   Rank root = 0;       // rooted collectives
   uint64_t count = 0;  // as the call has it; v-forms: 0
   bool v_form = false;
-  uint64_t total = 0;    // v-forms whose counts every rank lists: their sum ...
-  uint32_t parts = 0;    // ... and digest
-  Rank peer = -1;        // point to point
-  bool sending = false;  // point to point
-  uint32_t coding = 0;   // digest of the codec's specification; 0: no codec
+  uint64_t total = 0;                                        // v-forms whose counts every rank lists: their sum ...
+  uint32_t parts = 0;                                        // ... and digest
+  Rank peer = -1;                                            // point to point
+  bool sending = false;                                      // point to point
+  uint32_t coding = 0;                                       // digest of the codec's specification; 0: no codec
+  Reproducibility reproducibility = Reproducibility::kFast;  // of floats and users' operations
   bool own = false;      // the library's own call: no wish of the user's decides how
   WindowSpot send_spot;  // where the buffers are, if a plan may reach into those of peers
   WindowSpot recv_spot;
@@ -54,6 +56,8 @@ struct CallFacts {
 std::string describe(const CallFacts& facts);
 // Notes the counts of a v-form that every rank lists.
 void note_parts(const std::vector<size_t>& counts, CallFacts& facts);
+// Floats are summed in accumulators.
+inline bool is_exact(const CallFacts& facts) { return facts.reproducibility == Reproducibility::kExact; }
 // "sum", "op 65" for created ones.
 std::string op_name(int32_t handle);
 

@@ -13,7 +13,14 @@ namespace {
 using enum Collective;
 using namespace plan;  // NOLINT(google-build-using-namespace): the table below is all that this file says
 
-enum Trait : unsigned { kLogarithmic = 1, kOrdered = 2, kEqualChunks = 4, kSendWindow = 8, kRecvWindow = 16 };
+enum Trait : unsigned {
+  kLogarithmic = 1,
+  kOrdered = 2,
+  kEqualChunks = 4,
+  kSendWindow = 8,
+  kRecvWindow = 16,
+  kLeftToRight = 32
+};
 
 constexpr std::string_view kFewLanes = "it needs fewer lanes";
 constexpr std::string_view kPowerOfTwo = "it needs a power of two of ranks";
@@ -29,6 +36,7 @@ constexpr Builder entry(Collective collective, std::string_view name, bool (*fit
           build,
           (traits & kLogarithmic) != 0,
           (traits & kOrdered) != 0,
+          (traits & kLeftToRight) != 0,
           (traits & kEqualChunks) != 0,
           (traits & kSendWindow) != 0,
           (traits & kRecvWindow) != 0,
@@ -48,12 +56,12 @@ constexpr std::array kBuilders = {
   entry(kAllReduce, "dual_root", dual_root::fits, dual_root::all_reduce, kLogarithmic | kOrdered),
   entry(kAllReduce, "swing", fits_any, swing::all_reduce, kLogarithmic),
   entry(kAllReduce, "chain", chain::fits_all_reduce, chain::all_reduce, kOrdered),
-  entry(kAllReduce, "one_shot", fits_any, shot::all_reduce_one, kOrdered),
-  entry(kAllReduce, "two_shot", fits_any, shot::all_reduce_two, kOrdered),
+  entry(kAllReduce, "one_shot", fits_any, shot::all_reduce_one, kOrdered | kLeftToRight),
+  entry(kAllReduce, "two_shot", fits_any, shot::all_reduce_two, kOrdered | kLeftToRight),
   entry(kAllReduce, "in_order", fits_any, in_order::all_reduce, kLogarithmic | kOrdered),
   entry(kAllReduce, "routed_rings", routed::fits, routed::all_reduce, 0, kRoutes),
   entry(kAllReduce, "hierarchical", hierarchical::fits_all_reduce, hierarchical::all_reduce, 0, kHierarchy),
-  entry(kAllReduce, "window", fits_one_lane, window::all_reduce, kOrdered | kSendWindow | kRecvWindow),
+  entry(kAllReduce, "window", fits_one_lane, window::all_reduce, kOrdered | kLeftToRight | kSendWindow | kRecvWindow),
 
   entry(kBroadcast, "binomial", fits_any, knomial::broadcast_binomial, kLogarithmic),
   entry(kBroadcast, "knomial", knomial::fits, knomial::broadcast, kLogarithmic),
@@ -69,9 +77,9 @@ constexpr std::array kBuilders = {
   entry(kReduce, "bine", fits_any, bine::reduce, kLogarithmic),
   entry(kReduce, "double_tree", double_tree::fits, double_tree::reduce, kLogarithmic),
   entry(kReduce, "chain", fits_any, chain::reduce),
-  entry(kReduce, "direct", fits_any, direct::reduce, kOrdered),
+  entry(kReduce, "direct", fits_any, direct::reduce, kOrdered | kLeftToRight),
   entry(kReduce, "in_order", fits_any, in_order::reduce, kLogarithmic | kOrdered),
-  entry(kReduce, "window", fits_one_lane, window::reduce, kOrdered | kSendWindow),
+  entry(kReduce, "window", fits_one_lane, window::reduce, kOrdered | kLeftToRight | kSendWindow),
 
   entry(kAllGather, "ring", fits_one_lane, ring::all_gather),
   entry(kAllGather, "recursive_doubling", recursive_doubling::fits_all_gather, recursive_doubling::all_gather, kLogarithmic, kPowerOfTwo),
@@ -86,8 +94,8 @@ constexpr std::array kBuilders = {
   entry(kReduceScatter, "recursive_halving", recursive_halving::fits, recursive_halving::reduce_scatter, kLogarithmic, kPowerOfTwo),
   entry(kReduceScatter, "circulant", fits_one_lane, circulant::reduce_scatter, kLogarithmic),
   entry(kReduceScatter, "pat", pat::fits, pat::reduce_scatter),
-  entry(kReduceScatter, "direct", fits_one_lane, direct::reduce_scatter, kOrdered),
-  entry(kReduceScatter, "window", fits_one_lane, window::reduce_scatter, kOrdered | kSendWindow),
+  entry(kReduceScatter, "direct", fits_one_lane, direct::reduce_scatter, kOrdered | kLeftToRight),
+  entry(kReduceScatter, "window", fits_one_lane, window::reduce_scatter, kOrdered | kLeftToRight | kSendWindow),
 
   entry(kAllToAll, "direct", fits_any, direct::all_to_all),
   entry(kAllToAll, "pairwise", fits_one_lane, pairwise::all_to_all),
@@ -105,10 +113,10 @@ constexpr std::array kBuilders = {
   entry(kBarrier, "dissemination", fits_one_lane, dissemination::barrier, kLogarithmic),
 
   entry(kScan, "doubling", fits_one_lane, doubling_scan::scan, kLogarithmic | kOrdered),
-  entry(kScan, "chain", fits_one_lane, chain::scan, kOrdered),
+  entry(kScan, "chain", fits_one_lane, chain::scan, kOrdered | kLeftToRight),
 
   entry(kExScan, "doubling", fits_one_lane, doubling_scan::exscan, kLogarithmic | kOrdered),
-  entry(kExScan, "chain", fits_one_lane, chain::exscan, kOrdered),
+  entry(kExScan, "chain", fits_one_lane, chain::exscan, kOrdered | kLeftToRight),
 };
 // clang-format on
 

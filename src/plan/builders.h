@@ -42,6 +42,7 @@ struct Builder {
   Plan (*build)(const BuildOptions&) = nullptr;
   bool logarithmic = false;        // O(log ranks) steps on every rank
   bool ordered = false;            // operands combine in rank order: right for operations that do not commute
+  bool left_to_right = false;      // moreover ((0 + 1) + 2) + ..., 64 operands to a step as kMaxSources says
   bool equal_chunks_only = false;  // not for v-forms
   bool send_window = false;        // some ranks reach into others' send buffers ...
   bool recv_window = false;        // ... or receive buffers

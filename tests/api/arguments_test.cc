@@ -346,7 +346,7 @@ TEST_F(Arguments, NamesOfNccl) {
   static_assert(hocketNumResults == hocketTimeout + 1 && HOCKET_WIN_REQUIRED_ALIGNMENT % 4096 == 0);
   EXPECT_STREQ(HOCKET_SUFFIX, "");
   hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
-  for (const int member : {config.splitShare, config.maxCTAs, config.nvlsHostMode, config.unused}) {
+  for (const int member : {config.splitShare, config.maxCTAs, config.nvlsHostMode, config.reproducibility}) {
     EXPECT_EQ(member, HOCKET_CONFIG_UNDEF_INT);
   }
   EXPECT_TRUE(config.netName == HOCKET_CONFIG_UNDEF_PTR);

@@ -217,8 +217,8 @@ TEST(InstructionSets, ForcedOneIsTheOneThatRuns) {
   for (std::string_view set : instruction_sets()) {
     ASSERT_TRUE(force_instruction_set(set));
     EXPECT_EQ(instruction_set(), set);
-    for (const auto& row : host::table_in_use().kernels) {
-      for (host::Kernel kernel : row) {
+    for (size_t type = 0; type < kDataTypes; ++type) {
+      for (host::Kernel kernel : host::table_in_use().kernels[type]) {
         if (kernel == nullptr) continue;
         EXPECT_TRUE(kernels.insert(kernel).second) << set << ": shares a kernel";
       }
