@@ -49,8 +49,12 @@ void write_file(const fs::path& path, const std::string& bytes) {
   fs::rename(fresh, path);
 }
 
+// Waits a minute for a file that is not there yet.
 std::string read_file(const fs::path& path) {
-  while (!fs::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (int waits = 0; !fs::exists(path); ++waits) {
+    if (waits == 12000) std::fprintf(stderr, "nobody writes %s\n", path.c_str()), std::_Exit(1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -104,13 +108,16 @@ class Worker {
     }
   }
 
-  void report() const {
+  void report() {
     double error = 0;
     for (size_t i = 0; i < kFeatures; ++i) error = std::max<double>(error, std::abs(state_.weights[i] - truth(i)));
+    const bool alike = is_alike(state_.weights) && is_alike(state_.momentum);
     int rank = 0, ranks = 0;
     check(hocketCommUserRank(comm_, &rank));
     check(hocketCommCount(comm_, &ranks));
-    if (rank == 0) std::printf("step %d with %d ranks: off by at most %.4f\n", state_.step, ranks, error);
+    if (rank != 0) return;
+    std::printf("step %d with %d ranks: off by at most %.4f, %s on all ranks\n", state_.step, ranks, error,
+                alike ? "the same" : "NOT the same");
   }
 
  private:
@@ -175,7 +182,7 @@ class Worker {
   void recover() {
     hocketComm_t shrunk = nullptr;
     check(hocketCommShrink(comm_, nullptr, 0, &shrunk, nullptr, HOCKET_SHRINK_ABORT));
-    check(hocketCommDestroy(comm_));
+    hocketCommDestroy(comm_);  // its failure is known
     comm_ = shrunk;
     int common = state_.step;
     check(hocketAllReduce(&common, &common, 1, hocketInt32, hocketMin, comm_, nullptr), comm_);
@@ -194,6 +201,13 @@ class Worker {
     check(hocketBcast(&state_.step, 1, hocketInt32, 0, comm_, nullptr), comm_);
     check(hocketBcast(state_.weights.data(), kFeatures, hocketFloat32, 0, comm_, nullptr), comm_);
     check(hocketBcast(state_.momentum.data(), kFeatures, hocketFloat32, 0, comm_, nullptr), comm_);
+  }
+
+  bool is_alike(const std::vector<float>& values) {
+    std::vector<float> least(values.size()), most(values.size());
+    check(hocketAllReduce(values.data(), least.data(), values.size(), hocketFloat32, hocketMin, comm_, nullptr), comm_);
+    check(hocketAllReduce(values.data(), most.data(), values.size(), hocketFloat32, hocketMax, comm_, nullptr), comm_);
+    return least == most;
   }
 
   std::string saved_errors() const {
