@@ -335,8 +335,8 @@ HOCKET_API hocketResult_t hocketSend(const void* sendbuff, size_t count, hocketD
 HOCKET_API hocketResult_t hocketRecv(void* recvbuff, size_t count, hocketDataType_t datatype, int peer,
                                      hocketComm_t comm, hocketStream_t stream);
 
-/* (beyond NCCL) Never waits: a peer from which a message is here that no issued Recv will take, or -1. So a receive from
- * anybody asks again and again, and then receives from that peer. Peers are told in turn. */
+/* (beyond NCCL) Never waits: a peer from which a message is here that no issued Recv will take, or -1. So a receive
+ * from anybody asks again and again, and then receives from that peer. Peers are told in turn. */
 HOCKET_API hocketResult_t hocketProbe(hocketComm_t comm, int* peer);
 
 /* ---- Beyond NCCL ----------------------------------------------------------------------------------------------------
