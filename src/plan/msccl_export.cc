@@ -82,7 +82,8 @@ class GpuWriter {
   }
 
   void close_pass(size_t lane) {
-    if (begins_[lane].has_value()) put_in(begins_[lane]->block, {});
+    const std::optional<Position> begin = begins_[lane];
+    if (begin.has_value()) put_in(begin->block, {});
   }
 
   Status write_step(size_t lane, const Step& step) {
