@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <random>
 #include <utility>
 
 namespace hocket {
@@ -74,8 +75,9 @@ RingSender::RingSender(Ring ring, SharedMemory& memory, std::string name, std::f
     : ring_(std::move(ring)), name_(std::move(name)), wake_peer_(std::move(wake_peer)) {
   slot_of_.fill(kNoSlot);
   streaming_from = find_streaming_from();
+  std::random_device random;  // another container may have a process of our number, with a ring at our address
+  proof_ = uint64_t{random()} << 32 | random();
   const auto address = reinterpret_cast<uint64_t>(&proof_);
-  proof_ = (address ^ static_cast<uint64_t>(memory.process())) * 0x9E3779B97F4A7C15u;
   ring_.control().proof = {memory.process(), address, proof_};
 }
 
@@ -251,7 +253,7 @@ bool RingReceiver::borrow(uint64_t address, std::span<std::byte> into) {
   const bool withdrawn = ring_.control().withdrawn.load() != 0;
   if (!read || withdrawn) {
     fail(fmt::format("message {} of {} bytes cannot be read in the sender's memory: it {}", released_, message_.size,
-                     withdrawn ? "was withdrawn" : "is gone"));
+                     withdrawn ? "was withdrawn" : "is gone, or the system forbids it"));
     return false;
   }
   message_.data = into.data();

@@ -60,17 +60,23 @@ Execution::Progress Execution::advance() {
     moved |= outcome == Outcome::kMoved;
     all_ended &= ended(lanes_[i]);
   }
-  if (all_ended) return finish();
+  if (all_ended) {
+    const Progress end = finish();
+    return moved && end == Progress::kIdle ? Progress::kProgressed : end;
+  }
   if (moved) return Progress::kProgressed;
   return pipes_work() ? Progress::kIdle : Progress::kFailed;
 }
 
 std::vector<Rank> Execution::awaited() const {
   std::vector<Rank> peers;
+  const auto add = [&](Rank peer) {
+    if (peer >= 0 && std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+  };
   for (const LaneState& lane : lanes_) {
-    const Rank peer = lane.blocked.peer;
-    if (!ended(lane) && peer >= 0 && std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+    if (!ended(lane)) add(lane.blocked.peer);
   }
+  for (const OpenTicket& open : tickets_) add(open.peer);
   return peers;
 }
 
@@ -433,7 +439,7 @@ Execution::Outcome Execution::send_stable(LaneState& lane, const Slice& slice) {
     if (ticket == 0) return Outcome::kBlocked;
     lane.issued |= bit;
     ++end.messages;
-    if (!end.pipe->done(ticket)) tickets_.push_back({end.pipe, ticket, memory, memory + guarded});
+    if (!end.pipe->done(ticket)) tickets_.push_back({destinations[i].peer, end.pipe, ticket, memory, memory + guarded});
     keep_flushing(end.pipe);
   }
   lane.blocked = {};

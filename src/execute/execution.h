@@ -111,7 +111,7 @@ class Execution {
   const Status& status() const { return status_; }
   // The peer whose message belongs to another call than ours; -1: the failure is of another kind.
   Rank mismatch_peer() const { return mismatch_peer_; }
-  // The peers that lanes wait for, in the order of the lanes.
+  // The peers that lanes wait for, in the order of the lanes, and those that have not fetched what was lent to them.
   std::vector<Rank> awaited() const;
   // Announces to the pipes that lanes wait for that the caller is about to sleep, or has woken.
   void set_waiting(bool waiting);
@@ -136,6 +136,7 @@ class Execution {
   };
   // A stable send that may still read our memory; begin == end: memory that nothing is written to any more.
   struct OpenTicket {
+    Rank peer;
     Sender* pipe;
     Ticket ticket;
     const std::byte* begin;

@@ -15,6 +15,7 @@
 #include "execute/local_ranks.h"
 #include "plan/builders.h"
 #include "plan/lanes.h"
+#include "plan/lending.h"
 
 namespace hocket::test {
 namespace {
@@ -178,6 +179,7 @@ void check(const Shape& shape, uint32_t seed) {
     // Twice a slice per message: trains, and several passes.
     call.window = std::max<size_t>(16, 2 * call.slice_bytes / 4 / static_cast<size_t>(plans[i].message_chunks));
     call.fingerprint = 0xABCD;
+    call.lends = may_lend(plans[i], is_in_place(request, static_cast<Rank>(i)));
     scratch[i].resize(Execution::scratch_bytes(call) + 64);
     call.scratch = scratch[i].data();
   }
@@ -230,6 +232,28 @@ std::vector<const Builder*> all_builders() {
 
 std::string test_name(const testing::TestParamInfo<const Builder*>& tested) {
   return fmt::format("{}_{}", name(tested.param->collective), tested.param->name);
+}
+
+TEST(Execution, AwaitsWhoHasNotFetchedWhatIsLent) {
+  BuildOptions options;
+  options.ranks = 2;
+  const Plan plan = find_builder(Collective::kBroadcast, "direct")->build(options);
+  std::vector<int32_t> values(LocalRanks::kLentFrom);
+  Request request;
+  request.facts.collective = Collective::kBroadcast;
+  request.facts.type = DataType::kInt32;
+  request.facts.count = values.size();
+  request.send = request.recv = values.data();
+  Call call;
+  call.plan = &plan;
+  call.lends = true;
+  call.window = values.size();
+  call.slice_bytes = kMaxMessage;
+  bind_arithmetic(request, options.ranks, call);
+  bind_layouts(request, call);
+  LocalRanks ranks(options.ranks, kMaxMessage);
+  EXPECT_FALSE(ranks.run({call}, 1, false)) << "rank 1 has not come";
+  EXPECT_EQ(ranks.execution(0).awaited(), std::vector<Rank>{1});
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, EveryBuilder, testing::ValuesIn(all_builders()), test_name);

@@ -36,6 +36,7 @@ LocalRanks::Pair& LocalRanks::pair(Rank from, Rank to, int lane) {
     Offer offer;
     found.sender = std::move(*local.open(context, offer));
     found.receiver = std::move(*local.accept(context, std::move(offer)));
+    found.sender->lent_from = found.receiver->into_from = kLentFrom;
   }
   return found;
 }

@@ -19,6 +19,9 @@ namespace hocket::test {
 
 class LocalRanks {
  public:
+  // Bytes: calls that lend do so from here on, whatever the machine.
+  static constexpr size_t kLentFrom = 64;
+
   LocalRanks(Rank ranks, size_t max_message);
   // Runs one call on every rank until all have ended: begun on the fast path, if so wished, and ended by the
   // executions. False: some rank failed, or nothing moves any more.

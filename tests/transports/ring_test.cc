@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -165,6 +166,17 @@ TEST_F(LendingRingTest, RefusesWhatWasWithdrawn) {
 TEST_F(LendingRingTest, RefusesWhatIsNotThere) {
   sender_.send_stable(std::span(reinterpret_cast<const std::byte*>(8), 20'000), Envelope{});
   expect_refused("is gone");
+}
+
+// Containers may give their processes one number, and programs without address randomisation use one address.
+TEST_F(RingTest, ProvesItselfByWhatNoOtherProcessHolds) {
+  std::optional<RingSender> sender;
+  sender.emplace(ring(), real_system().memory, "to", nullptr);
+  const RingProof first = control_.proof;
+  sender.emplace(ring(), real_system().memory, "to", nullptr);
+  EXPECT_EQ(first.process, control_.proof.process);
+  EXPECT_EQ(first.address, control_.proof.address);
+  EXPECT_NE(first.value, control_.proof.value);
 }
 
 // A container whose filter forbids reading other processes.
