@@ -62,6 +62,8 @@ constexpr std::array kBuilders = {
   entry(kAllReduce, "routed_rings", routed::fits, routed::all_reduce, 0, kRoutes),
   entry(kAllReduce, "hierarchical", hierarchical::fits_all_reduce, hierarchical::all_reduce, 0, kHierarchy),
   entry(kAllReduce, "window", fits_one_lane, window::all_reduce, kOrdered | kLeftToRight | kSendWindow | kRecvWindow),
+  entry(kAllReduce, "window_put", fits_one_lane, window::all_reduce_put,
+        kOrdered | kLeftToRight | kSendWindow | kRecvWindow),
 
   entry(kBroadcast, "binomial", fits_any, knomial::broadcast_binomial, kLogarithmic),
   entry(kBroadcast, "knomial", knomial::fits, knomial::broadcast, kLogarithmic),

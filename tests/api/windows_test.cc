@@ -180,6 +180,11 @@ TEST_P(Windows, BetweenProcesses) {
   expect_success("all_collectives", GetParam(), {{"HOCKET_ALGORITHM=window"}, {"shared"}, {}, true}, kLimit);
 }
 
+TEST_P(Windows, BetweenProcessesThatWriteIntoEachOthers) {
+  expect_success("all_collectives", GetParam(), {{"HOCKET_ALGORITHM=all_reduce=window_put"}, {"shared"}, {}, true},
+                 kLimit);
+}
+
 TEST_P(Windows, BetweenThreads) {
   run_threads(GetParam(), [](Member& member) { run_all_collectives(member, true); });
 }

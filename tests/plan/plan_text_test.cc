@@ -39,6 +39,7 @@ const Golden kGolden[] = {
     {"gather_binomial", Collective::kGather, "binomial", {.rank = 3, .ranks = 6, .root = 1}},
     {"barrier_dissemination", Collective::kBarrier, "dissemination", {.rank = 0, .ranks = 5}},
     {"all_reduce_window", Collective::kAllReduce, "window", {.rank = 1, .ranks = 3}},
+    {"all_reduce_window_put", Collective::kAllReduce, "window_put", {.rank = 1, .ranks = 3}},
     {"exscan_doubling", Collective::kExScan, "doubling", {.rank = 3, .ranks = 8}},
 };
 

@@ -350,7 +350,7 @@ TEST(ProveFaults, WindowReadBeforeItsRankHasCome) {
 TEST(ProveFaults, WindowReadAfterItsRankHasGone) {
   for (const auto& [collective, reads] : {std::pair{Collective::kReduceScatter, "first send[1] at 0"},
                                           {Collective::kAllGather, "recv[0] at 0"},
-                                          {Collective::kAllReduce, "first send[1] at 0"}}) {
+                                          {Collective::kAllReduce, "recv[0] at 0"}}) {
     Plans plans = build(collective, "window", {.ranks = 3});
     // All but rank 0 end by awaiting all, which keeps them; nobody keeps rank 0.
     lane(plans, 0).steps.pop_back();

@@ -147,6 +147,7 @@ Plan exscan(const BuildOptions& options);
 
 namespace window {
 Plan all_reduce(const BuildOptions& options);
+Plan all_reduce_put(const BuildOptions& options);
 Plan reduce_scatter(const BuildOptions& options);
 Plan all_gather(const BuildOptions& options);
 Plan broadcast(const BuildOptions& options);

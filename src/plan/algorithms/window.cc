@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Windows: every rank reads what it needs straight out of its peers' buffers and writes its own only, or, in an
-// all-reduce, everybody's; nothing is staged. Signals say when a buffer may be used (its rank has come, or has written
-// it) and when it is its rank's own again (all are done with it). Reductions combine in rank order.
+// Windows: every rank reads what it needs straight out of its peers' buffers and (but for window_put) writes its own
+// only; nothing is staged. Signals say when a buffer may be used (its rank has come, or has written it) and when it is
+// its rank's own again (all are done with it). Reductions combine in rank order.
 #include <algorithm>
 
 #include "plan/algorithms/algorithms.h"
@@ -13,6 +13,7 @@ namespace hocket::plan::window {
 namespace {
 
 constexpr std::string_view kName = "window";
+constexpr std::string_view kPutName = "window_put";
 
 // Parts of a broadcast: the root copies one while the others read those before.
 constexpr int32_t kParts = 8;
@@ -57,10 +58,27 @@ void for_all_others(const BuildOptions& options, const Use& use) {
 
 bool fits_out_of_place(const BuildOptions& options) { return fits_one_lane(options) && !options.in_place; }
 
-// Each rank computes one chunk and writes it into everybody's buffer.
 Plan all_reduce(const BuildOptions& options) {
   if (options.ranks == 1) return alone(Collective::kAllReduce, kName, options);
   Plan plan = begin(Collective::kAllReduce, kName, options, 1, options.ranks);
+  plan.scratch_chunks = options.ranks > kMaxSources ? options.ranks : 0;
+  Lane& lane = plan.lanes[0];
+  meet(lane, options);
+  finish_split(lane, {recv(options.rank)}, at_all(options, first(send(options.rank))), options.rank);
+  signal(lane, to_all_others(options));
+  for_all_others(options, [&](Rank peer) {
+    await(lane, {from(peer)});
+    add(lane, {recv(peer)}, {at(peer, recv(peer))});
+  });
+  meet(lane, options);
+  return plan;
+}
+
+// Each rank computes one chunk and writes it into everybody's buffer: fewer bytes move and ranks meet once less. But
+// who is late writes even where the call has failed and returned meanwhile, so it is never chosen, only asked for.
+Plan all_reduce_put(const BuildOptions& options) {
+  if (options.ranks == 1) return alone(Collective::kAllReduce, kPutName, options);
+  Plan plan = begin(Collective::kAllReduce, kPutName, options, 1, options.ranks);
   plan.scratch_chunks = options.ranks > kMaxSources ? options.ranks : 0;
   Lane& lane = plan.lanes[0];
   const Place mine = recv(options.rank);
