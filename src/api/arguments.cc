@@ -235,8 +235,8 @@ CallFacts reducing(CallFacts facts, const hocketRedOp_t& op) {
 // No order changes what built-in operations make of integers.
 Reproducibility reproducibility_of(const Request& request, Reproducibility wanted) {
   const Reduction& reduction = request.reduction;
-  const bool depends = reduction.user != nullptr || is_float(request.facts.type);
-  if (!is_reducing(request.facts.collective) || !has_type(request.facts) || !depends) return Reproducibility::kFast;
+  if (!is_reducing(request.facts.collective) || !has_type(request.facts)) return Reproducibility::kFast;
+  if (reduction.user == nullptr && !is_float(request.facts.type)) return Reproducibility::kFast;
   const bool sums = reduction.user == nullptr && reduction.op == ReduceOp::kSum;
   return wanted == Reproducibility::kExact && !sums ? Reproducibility::kOrdered : wanted;
 }
