@@ -7,10 +7,8 @@ the three take turns in the same processes. Ratios above 1 say that Hocket is fa
     PYTHONPATH=python LD_LIBRARY_PATH=build/src/api build/torch/bin/python perf/torch_bench.py [--ranks 2] [--async]
 """
 import argparse
-import multiprocessing
 import os
 import statistics
-import tempfile
 import time
 
 import torch
@@ -18,6 +16,7 @@ import torch.distributed as dist
 import torch.testing._internal.distributed.fake_pg  # the backend that does nothing
 
 import hocket.distributed
+from torch_sides import run_ranks
 
 BACKENDS = ("gloo", "hocket", "fake")
 
@@ -48,9 +47,7 @@ def measure(groups, size, options):
     return {name: statistics.median(values) for name, values in times.items()}, ratio, over
 
 
-def run(rank, options, store):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", store=dist.FileStore(store, options.ranks), rank=rank, world_size=options.ranks)
+def run(rank, options):
     groups = {name: dist.new_group(backend=name) for name in BACKENDS}
     if rank == 0:
         print(f"{options.ranks} ranks, {len(os.sched_getaffinity(0))} cores, torch {torch.__version__}, "
@@ -76,13 +73,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--async", dest="asynchronous", action="store_true")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        processes = [multiprocessing.get_context("fork").Process(target=run, args=(rank, options, f"{folder}/store"))
-                     for rank in range(options.ranks)]
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join()
+    run_ranks(run, options)
 
 
 if __name__ == "__main__":

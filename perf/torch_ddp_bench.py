@@ -7,9 +7,7 @@ into communication (a wide layer, few samples); and with hooks.
     PYTHONPATH=python LD_LIBRARY_PATH=build/src/api build/torch/bin/python perf/torch_ddp_bench.py [--ranks 2] [--width 2048]
 """
 import argparse
-import multiprocessing
 import statistics
-import tempfile
 import time
 
 import torch
@@ -18,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import hocket.distributed
 import hocket.torch
+from torch_sides import run_ranks
 
 SAMPLES = 2
 
@@ -41,9 +40,7 @@ def prepared(backend, width, specification=None):
     return step
 
 
-def run(rank, options, store):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", store=dist.FileStore(store, options.ranks), rank=rank, world_size=options.ranks)
+def run(rank, options):
     variants = {"gloo": prepared("gloo", options.width), "hocket": prepared("hocket", options.width)}
     for specification in options.hooks:
         variants[f"hocket, {specification}"] = prepared("hocket", options.width, specification)
@@ -70,13 +67,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--hooks", nargs="*", default=["int8", "topk:ratio=0.01"])
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        processes = [multiprocessing.get_context("fork").Process(target=run, args=(rank, options, f"{folder}/store"))
-                     for rank in range(options.ranks)]
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join()
+    run_ranks(run, options)
 
 
 if __name__ == "__main__":

@@ -17,29 +17,26 @@ constexpr size_t kPage = 4096;
 
 // From here on looking for freed slots before each message costs little, and few slots in turn stay in the cache.
 constexpr size_t kReuseFrom = 16 << 10;
-// As many slots are used in turn as hold this: it takes up to a third longer to write where the consumer has read just
-// before (32 KiB: 4.3 us instead of 6.0 with four slots instead of two).
+// As many slots are used in turn as hold this: to write where the consumer has read just before takes up to a third
+// longer (docs/performance.md).
 constexpr size_t kTurnBytes = 128 << 10;
+
+bool is_amd() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
 
 // Whether writing around the cache is faster than through it depends on who made the cores. Between distant ones of an
 // AMD EPYC it is three times as fast (5.6 against 2.0 GB/s at 4 KiB, 8.0 against 2.2 at 64 KiB); between those of an
 // Intel Xeon it takes one and a half times as long (docs/performance.md, `pipe_bench`).
-size_t find_streaming_from() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_is("amd")) return 4 << 10;
-#endif
-  return SIZE_MAX;
-}
+size_t find_streaming_from() { return is_amd() ? 4 << 10 : SIZE_MAX; }
 
-// Reading another process' memory costs a call of the system and the lookup of each page, which pays from here on: at
-// 16 KiB it takes 3.7 us where writing and reading a slot takes 4.1, at 64 KiB 11 and 24 (docs/performance.md). On an
-// AMD EPYC, whose cores read each other's caches slowly, writing around the cache is better.
-size_t find_lent_from() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_is("amd")) return SIZE_MAX;
-#endif
-  return 16 << 10;
-}
+// Reading another process' memory costs a call of the system and the lookup of each page, which pays from here on; on
+// an AMD EPYC, whose cores read each other's caches slowly, it has not been measured (docs/decisions/0015).
+size_t find_lent_from() { return is_amd() ? SIZE_MAX : 16 << 10; }
 
 uint16_t sequence_of(uint64_t message) { return static_cast<uint16_t>(message + 1); }
 

@@ -211,7 +211,7 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
 
 // A lent message is copied once instead of twice, but by its receiver alone. With data beyond the caches that takes
 // longer than two copies one beside the other, unless the sender's core is busy with its own part
-// (docs/performance.md).
+// (docs/decisions/0015).
 size_t Communicator::lends_up_to(const Plan& plan, bool in_place) const {
   if (!may_lend(plan, in_place)) return 0;
   return !crowded_ && works_beside(plan, in_place) ? SIZE_MAX : kLentAlways;

@@ -185,8 +185,9 @@ Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
   slice.count = std::min(lane.extent - lane.done, slice_elements_);
   slice.coded = call_->codec != nullptr && slice.count > 0 && has_message(*slice.step);
   slice.bytes = slice.coded ? call_->codec->max_encoded_bytes(slice.count, call_->type) : slice.count * element_bytes_;
-
-  slice.home = find_home(slice);
+  if (!lane.decided) decide(lane, slice);
+  slice.home = lane.home;
+  slice.landing = lane.landing;
 
   // What leaves memory that we only read goes first: others wait for it.
   const bool sends_first = slice.home != nullptr && slice.home == &slice.step->sources[0];
@@ -200,15 +201,17 @@ Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
   return outcome;
 }
 
+// Once for each slice: what has begun one way goes on in it.
+void Execution::decide(LaneState& lane, const Slice& slice) {
+  lane.home = find_home(slice);
+  lane.landing = landing_place(slice);
+  if (lane.landing != nullptr && !memory_is_free(slice)) lane.landing = nullptr;
+  lane.decided = true;
+}
+
 // Everything but the stable sends.
 Execution::Outcome Execution::write(LaneState& lane, Slice& slice) {
   if (lane.written) return Outcome::kMoved;
-  if (!lane.decided) {
-    lane.landing = landing_place(slice);
-    if (lane.landing != nullptr && !memory_is_free(slice)) lane.landing = nullptr;
-    lane.decided = true;
-  }
-  slice.landing = lane.landing;
   // Sources first: taking a peer's message frees the peer, which may be what our own memory waits for.
   Outcome outcome = take_sources(lane, slice);
   if (outcome == Outcome::kMoved) outcome = take_destinations(lane, slice);

@@ -130,7 +130,8 @@ class Execution {
     // Of the current slice:
     uint64_t issued = 0;           // destinations whose stable send has been issued
     bool written = false;          // all but its stable sends is done
-    bool decided = false;          // the next has been
+    bool decided = false;          // the next two have been
+    const Place* home = nullptr;   // the chunk from which its messages are sent stable; null: they are written in pipes
     std::byte* landing = nullptr;  // where its only source is received without a copy
     Blocked blocked;
   };
@@ -151,7 +152,7 @@ class Execution {
     size_t count = 0;
     size_t bytes = 0;             // of its messages; coded: at most
     bool coded = false;           // its messages carry a codec's encoding
-    const Place* home = nullptr;  // the chunk from which its messages are sent stable; null: they are written in pipes
+    const Place* home = nullptr;  // both as in LaneState
     std::byte* landing = nullptr;
     std::array<const Message*, kMaxSources> messages;
     std::array<std::byte*, kMaxDestinations> reserved;
@@ -164,6 +165,7 @@ class Execution {
   void pass_over(size_t steps);
   Outcome run_lane(int index);
   Outcome run_slice(int index, LaneState& lane);
+  void decide(LaneState& lane, const Slice& slice);
   const Layout& layout(Buffer buffer) const;
   std::byte* base(const Place& place) const;
   size_t extent_of(const Step& step, Window window) const;

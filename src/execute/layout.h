@@ -70,7 +70,6 @@ struct Layout {
   static Layout scratch(std::byte* base, int32_t chunks, size_t room, const Layout& model);
 };
 
-inline bool is_message(const Place& place) { return !place.names_chunks(); }
 inline bool has_message(const Step& step) {
   return std::any_of(step.sources.begin(), step.sources.end(), is_message) ||
          std::any_of(step.destinations.begin(), step.destinations.end(), is_message);

@@ -7,8 +7,6 @@
 namespace hocket {
 namespace {
 
-bool is_message(const Place& place) { return place.kind == Place::Kind::kMessage; }
-
 // Sends nothing but one place of the receive buffer, as it is.
 bool sends_result(const Step& step) {
   if (step.sources.size() != 1 || step.last) return false;

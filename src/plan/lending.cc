@@ -11,8 +11,6 @@
 namespace hocket {
 namespace {
 
-bool is_message(const Place& place) { return place.kind == Place::Kind::kMessage; }
-
 // The chunks of both buffers, those that are the same memory under one number.
 class Chunks {
  public:

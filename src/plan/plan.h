@@ -69,6 +69,8 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
+inline bool is_message(const Place& place) { return !place.names_chunks(); }
+
 // Waits until step `step` of lane `lane` (of the same rank and pass) has completed.
 struct After {
   int32_t lane = 0;

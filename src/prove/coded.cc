@@ -31,8 +31,6 @@ struct Coded {
 };
 using Values = std::vector<Coded>;
 
-bool is_message(const Place& place) { return place.kind == Place::Kind::kMessage; }
-
 class Interpreter {
  public:
   Interpreter(const Network& network, const CodingErrors& errors)

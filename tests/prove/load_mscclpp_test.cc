@@ -5,23 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <random>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "plan/mscclpp.h"
 #include "prove/load.h"
+#include "tests/texts.h"
 
 namespace hocket {
 namespace {
 
-std::string contents(const std::filesystem::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  return text.str();
-}
+using test::contents;
+using test::replaced;
 
 // Each of two GPUs reduces one chunk of both and writes the result to both.
 std::string gpu(int self, const std::string& operations) {
@@ -62,12 +58,6 @@ std::string copy(const std::string& from, const std::string& to) {
 
 std::string at(const char* buffer, int index) {
   return std::string(R"({"type":")") + buffer + R"(","index":)" + std::to_string(index) + R"(,"size":1})";
-}
-
-std::string replaced(std::string text, const std::string& old, const std::string& by) {
-  const size_t at = text.find(old);
-  EXPECT_NE(at, std::string::npos) << old;
-  return text.replace(at, old.size(), by);
 }
 
 std::string failure(const std::string& json) {

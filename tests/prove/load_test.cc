@@ -7,21 +7,17 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <random>
-#include <sstream>
 
 #include "plan/builders.h"
 #include "plan/msccl.h"
+#include "tests/texts.h"
 
 namespace hocket {
 namespace {
 
-std::string contents(const std::filesystem::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  return text.str();
-}
+using test::contents;
+using test::replaced;
 
 // Two GPUs exchange halves, reduce them, and exchange the results.
 constexpr const char* kPair = R"(<algo name="pair" proto="Simple" ngpus="2" coll="allreduce" inplace="1" outofplace="1">
@@ -36,12 +32,6 @@ constexpr const char* kPair = R"(<algo name="pair" proto="Simple" ngpus="2" coll
 <step s="2" type="r" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>
 </tb></gpu></algo>
 )";
-
-std::string replaced(std::string text, const std::string& old, const std::string& by) {
-  const size_t at = text.find(old);
-  EXPECT_NE(at, std::string::npos) << old;
-  return text.replace(at, old.size(), by);
-}
 
 std::string failure(const std::string& xml) {
   const Result<Loaded> loaded = load_msccl(xml);

@@ -16,28 +16,17 @@ import unittest
 import numpy
 
 import hocket
+from threaded_ranks import on_threads
 
 RANKS = 3
 
 
 def on_ranks(body, ranks=RANKS):
-    """Runs body(communicator) on a thread per rank; an exception of any is raised here."""
-    failures = []
-
     def run(communicator):
-        try:
-            with communicator:
-                body(communicator)
-        except BaseException as failure:  # pylint: disable=broad-except
-            failures.append(failure)
+        with communicator:
+            body(communicator)
 
-    threads = [threading.Thread(target=run, args=(each,)) for each in hocket.Communicator.all(ranks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+    on_threads(run, ranks)
 
 
 class Collectives(unittest.TestCase):

@@ -23,6 +23,7 @@ from hocket.named.errors import HorovodInternalError, Mismatch
 from hocket.named.request import Request
 from hocket.named.stall import StallWatch
 from hocket.named.table import Table
+from threaded_ranks import on_threads
 
 ARRAYS = NumpyArrays()
 
@@ -53,25 +54,15 @@ class Rank:
 def on_ranks(body, ranks=3, **options):
     """Runs body(Rank) on a thread per rank; an exception of any is raised here. options: settings, maybe functions of
     the rank."""
-    failures = []
-
     def run(communicator):
         own = {name: value(communicator.rank) if callable(value) else value for name, value in options.items()}
         world = world_.World(communicator, settings_.Settings(**own))
         try:
             body(Rank(world))
-        except BaseException as failure:  # pylint: disable=broad-except
-            failures.append(failure)
         finally:
             world.close()
 
-    threads = [threading.Thread(target=run, args=(each,)) for each in hocket.Communicator.all(ranks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+    on_threads(run, ranks)
 
 
 class Names(unittest.TestCase):

@@ -8,9 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "tests/texts.h"
 #include "topology/faults.h"
 #include "topology/levels.h"
 #include "topology/rings.h"
@@ -19,21 +18,12 @@
 namespace hocket::topology {
 namespace {
 
+using test::contents;
+using test::replaced;
+
 using std::filesystem::path;
 
-std::string contents(const path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  return text.str();
-}
-
 std::string fixture(const char* name) { return contents(path(FIXTURES) / name); }
-
-std::string replaced(std::string text, const std::string& old, const std::string& by) {
-  const size_t at = text.find(old);
-  EXPECT_NE(at, std::string::npos) << old;
-  return text.replace(at, old.size(), by);
-}
 
 std::string failure(const std::string& text) {
   const Result<Reading> reading = read(text);
