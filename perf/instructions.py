@@ -18,6 +18,7 @@ import tempfile
 
 CALLS = 2000  # of each rank
 RUNS = 4
+ATTEMPTS = 3
 LOOK = "hocket::RingReceiver::peek()"
 CALL = "hocketAllReduce"
 
@@ -61,12 +62,16 @@ def instructions(few, many):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("program", type=pathlib.Path, help="build/perf/repeat")
-    parser.add_argument("--most", type=float, help="exit with 1 above this")
+    parser.add_argument("--most", type=float, help="exit with 1 if each of three attempts is above this")
     options = parser.parse_args()
-    few, many = ([run(options.program, calls) for _ in range(RUNS)] for calls in (CALLS // 10, CALLS))
-    count, look = instructions(few, many)
-    print(f"{count:.0f} instructions a call, {look:.1f} for each further look for its message")
-    return 1 if options.most and count > options.most else 0
+    # A busy machine bends the line now and then; a call that has become longer is so each time.
+    for _ in range(ATTEMPTS):
+        few, many = ([run(options.program, calls) for _ in range(RUNS)] for calls in (CALLS // 10, CALLS))
+        count, look = instructions(few, many)
+        print(f"{count:.0f} instructions a call, {look:.1f} for each further look for its message")
+        if not options.most or count <= options.most:
+            return 0
+    return 1
 
 
 if __name__ == "__main__":
