@@ -131,7 +131,8 @@ typedef struct {
   unsigned int magic;
   unsigned int version;
   const char* netName; /* refused: HOCKET_TRANSPORTS and HOCKET_INTERFACE choose, for the whole process */
-  int blocking;        /* 1. Refused: 0, as creating a communicator always waits for its ranks */
+  int blocking; /* 0: what creates this communicator returns hocketInProgress at once, with its handle; it can be used
+                   when hocketCommGetAsyncError says hocketSuccess, and Finalize does not wait either. Collectives do */
   /* Without effect on the host, whatever they say: how much two communicators share, ... */
   int splitShare;
   int shrinkShare;
@@ -196,7 +197,9 @@ HOCKET_API const char* hocketGetAlgorithms(const char* collective);
 /* Starts a root in this process and writes how to reach it. One rank calls it and gives the id to all others. */
 HOCKET_API hocketResult_t hocketGetUniqueId(hocketUniqueId* uniqueId);
 /* Joins `nranks` ranks that hold the same id. Blocks until all have come. Within a group it runs at hocketGroupEnd, so
- * that one thread can create several ranks. */
+ * that one thread can create several ranks. With blocking = 0, here and in Split, Shrink and Grow, a thread of the
+ * library waits instead: until the communicator is there only GetAsyncError, GetLastError, Abort (at once) and Destroy
+ * (which waits) take its handle, and its parent takes no call. */
 HOCKET_API hocketResult_t hocketCommInitRank(hocketComm_t* comm, int nranks, hocketUniqueId commId, int rank);
 HOCKET_API hocketResult_t hocketCommInitRankConfig(hocketComm_t* comm, int nranks, hocketUniqueId commId, int rank,
                                                    hocketConfig_t* config);
@@ -215,14 +218,15 @@ HOCKET_API hocketResult_t hocketCommInitFromEnvironment(hocketComm_t* comm, hock
 #define HOCKET_SPLIT_NOCOLOR (-1)
 HOCKET_API hocketResult_t hocketCommSplit(hocketComm_t comm, int color, int key, hocketComm_t* newcomm,
                                           hocketConfig_t* config);
-/* Waits until every operation issued on comm has ended on this rank. Nothing but Destroy and Abort may follow. */
+/* Waits until every operation issued on comm has ended on this rank (blocking = 0: hocketInProgress until then).
+ * Nothing but GetAsyncError, Destroy and Abort may follow. */
 HOCKET_API hocketResult_t hocketCommFinalize(hocketComm_t comm);
 /* Finalizes, takes leave of the peers, and frees. Operations under way are completed first. */
 HOCKET_API hocketResult_t hocketCommDestroy(hocketComm_t comm);
 /* Ends everything under way on this and every other rank with an error, in bounded time, from any thread, and frees
  * once no call is inside. Calls that are inside return. */
 HOCKET_API hocketResult_t hocketCommAbort(hocketComm_t comm);
-/* The communicator's state: hocketSuccess, hocketInProgress (asynchronous operations pending) or its failure. */
+/* The communicator's state: hocketSuccess, hocketInProgress (being created, or operations under way) or its failure. */
 HOCKET_API hocketResult_t hocketCommGetAsyncError(hocketComm_t comm, hocketResult_t* asyncError);
 /* (beyond NCCL) The ranks that are lost, as all survivors agree. *count: how many there are; the first `capacity` of
  * them are written to `ranks`, which may be NULL when capacity is 0. None while comm works, or when it failed without a
@@ -247,6 +251,8 @@ HOCKET_API hocketResult_t hocketCommGrow(hocketComm_t comm, int nRanks, const ho
                                          hocketComm_t* newcomm, hocketConfig_t* config);
 HOCKET_API hocketResult_t hocketCommCount(const hocketComm_t comm, int* count);
 HOCKET_API hocketResult_t hocketCommUserRank(const hocketComm_t comm, int* rank);
+/* The CUDA device whose memory comm works on; -1: that of the host. */
+HOCKET_API hocketResult_t hocketCommCuDevice(const hocketComm_t comm, int* device);
 
 /* ---- Windows: registered memory -------------------------------------------------------------------------------------
  */
@@ -433,6 +439,17 @@ HOCKET_API hocketResult_t hocketCodecResetState(hocketCodec_t codec, const char*
  * are dropped. With streams, GroupEnd only issues. */
 HOCKET_API hocketResult_t hocketGroupStart(void);
 HOCKET_API hocketResult_t hocketGroupEnd(void);
+/* Ends the group and runs none of its calls: estimatedTime says how long they would take, in microseconds, by the model
+ * and the tuning file (docs/choosing.md). A group that creates communicators, that lies within another, or that holds a
+ * call of which the model knows no time (the v-forms) is an error. */
+typedef struct {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  float estimatedTime;
+} hocketSimInfo_t;
+#define HOCKET_SIM_INFO_INITIALIZER {sizeof(hocketSimInfo_t), HOCKET_CONFIG_MAGIC, HOCKET_VERSION_CODE, -1.0F}
+HOCKET_API hocketResult_t hocketGroupSimulateEnd(hocketSimInfo_t* simInfo);
 
 /* (beyond NCCL) A queue runs the operations issued to its stream in order, in the background. Any number of queues and
  * communicators make progress at once. A mark names all that was issued to the queue so far. Any thread may test and

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/creation.h"
-#include "api/group.h"
+#include "api/opening.h"
 #include "api/session.h"
 #include "hocket/hocket.h"
 
@@ -23,6 +22,7 @@ using hocket::Communicator;
 using hocket::CommunicatorOptions;
 using hocket::create;
 using hocket::guarded;
+using hocket::no_communicator;
 using hocket::null_pointer;
 using hocket::report;
 using hocket::Result;
@@ -35,9 +35,35 @@ using hocket::with_session;
 void remove(hocketComm_t comm) noexcept {
   guarded([&] {
     const std::unique_ptr<Session> session = sessions().remove(comm);
-    if (session != nullptr) session->communicator->wait_until_idle();
+    if (session != nullptr && session->communicator != nullptr) session->communicator->wait_until_idle();
     return hocketSuccess;
   });
+}
+
+// Null: none, or created already by a call that waited.
+std::shared_ptr<hocket::PendingCreation> pending_creation(hocketComm_t comm) {
+  const auto pin = sessions().pin(comm);
+  return pin ? pin->pending : nullptr;
+}
+
+hocketResult_t state_of(Session& session) {
+  if (session.pending != nullptr && session.pending->under_way()) return hocketInProgress;
+  const Status opened = session.opened();
+  const Status status = opened.ok() ? session.communicator->mesh().status() : opened;
+  if (!status.ok()) return static_cast<hocketResult_t>(status.code());
+  return session.communicator->idle() && !session.occupied ? hocketSuccess : hocketInProgress;
+}
+
+// Waits until nothing is under way, unless told not to.
+hocketResult_t finalize(hocketComm_t comm, bool waits) noexcept {
+  bool idle = true;
+  const hocketResult_t result = with_session(comm, [&](Session& session) {
+    session.phase = Session::Phase::kFinalized;
+    if (waits || session.pending == nullptr) session.communicator->wait_until_idle();
+    idle = session.communicator->idle();
+    return session.communicator->mesh().status();
+  });
+  return result == hocketSuccess && !idle ? hocketInProgress : result;
 }
 
 }  // namespace
@@ -62,7 +88,7 @@ hocketResult_t hocketCommInitRankConfig(hocketComm_t* comm, int nranks, hocketUn
     if (nranks >= 1 && rank >= 0 && rank < nranks) return {};
     return Status(Code::kInvalidArgument, fmt::format("rank: {} is not among nranks {}", rank, nranks));
   };
-  return create(comm, config, check, [=](const CommunicatorOptions& options) {
+  return create(comm, config, check, {}, [=](Session*, const CommunicatorOptions& options) {
     return hocket::create_by_id(std::string(commId.internal, sizeof commId.internal), rank, nranks, options);
   });
 }
@@ -91,8 +117,8 @@ hocketResult_t hocketCommInitAll(hocketComm_t* comms, int ndev, const int* /*dev
 
 hocketResult_t hocketCommInitFromEnvironment(hocketComm_t* comm, hocketConfig_t* config) {
   return create(
-      comm, config, [] { return Status(); },
-      [](const CommunicatorOptions& options) { return hocket::create_from_environment(options); });
+      comm, config, [] { return Status(); }, {},
+      [](Session*, const CommunicatorOptions& options) { return hocket::create_from_environment(options); });
 }
 
 hocketResult_t hocketCommSplit(hocketComm_t comm, int color, int key, hocketComm_t* newcomm, hocketConfig_t* config) {
@@ -100,49 +126,44 @@ hocketResult_t hocketCommSplit(hocketComm_t comm, int color, int key, hocketComm
     if (color >= 0 || color == HOCKET_SPLIT_NOCOLOR) return {};
     return Status(Code::kInvalidArgument, fmt::format("color: {} is negative and not HOCKET_SPLIT_NOCOLOR", color));
   };
-  const auto make = [=](const CommunicatorOptions& options) {
-    return hocket::with_parent(comm, [&](Session& session) {
-      return hocket::occupied(session, [&] { return hocket::split(session, color, key, options); });
-    });
+  const auto make = [=](Session* parent, const CommunicatorOptions& options) {
+    return hocket::split(*parent, color, key, options);
   };
-  return create(newcomm, config, check, make, comm);
+  return create(newcomm, config, check, {comm, true, color == HOCKET_SPLIT_NOCOLOR}, make);
 }
 
-hocketResult_t hocketCommFinalize(hocketComm_t comm) {
-  return with_session(comm, [](Session& session) -> Status {
-    session.finalized = true;
-    session.communicator->wait_until_idle();
-    return session.communicator->mesh().status();
-  });
-}
+hocketResult_t hocketCommFinalize(hocketComm_t comm) { return finalize(comm, false); }
 
 hocketResult_t hocketCommDestroy(hocketComm_t comm) {
   if (comm == nullptr) return hocketSuccess;
-  const hocketResult_t result = hocketCommFinalize(comm);
+  if (const auto pending = pending_creation(comm); pending != nullptr) pending->wait();
+  const hocketResult_t result = finalize(comm, true);
   remove(comm);
   return result;
 }
 
 hocketResult_t hocketCommAbort(hocketComm_t comm) {
   if (comm == nullptr) return hocketSuccess;
-  const hocketResult_t result = with_session(comm, [](Session& session) -> Status {
-    Communicator& communicator = *session.communicator;
-    session.finalized = true;
-    communicator.mesh().abort(Status(
-        Code::kRemote, fmt::format("{}rank {} aborted the communicator", communicator.prefix(), communicator.rank())));
-    return {};
+  const hocketResult_t result = guarded([&] {
+    const auto pin = sessions().pin(comm);
+    if (!pin) return report(no_communicator());
+    if (pin->pending != nullptr) pin->pending->abandon();
+    if (!pin->opened().ok()) return hocketSuccess;
+    pin->phase = Session::Phase::kFinalized;
+    hocket::abort(*pin->communicator);
+    return hocketSuccess;
   });
   remove(comm);
   return result;
 }
 
 hocketResult_t hocketCommGetAsyncError(hocketComm_t comm, hocketResult_t* asyncError) {
-  return with_session(comm, [&](Session& session) -> Status {
-    if (asyncError == nullptr) return null_pointer("asyncError");
-    const Status status = session.communicator->mesh().status();
-    const hocketResult_t pending = session.communicator->idle() ? hocketSuccess : hocketInProgress;
-    *asyncError = status.ok() ? pending : static_cast<hocketResult_t>(status.code());
-    return {};
+  return guarded([&] {
+    const auto pin = sessions().pin(comm);
+    if (!pin) return report(no_communicator());
+    if (asyncError == nullptr) return report(null_pointer("asyncError"), &*pin);
+    *asyncError = state_of(*pin);
+    return hocketSuccess;
   });
 }
 
@@ -158,6 +179,14 @@ hocketResult_t hocketCommUserRank(const hocketComm_t comm, int* rank) {
   return with_session(comm, [&](Session& session) -> Status {
     if (rank == nullptr) return null_pointer("rank");
     *rank = session.communicator->rank();
+    return {};
+  });
+}
+
+hocketResult_t hocketCommCuDevice(const hocketComm_t comm, int* device) {
+  return with_session(comm, [&](Session&) -> Status {
+    if (device == nullptr) return null_pointer("device");
+    *device = -1;
     return {};
   });
 }

@@ -2,8 +2,6 @@
 // Copyright The Hocket authors
 #include "api/creation.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "base/log.h"
@@ -14,20 +12,14 @@
 
 namespace hocket {
 
-Result<hocketComm_t> open_session(std::shared_ptr<Mesh> mesh, CommunicatorOptions options) {
+std::shared_ptr<Communicator> create_on(std::shared_ptr<Mesh> mesh, CommunicatorOptions options) {
   options.flight = process_flight();
-  auto communicator = std::make_shared<Communicator>(real_system(), std::move(mesh), std::move(options));
-  void* handle = sessions().add(std::make_unique<Session>(std::move(communicator)));
-  if (handle == nullptr) {
-    return Status(Code::kInvalidUsage, fmt::format("more than {} communicators in one process", sessions().kCapacity));
-  }
-  return static_cast<hocketComm_t>(handle);
+  return std::make_shared<Communicator>(real_system(), std::move(mesh), std::move(options));
 }
 
 Result<std::string> make_unique_id() { return hocket::make_unique_id(process_service()); }
 
-Result<hocketComm_t> create_by_id(const std::string& unique_id, int rank, int ranks,
-                                  const CommunicatorOptions& options) {
+Created create_by_id(const std::string& unique_id, int rank, int ranks, const CommunicatorOptions& options) {
   JoinOptions join;
   join.unique_id = unique_id;
   join.rank = rank;
@@ -39,10 +31,10 @@ Result<hocketComm_t> create_by_id(const std::string& unique_id, int rank, int ra
   if (!mesh.ok()) return mesh.status();
   CommunicatorOptions complete = options;
   complete.key = decoded->key;
-  return open_session(std::move(*mesh), std::move(complete));
+  return create_on(std::move(*mesh), std::move(complete));
 }
 
-Result<hocketComm_t> create_from_environment(const CommunicatorOptions& options) {
+Created create_from_environment(const CommunicatorOptions& options) {
   const Result<Launch> launch = detect_launch(process_environment());
   if (!launch.ok()) return launch.status();
   if (launch->ranks > 1) set_log_rank(launch->rank);

@@ -56,8 +56,8 @@ std::vector<Rank> group_of(const std::vector<Member>& members, int color) {
 }
 
 // A communicator of these ranks of the parent, in this order. All of them name it alike by `purpose`.
-Result<hocketComm_t> open_child(Communicator& parent, const std::vector<Rank>& group, const std::string& purpose,
-                                const CommunicatorOptions& options) {
+Created open_child(Communicator& parent, const std::vector<Rank>& group, const std::string& purpose,
+                   const CommunicatorOptions& options) {
   MeshOptions child;
   child.key = derive_key(parent.options().key, purpose);
   child.id = public_id_of(child.key);
@@ -71,7 +71,7 @@ Result<hocketComm_t> open_child(Communicator& parent, const std::vector<Rank>& g
   complete.key = child.key;
   Result<std::shared_ptr<Mesh>> mesh = open_mesh(process_service(), std::move(child));
   if (!mesh.ok()) return mesh.status();
-  return open_session(std::move(*mesh), std::move(complete));
+  return create_on(std::move(*mesh), std::move(complete));
 }
 
 // How one rank takes part in a growth.
@@ -102,16 +102,16 @@ Result<std::string> id_of(const std::vector<Growth>& growths, int ranks) {
 
 }  // namespace
 
-Result<hocketComm_t> split(Session& session, int color, int key, const CommunicatorOptions& options) {
+Created split(Session& session, int color, int key, const CommunicatorOptions& options) {
   Communicator& parent = *session.communicator;
   const uint32_t number = parent.next_child("split");
   const Result<std::vector<Member>> members = exchange(session, Member{color, key});
   if (!members.ok()) return members.status();
-  if (color == HOCKET_SPLIT_NOCOLOR) return hocketComm_t{nullptr};
+  if (color == HOCKET_SPLIT_NOCOLOR) return std::shared_ptr<Communicator>();
   return open_child(parent, group_of(*members, color), fmt::format("split {} color {}", number, color), options);
 }
 
-Result<hocketComm_t> shrink(Session& session, const std::set<Rank>& excluded, const CommunicatorOptions& options) {
+Created shrink(Session& session, const std::set<Rank>& excluded, const CommunicatorOptions& options) {
   Communicator& parent = *session.communicator;
   std::vector<Rank> group;
   for (const Rank rank : parent.mesh().present()) {
@@ -126,7 +126,7 @@ Result<hocketComm_t> shrink(Session& session, const std::set<Rank>& excluded, co
   return open_child(parent, group, fmt::format("{} #{}", way, parent.next_child(way)), options);
 }
 
-Result<hocketComm_t> grow(Session& session, int ranks, const hocketUniqueId* id, const CommunicatorOptions& options) {
+Created grow(Session& session, int ranks, const hocketUniqueId* id, const CommunicatorOptions& options) {
   Communicator& parent = *session.communicator;
   if (ranks <= parent.ranks()) {
     return Status(Code::kInvalidArgument,

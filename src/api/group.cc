@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -112,9 +113,13 @@ Status kept_by(hocketComm_t comm, const Status& status) {
   return status;
 }
 
+Status destroyed_meanwhile() {
+  return Status(Code::kInvalidArgument, "comm: destroyed or aborted before the end of the group");
+}
+
 Result<Prepared> prepare(Pending& call) {
   const auto pin = sessions().pin(call.comm);
-  if (!pin) return Status(Code::kInvalidArgument, "comm: destroyed or aborted before the end of the group");
+  if (!pin) return destroyed_meanwhile();
   const std::shared_ptr<Communicator>& communicator = pin->communicator;
   HOCKET_TRY(communicator->mesh().status());
   if (call.with_self) HOCKET_TRY(complete_request(*communicator, call.request));
@@ -193,6 +198,26 @@ Status run_jobs(const std::vector<std::vector<Job>>& lists) {
   return {};
 }
 
+// Calls on one communicator run one after the other, those on several at the same time.
+Result<Picoseconds> expected_time(const std::vector<Pending>& calls) {
+  std::map<hocketComm_t, Picoseconds> sums;
+  Picoseconds longest = 0;
+  for (const Pending& call : calls) {
+    const auto pin = sessions().pin(call.comm);
+    if (!pin) return destroyed_meanwhile();
+    const Result<Picoseconds> time = pin->communicator->expected_time(call.request);
+    if (!time.ok()) return kept_by(call.comm, time.status());
+    longest = std::max(longest, sums[call.comm] += *time);
+  }
+  return longest;
+}
+
+// What the outermost end takes out of the group; nothing when an inner one ended.
+std::optional<Group> taken() {
+  if (--depth > 0) return {};
+  return std::exchange(group, {});
+}
+
 }  // namespace
 
 Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream) {
@@ -226,12 +251,27 @@ void group_failed(const Status& status) {
 
 hocketResult_t group_end() {
   if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart"));
-  if (--depth > 0) return hocketSuccess;
-  Group ending;
-  std::swap(ending, group);
-  if (!ending.error.ok()) return report_again(ending.error);
-  const Status status = run_jobs(ending.jobs);
-  return report(status.ok() ? run_calls(std::move(ending.calls)) : status);
+  std::optional<Group> ending = taken();
+  if (!ending) return hocketSuccess;
+  if (!ending->error.ok()) return report_again(ending->error);
+  const Status status = run_jobs(ending->jobs);
+  return report(status.ok() ? run_calls(std::move(ending->calls)) : status);
+}
+
+hocketResult_t group_simulate_end(float& expected) {
+  if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd without hocketGroupStart"));
+  const std::optional<Group> ending = taken();
+  if (!ending) {
+    group_failed(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd within an outer group"));
+    return report(group.error);
+  }
+  if (!ending->error.ok()) return report_again(ending->error);
+  if (!ending->jobs.empty()) {
+    return report(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd: the group creates communicators"));
+  }
+  const Result<Picoseconds> time = expected_time(ending->calls);
+  if (time.ok()) expected = static_cast<float>(*time) / 1e6F;
+  return report(time.status());
 }
 
 }  // namespace hocket

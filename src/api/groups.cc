@@ -49,6 +49,18 @@ hocketResult_t hocketGroupEnd(void) {
   return guarded([] { return hocket::group_end(); });
 }
 
+hocketResult_t hocketGroupSimulateEnd(hocketSimInfo_t* simInfo) {
+  return guarded([&] {
+    if (simInfo == nullptr) return report(null_pointer("simInfo"));
+    if (simInfo->magic != HOCKET_CONFIG_MAGIC || simInfo->size < sizeof *simInfo) {
+      return report(Status(Code::kInvalidArgument,
+                           fmt::format("simInfo: size {}, magic {:#x}: initialise it with HOCKET_SIM_INFO_INITIALIZER",
+                                       simInfo->size, simInfo->magic)));
+    }
+    return hocket::group_simulate_end(simInfo->estimatedTime);
+  });
+}
+
 hocketResult_t hocketQueueCreate(hocketQueue_t* queue) {
   return guarded([&] {
     if (queue == nullptr) return report(null_pointer("queue"));

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "api/creation.h"
+#include "api/opening.h"
 #include "base/settings.h"
 
 namespace hocket {
@@ -44,8 +44,8 @@ Status check(const hocketConfig_t& config) {
   if (config.operationTimeoutMs < 0 || config.operationTimeoutMs > kLongest) {
     return refused(fmt::format("operationTimeoutMs: {}: it must be 0 to {}", config.operationTimeoutMs, kLongest));
   }
-  if (config.blocking != 1 && config.blocking != HOCKET_CONFIG_UNDEF_INT) {
-    return refused(fmt::format("blocking: {}: communicators are created by blocking calls only (1)", config.blocking));
+  if (config.blocking != 0 && config.blocking != 1 && config.blocking != HOCKET_CONFIG_UNDEF_INT) {
+    return refused(fmt::format("blocking: {}: it must be 0 or 1", config.blocking));
   }
   const int mode = config.reproducibility;
   if (mode != HOCKET_CONFIG_UNDEF_INT && (mode < HOCKET_REPRODUCIBILITY_FAST || mode > HOCKET_REPRODUCIBILITY_EXACT)) {
@@ -59,19 +59,20 @@ Status check(const hocketConfig_t& config) {
   return {};
 }
 
-Result<CommunicatorOptions> force(CommunicatorOptions options, std::string_view algorithms, std::string_view where) {
+Result<Wishes> force(Wishes wishes, std::string_view algorithms, std::string_view where) {
   Result<Forced> forced = Forced::parse(algorithms, where);
   if (!forced.ok()) return forced.status();
-  options.forced = std::move(*forced);
-  return options;
+  wishes.options.forced = std::move(*forced);
+  return wishes;
 }
 
 }  // namespace
 
-Result<CommunicatorOptions> options_from(const hocketConfig_t* given) {
+Result<Wishes> wishes_of(const hocketConfig_t* given) {
   const Result<Settings>& all = settings();
   if (!all.ok()) return all.status();
-  CommunicatorOptions options;
+  Wishes wishes;
+  CommunicatorOptions& options = wishes.options;
   options.operation_timeout = all->operation_timeout;
   options.spin = all->spin;
   options.lanes = all->lanes;
@@ -84,6 +85,7 @@ Result<CommunicatorOptions> options_from(const hocketConfig_t* given) {
     const Result<hocketConfig_t> config = complete(*given);
     HOCKET_TRY(config.status());
     HOCKET_TRY(check(*config));
+    wishes.blocking = config->blocking != 0;
     if (config->commName != nullptr) options.name = config->commName;
     if (config->operationTimeoutMs != 0) {
       options.operation_timeout = std::chrono::milliseconds(config->operationTimeoutMs);
@@ -91,9 +93,9 @@ Result<CommunicatorOptions> options_from(const hocketConfig_t* given) {
     if (config->reproducibility != HOCKET_CONFIG_UNDEF_INT) {
       options.reproducibility = static_cast<Reproducibility>(config->reproducibility);
     }
-    if (config->algorithm != nullptr) return force(std::move(options), config->algorithm, "config: algorithm");
+    if (config->algorithm != nullptr) return force(std::move(wishes), config->algorithm, "config: algorithm");
   }
-  return force(std::move(options), all->algorithm, "HOCKET_ALGORITHM");
+  return force(std::move(wishes), all->algorithm, "HOCKET_ALGORITHM");
 }
 
 }  // namespace hocket

@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "api/creation.h"
-#include "api/session.h"
+#include "api/opening.h"
 #include "hocket/hocket.h"
 
 namespace {
@@ -20,13 +19,12 @@ namespace {
 using hocket::Code;
 using hocket::Communicator;
 using hocket::CommunicatorOptions;
+using hocket::Created;
 using hocket::null_pointer;
-using hocket::occupied;
 using hocket::Rank;
 using hocket::Result;
 using hocket::Session;
 using hocket::Status;
-using hocket::with_parent;
 using hocket::with_session;
 
 void revoke(Communicator& communicator) {
@@ -51,8 +49,7 @@ Status check_excluded(const std::set<Rank>& excluded, Rank ranks) {
   return {};
 }
 
-Result<hocketComm_t> shrink_from(Session& session, const std::set<Rank>& excluded, bool abort,
-                                 const CommunicatorOptions& options) {
+Created shrink_from(Session& session, const std::set<Rank>& excluded, bool abort, const CommunicatorOptions& options) {
   HOCKET_TRY(check_excluded(excluded, session.communicator->ranks()));
   if (abort) {
     revoke(*session.communicator);
@@ -90,12 +87,10 @@ hocketResult_t hocketCommShrink(hocketComm_t comm, int* excludeRanksList, int ex
   const auto check = [=] { return check_exclusion(excludeRanksList, excludeRanksCount, shrinkFlags); };
   std::set<Rank> excluded;
   if (check().ok()) excluded.insert(excludeRanksList, excludeRanksList + excludeRanksCount);
-  const auto make = [=](const CommunicatorOptions& options) {
-    return with_parent(comm, [&](Session& session) {
-      return shrink_from(session, excluded, shrinkFlags == HOCKET_SHRINK_ABORT, options);
-    });
+  const auto make = [=](Session* parent, const CommunicatorOptions& options) {
+    return shrink_from(*parent, excluded, shrinkFlags == HOCKET_SHRINK_ABORT, options);
   };
-  return hocket::create(newcomm, config, check, make, comm);
+  return hocket::create(newcomm, config, check, {comm}, make);
 }
 
 hocketResult_t hocketCommGetUniqueId(hocketComm_t comm, hocketUniqueId* uniqueId) {
@@ -120,13 +115,11 @@ hocketResult_t hocketCommGrow(hocketComm_t comm, int nRanks, const hocketUniqueI
   };
   std::optional<hocketUniqueId> id;
   if (uniqueId != nullptr) id = *uniqueId;
-  const auto make = [=](const CommunicatorOptions& options) -> Result<hocketComm_t> {
-    if (comm == nullptr) {
-      return hocket::create_by_id(std::string(id->internal, sizeof id->internal), rank, nRanks, options);
-    }
-    return with_parent(comm, [&](Session& session) {
-      return occupied(session, [&] { return hocket::grow(session, nRanks, id ? &*id : nullptr, options); });
-    });
+  const auto make = [=](Session* parent, const CommunicatorOptions& options) -> Created {
+    if (parent != nullptr) return hocket::grow(*parent, nRanks, id ? &*id : nullptr, options);
+    return hocket::create_by_id(std::string(id->internal, sizeof id->internal), rank, nRanks, options);
   };
-  return hocket::create(newcomm, config, check, make, comm);
+  hocket::Origin origin;
+  if (comm != nullptr) origin = {comm, true};
+  return hocket::create(newcomm, config, check, origin, make);
 }

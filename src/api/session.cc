@@ -71,13 +71,20 @@ Status no_communicator() {
 
 Status null_pointer(const char* name) { return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name)); }
 
+void abort(Communicator& communicator) {
+  communicator.mesh().abort(Status(
+      Code::kRemote, fmt::format("{}rank {} aborted the communicator", communicator.prefix(), communicator.rank())));
+}
+
 Status Occupy::status() const {
+  const Session::Phase phase = session_.phase.load(std::memory_order_acquire);
+  if (phase == Session::Phase::kPending) return session_.opened();
   const Communicator& communicator = *session_.communicator;
   if (!alone_) {
     return Status(Code::kInvalidUsage,
                   fmt::format("rank {}: another thread is inside a call on this communicator", communicator.rank()));
   }
-  if (session_.finalized) {
+  if (phase == Session::Phase::kFinalized) {
     return Status(Code::kInvalidUsage, fmt::format("rank {}: the communicator is finalized", communicator.rank()));
   }
   Mesh& mesh = session_.communicator->mesh();

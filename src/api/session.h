@@ -12,6 +12,7 @@
 #include <string>
 
 #include "api/handles.h"
+#include "api/pending_creation.h"
 #include "base/status.h"
 #include "base/system.h"
 #include "comm/communicator.h"
@@ -21,12 +22,22 @@
 namespace hocket {
 
 struct Session {
-  explicit Session(std::shared_ptr<Communicator> communicator_in) : communicator(std::move(communicator_in)) {}
+  enum class Phase : uint8_t {
+    kPending,  // `pending` stands for the communicator, or for why there is none
+    kOpen,
+    kFinalized,
+  };
+
+  // Why it cannot be used yet, or ever.
+  Status opened() const {
+    return phase.load(std::memory_order_acquire) == Phase::kPending ? pending->status() : Status();
+  }
 
   std::shared_ptr<Communicator> communicator;
+  std::shared_ptr<PendingCreation> pending;  // null: it was created by a call that waited
+  std::atomic<Phase> phase{Phase::kOpen};
   std::atomic<bool> occupied{false};  // a thread is inside a call that needs the communicator for itself
-  std::atomic<bool> finalized{false};
-  std::atomic<Rank> probed{0};  // whose message the last probe found
+  std::atomic<Rank> probed{0};        // whose message the last probe found
   std::mutex mutex;
   std::string last_error;  // guarded by mutex
 };
@@ -64,6 +75,9 @@ hocketResult_t guarded(const Body& body) noexcept {
   return caught(body, [](const Status& status) { return report(status); });
 }
 
+// Ends what is under way on all ranks.
+void abort(Communicator& communicator);
+
 // Of a handle that stands for none.
 Status no_communicator();
 Status null_pointer(const char* name);
@@ -74,7 +88,8 @@ hocketResult_t with_session(hocketComm_t comm, const Body& body) noexcept {
   return guarded([&] {
     const auto pin = sessions().pin(comm);
     if (!pin) return report(no_communicator());
-    return report(body(*pin), &*pin);
+    const Status opened = pin->opened();
+    return report(opened.ok() ? body(*pin) : opened, &*pin);
   });
 }
 
@@ -87,7 +102,7 @@ class Occupy {
   }
   Occupy(const Occupy&) = delete;
   Occupy& operator=(const Occupy&) = delete;
-  // Fails when another thread is inside, or the communicator is finalized or has failed.
+  // Fails when another thread is inside, or the communicator is not there yet, is finalized or has failed.
   Status status() const;
 
  private:

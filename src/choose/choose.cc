@@ -215,6 +215,22 @@ std::vector<Candidate> Chooser::candidates(const Question& question) {
   return result;
 }
 
+Result<Prediction> Chooser::expect(const Question& question) {
+  const Result<Choice> choice = choose(question);
+  if (!choice.ok()) return choice.status();
+  if (const Known* known = question.equal_chunks ? fastest(question, choice->builder) : nullptr; known != nullptr) {
+    return predict(*known, question);
+  }
+  return Status(Code::kInvalidUsage, fmt::format("{}: the model knows no time of it{}", name(question.collective),
+                                                 question.equal_chunks ? "" : " with counts of each rank's own"));
+}
+
+Prediction Chooser::expect(const Plan& transfer, size_t bytes) const {
+  const Cut pieces = cut(transfer, max_message_);
+  return predict({nullptr, 1, transfer_demand(transfer, network_), pieces},
+                 {.ranks = placement_.ranks, .bytes = bytes});
+}
+
 const MeasuredChoice* Chooser::measured(const Question& question) const {
   if (placement_.per_host != placement_.ranks) return nullptr;
   for (const MeasuredChoice& choice : tuning_.best) {

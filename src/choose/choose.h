@@ -98,6 +98,10 @@ class Chooser {
   Result<Choice> choose(const Question& question);
   // All that the model knows, fastest first.
   std::vector<Candidate> candidates(const Question& question);
+  // What the model says of that which choose() chooses; fails where it knows nothing of it.
+  Result<Prediction> expect(const Question& question);
+  // The same of one message of so many bytes, or a copy.
+  Prediction expect(const Plan& transfer, size_t bytes) const;
   // Null: nothing was measured for such a call.
   const MeasuredChoice* measured(const Question& question) const;
 

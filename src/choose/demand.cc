@@ -170,6 +170,14 @@ Demand over_lanes(Demand demand, int32_t lanes) {
   return demand;
 }
 
+Demand transfer_demand(const Plan& plan, const NetworkModel& model) {
+  Demand demand;
+  demand.busiest = demand.average = count(plan, model);
+  for (RankDemand::Traffic& traffic : demand.average.levels) traffic.messages_sent += traffic.messages_received;
+  demand.rounds = demand.ranks_seen = 1;
+  return demand;
+}
+
 std::optional<Demand> demand(const Builder& builder, const BuildOptions& options, const NetworkModel& model) {
   const std::optional<int32_t> chain = rounds(builder, options);
   if (!chain.has_value()) return std::nullopt;

@@ -57,6 +57,9 @@ std::optional<int32_t> hierarchical_rounds(Collective collective, const Hierarch
 // Of a builder that fits the options; nothing as above.
 std::optional<Demand> demand(const Builder& builder, const BuildOptions& options, const NetworkModel& model);
 
+// Of one message, or a copy, counted from the plan of its sender or its receiver.
+Demand transfer_demand(const Plan& plan, const NetworkModel& model);
+
 // The same of its plans over several lanes (plan/lanes.h).
 Demand over_lanes(Demand demand, int32_t lanes);
 

@@ -148,6 +148,16 @@ Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place
   return plans_.back().plan.get();
 }
 
+Result<Picoseconds> Communicator::expected_time(const Request& request) {
+  const Question asked = question(request, rank(), ranks());
+  if (request.facts.collective == Collective::kSendRecv) {
+    return chooser_.expect(*transfer_plan(request.facts), asked.bytes).total();
+  }
+  const Result<Prediction> expected = chooser_.expect(asked);
+  if (!expected.ok()) return expected.status();
+  return expected->total();
+}
+
 // One step: a message to or from the peer; a copy when that is this rank itself.
 const Plan* Communicator::transfer_plan(const CallFacts& facts) {
   auto& cached = transfer_plans_[2 * static_cast<size_t>(facts.peer) + (facts.sending ? 0 : 1)];

@@ -110,6 +110,8 @@ class Communicator {
   // Finds out which buffers of a collective are in windows. At the first use of a window it waits until all ranks have
   // registered theirs.
   Status find_windows(Request& request) const;
+  // How long a checked call takes, as the model says; fails where it knows nothing of it.
+  Result<Picoseconds> expected_time(const Request& request);
   // For operations. What is recalled stays until the next request is recalled.
   Result<RecentCall*> recall(const Request& request);
   void bind(const Request& request, const RecentCall& recent, Call& call) const;

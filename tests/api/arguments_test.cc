@@ -316,7 +316,6 @@ TEST_F(Arguments, Configurations) {
     change(config);
     expect_error(hocketCommInitRankConfig(&comm, 1, id, 0, &config), kArgument, nullptr, {"config: " + why});
   };
-  refused([](hocketConfig_t& config) { config.blocking = 0; }, "blocking: 0: ");
   refused([](hocketConfig_t& config) { config.netName = "IB"; }, "netName: 'IB': ");
   refused([](hocketConfig_t& config) { config.magic = 0; },
           "magic is 0x0: initialise it with HOCKET_CONFIG_INITIALIZER");

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "api/opening.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "api/group.h"
+
+namespace hocket {
+namespace {
+
+// The communicator out of which another is made, kept while that goes on.
+class Parent {
+ public:
+  explicit Parent(const Origin& origin) {
+    if (origin.parent) pin_.emplace(sessions().pin(*origin.parent));
+    if (session() != nullptr && origin.alone) alone_.emplace(*session());
+  }
+  Status status() const {
+    if (!pin_) return {};
+    if (session() == nullptr) return no_communicator();
+    return alone_ ? alone_->status() : session()->opened();
+  }
+  // Its failure stays with the parent as well.
+  Created make(const Make& make, const CommunicatorOptions& options) const {
+    Created made = make(session(), options);
+    if (!made.ok() && session() != nullptr) remember(*session(), made.status());
+    return made;
+  }
+  void release() {
+    alone_.reset();
+    pin_.reset();
+  }
+
+ private:
+  Session* session() const { return pin_ && *pin_ ? &**pin_ : nullptr; }
+
+  std::optional<HandleTable<Session>::Pin> pin_;
+  std::optional<Occupy> alone_;
+};
+
+Result<hocketComm_t> add(std::unique_ptr<Session> session) {
+  void* handle = sessions().add(std::move(session));
+  if (handle != nullptr) return static_cast<hocketComm_t>(handle);
+  return Status(Code::kInvalidUsage, fmt::format("more than {} communicators in one process", sessions().kCapacity));
+}
+
+Status create_now(hocketComm_t* comm, const Origin& origin, const Make& make, const CommunicatorOptions& options) {
+  const Parent parent(origin);
+  HOCKET_TRY(parent.status());
+  Created made = parent.make(make, options);
+  if (!made.ok()) return made.status();
+  *comm = nullptr;
+  if (*made == nullptr) return {};
+  auto session = std::make_unique<Session>();
+  session->communicator = std::move(*made);
+  const Result<hocketComm_t> handle = add(std::move(session));
+  if (!handle.ok()) return handle.status();
+  *comm = *handle;
+  return {};
+}
+
+// Threads that create. They end by themselves, at the latest by the operation timeout; who comes later sees to it that
+// none is kept.
+class Creators {
+ public:
+  Status start(std::function<void()> body) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(running_, [](const Creator& creator) { return creator.done->load(); });
+    auto done = std::make_shared<std::atomic<bool>>(false);
+    auto thread = real_system().threads.start("hocket-create", [done, work = std::move(body)]() noexcept {
+      work();
+      *done = true;
+    });
+    if (thread == nullptr) return Status(Code::kSystem, "no thread to create a communicator without blocking");
+    running_.push_back({std::move(done), std::move(thread)});
+    return {};
+  }
+
+ private:
+  struct Creator {
+    std::shared_ptr<std::atomic<bool>> done;
+    std::unique_ptr<Thread> thread;
+  };
+  std::mutex mutex_;
+  std::vector<Creator> running_;  // guarded by mutex_
+};
+
+// Never destroyed: some may still wait for other ranks when the process ends.
+Creators& creators() {
+  static auto& instance = *new Creators;
+  return instance;
+}
+
+Status create_beside(hocketComm_t* comm, const Origin& origin, Make make, const CommunicatorOptions& options) {
+  auto parent = std::make_shared<Parent>(origin);
+  HOCKET_TRY(parent->status());
+  auto session = origin.leaves ? nullptr : std::make_unique<Session>();
+  auto pending = std::make_shared<PendingCreation>(session.get());
+  hocketComm_t handle = nullptr;
+  if (session != nullptr) {
+    session->pending = pending;
+    session->phase = Session::Phase::kPending;
+    const Result<hocketComm_t> added = add(std::move(session));
+    if (!added.ok()) return added.status();
+    handle = *added;
+  }
+  const Status started = creators().start([=, work = std::move(make)] {
+    Created made =
+        caught([&] { return parent->make(work, options); }, [](const Status& status) -> Created { return status; });
+    parent->release();  // before anybody is told that the communicator is there
+    pending->end(std::move(made));
+  });
+  if (!started.ok()) {
+    sessions().remove(handle);
+    return started;
+  }
+  *comm = handle;
+  return {};
+}
+
+}  // namespace
+
+hocketResult_t open(hocketComm_t* comm, const hocketConfig_t* config, const Status& check, const Origin& origin,
+                    Make make) {
+  bool blocking = true;
+  const auto run = [&]() -> Status {
+    if (comm == nullptr) return null_pointer("comm");
+    HOCKET_TRY(check);
+    Result<Wishes> wishes = wishes_of(config);
+    if (!wishes.ok()) return wishes.status();
+    blocking = wishes->blocking;
+    if (!blocking) return create_beside(comm, origin, std::move(make), wishes->options);
+    return run_or_defer(origin.parent.value_or(nullptr),
+                        [comm, origin, work = std::move(make), options = std::move(wishes->options)] {
+                          return create_now(comm, origin, work, options);
+                        });
+  };
+  const Status status = run();
+  if (!status.ok()) group_failed(status);
+  return status.ok() && !blocking ? hocketInProgress : report(status);
+}
+
+}  // namespace hocket

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A communicator that is being created on a thread of its own, while its handle exists already.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "base/status.h"
+
+namespace hocket {
+
+class Communicator;
+struct Session;
+
+class PendingCreation {
+ public:
+  // Null: a rank that takes part and gets no communicator.
+  explicit PendingCreation(Session* session) : session_(session) {}
+
+  // By the thread that creates: opens the session, unless that was abandoned.
+  void end(Result<std::shared_ptr<Communicator>> made);
+  // From now on the session is left alone; what is still created is aborted.
+  void abandon();
+  // Until it has ended or was abandoned.
+  void wait();
+  // hocketInProgress's text while it goes on; then the failure, if any.
+  Status status();
+  bool under_way();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Session* session_;  // guarded by mutex_, like the rest
+  bool ended_ = false;
+  bool abandoned_ = false;
+  Status failure_;
+};
+
+}  // namespace hocket
