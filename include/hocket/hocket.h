@@ -282,6 +282,52 @@ typedef struct hocketWindow* hocketWindow_t;
 HOCKET_API hocketResult_t hocketCommWindowRegister(hocketComm_t comm, void* buff, size_t size, hocketWindow_t* win,
                                                    int winFlags);
 HOCKET_API hocketResult_t hocketCommWindowDeregister(hocketComm_t comm, hocketWindow_t win);
+/* Where this rank's part of a window begins. */
+HOCKET_API hocketResult_t hocketWinGetUserPtr(hocketComm_t comm, hocketWindow_t win, void** outUserPtr);
+
+/* ---- One-sided calls: a peer's memory without the peer
+ * -----------------------------------------------------------------
+ */
+
+/* All of them reach into `peer`'s part of a window that both have registered, `peerWinOffset` bytes behind its
+ * beginning; the peer calls nothing, and peer may be this rank. Where that part is memory of hocketMemAlloc on this
+ * host, this thread reads and writes it; elsewhere the peer's service thread does, in pieces of 32 KiB
+ * (docs/one-sided.md has what that costs). stream NULL: they return when it is done there; a peer that has not
+ * registered yet is waited for. Within a group they run with its other calls, in no order. What lies outside the part
+ * is an error of this call alone. Several accesses to the same bytes at once are ordered by signals, or are atomic. */
+HOCKET_API hocketResult_t hocketPut(const void* localbuff, size_t count, hocketDataType_t datatype, int peer,
+                                    hocketWindow_t peerWin, size_t peerWinOffset, hocketComm_t comm,
+                                    hocketStream_t stream);
+HOCKET_API hocketResult_t hocketGet(void* localbuff, size_t count, hocketDataType_t datatype, int peer,
+                                    hocketWindow_t peerWin, size_t peerWinOffset, hocketComm_t comm,
+                                    hocketStream_t stream);
+/* Puts, then raises this rank's signal sigIdx (0 to 7) at the peer: who has waited for it sees the data. ctx and flags
+ * are 0. */
+HOCKET_API hocketResult_t hocketPutSignal(const void* localbuff, size_t count, hocketDataType_t datatype, int peer,
+                                          hocketWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx,
+                                          unsigned int flags, hocketComm_t comm, hocketStream_t stream);
+/* Raises it alone. Signals need a window that both have registered. */
+HOCKET_API hocketResult_t hocketSignal(int peer, int sigIdx, int ctx, unsigned int flags, hocketComm_t comm,
+                                       hocketStream_t stream);
+/* Waits until opCnt signals of each of these have come, beyond those that earlier waits took, and takes them. */
+typedef struct {
+  int opCnt;
+  int peer;
+  int sigIdx;
+  int ctx; /* 0 */
+} hocketWaitSignalDesc_t;
+HOCKET_API hocketResult_t hocketWaitSignal(int nDesc, const hocketWaitSignalDesc_t* signalDescs, hocketComm_t comm,
+                                           hocketStream_t stream);
+/* Atomic, of one int32, uint32, int64 or uint64 at an address that is a multiple of its size: *result (NULL: not
+ * wanted) is what was there; there is then (that op *operand), op being hocketSum, Max, Min, BitAnd, BitOr or BitXor,
+ * ... */
+HOCKET_API hocketResult_t hocketFetchOp(const void* operand, void* result, hocketDataType_t datatype, hocketRedOp_t op,
+                                        int peer, hocketWindow_t peerWin, size_t peerWinOffset, hocketComm_t comm,
+                                        hocketStream_t stream);
+/* ... or *desired, if *compare was there. Operands are read when the call is made. */
+HOCKET_API hocketResult_t hocketCompareSwap(const void* compare, const void* desired, void* result,
+                                            hocketDataType_t datatype, int peer, hocketWindow_t peerWin,
+                                            size_t peerWinOffset, hocketComm_t comm, hocketStream_t stream);
 
 /* ---- Reduction operations ------------------------------------------------------------------------------------------
  */
@@ -334,6 +380,14 @@ HOCKET_API hocketResult_t hocketGather(const void* sendbuff, void* recvbuff, siz
 HOCKET_API hocketResult_t hocketScatter(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                         int root, hocketComm_t comm, hocketStream_t stream);
 
+/* Neighbour exchange (that of stencils and graphs): sends sendcounts[i] elements from sendbuff + sdispls[i] to rank
+ * neighbors[i] and receives recvcounts[i] from it to recvbuff + rdispls[i]; displacements NULL: packed. Each two that
+ * list each other exchange, all at once; other ranks are not concerned. Send and Recv in one group, and errors are
+ * theirs. */
+HOCKET_API hocketResult_t hocketNeighborAllToAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
+                                                  void* recvbuff, const size_t* recvcounts, const size_t* rdispls,
+                                                  int nNeighbors, const int* neighbors, hocketDataType_t datatype,
+                                                  hocketComm_t comm, hocketStream_t stream);
 /* Point to point: ordered between two ranks. A blocking Send may wait for its Recv; an exchange needs a group. The
  * counts and types of both sides are equal. */
 HOCKET_API hocketResult_t hocketSend(const void* sendbuff, size_t count, hocketDataType_t datatype, int peer,

@@ -21,7 +21,8 @@ struct Pending {
   hocketComm_t comm;
   Request request;
   hocketStream_t stream;
-  bool with_self;  // a transfer between a rank and itself
+  bool with_self;              // a transfer between a rank and itself
+  std::unique_ptr<Work> work;  // null: made of the request
 };
 
 struct Group {
@@ -103,7 +104,7 @@ struct Prepared {
   hocketComm_t comm;
   // Kept until the group has ended, even when aborted meanwhile: the abort of one need not wait for the others.
   std::shared_ptr<Communicator> communicator;
-  std::unique_ptr<Operation> operation;
+  std::unique_ptr<Work> work;
 };
 
 // hocketGroupEnd names no communicator: each keeps the failure that is its own.
@@ -122,22 +123,23 @@ Result<Prepared> prepare(Pending& call) {
   if (!pin) return destroyed_meanwhile();
   const std::shared_ptr<Communicator>& communicator = pin->communicator;
   HOCKET_TRY(communicator->mesh().status());
+  if (call.work != nullptr) return Prepared{call.comm, communicator, std::move(call.work)};
   if (call.with_self) HOCKET_TRY(complete_request(*communicator, call.request));
-  Prepared prepared{call.comm, communicator, communicator->make_operation(call.request)};
-  HOCKET_TRY(prepared.operation->prepare(std::move(call.request)));
-  return prepared;
+  std::unique_ptr<Operation> operation = communicator->make_operation(call.request);
+  HOCKET_TRY(operation->prepare(std::move(call.request)));
+  return Prepared{call.comm, communicator, std::move(operation)};
 }
 
 Status run_blocking(const std::vector<Prepared>& blocking) {
   if (blocking.empty()) return {};
-  std::vector<Operation*> operations;
-  for (const Prepared& one : blocking) operations.push_back(one.operation.get());
+  std::vector<Work*> works;
+  for (const Prepared& one : blocking) works.push_back(one.work.get());
   Communicator& first = *blocking.front().communicator;
   Wait wait = first.make_wait();
-  drive(first.system(), operations, wait);
+  drive(first.system(), works, wait);
   Status failure;
   for (const Prepared& one : blocking) {
-    const Status status = kept_by(one.comm, one.operation->status());
+    const Status status = kept_by(one.comm, one.work->status());
     if (failure.ok()) failure = status;
   }
   return failure;
@@ -146,13 +148,13 @@ Status run_blocking(const std::vector<Prepared>& blocking) {
 // What is issued must run: nothing is, unless all can be prepared and all queues are there.
 Status run_calls(std::vector<Pending> calls) {
   HOCKET_TRY(match_transfers_with_self(calls));
-  std::vector<Operation*> in_order;
+  std::vector<Work*> in_order;
   std::vector<Prepared> blocking;
   std::map<hocketStream_t, std::pair<std::shared_ptr<Queue>, Batch>> queued;
   for (Pending& call : calls) {
     Result<Prepared> prepared = prepare(call);
     if (!prepared.ok()) return kept_by(call.comm, prepared.status());
-    in_order.push_back(prepared->operation.get());
+    in_order.push_back(prepared->work.get());
     if (call.stream == nullptr) {
       blocking.push_back(std::move(*prepared));
       continue;
@@ -161,7 +163,7 @@ Status run_calls(std::vector<Pending> calls) {
     if (!queue.ok()) return queue.status();
     auto& [at, batch] = queued[call.stream];
     at = *queue;
-    batch.push_back(std::move(prepared->operation));
+    batch.push_back(std::move(prepared->work));
   }
   Engine* running = nullptr;
   if (!queued.empty()) {
@@ -169,7 +171,7 @@ Status run_calls(std::vector<Pending> calls) {
     if (!started.ok()) return started.status();
     running = *started;
   }
-  for (Operation* operation : in_order) operation->issue();
+  for (Work* work : in_order) work->issue();
   for (auto& [stream, work] : queued) running->submit(work.first, std::move(work.second));
   return run_blocking(blocking);
 }
@@ -198,6 +200,19 @@ Status run_jobs(const std::vector<std::vector<Job>>& lists) {
   return {};
 }
 
+Status run_or_keep(Pending call) {
+  if (call.stream != nullptr) {
+    if (const Result<std::shared_ptr<Queue>> queue = queue_of(call.stream); !queue.ok()) return queue.status();
+  }
+  if (depth > 0) {
+    group.calls.push_back(std::move(call));
+    return {};
+  }
+  std::vector<Pending> calls;
+  calls.push_back(std::move(call));
+  return run_calls(std::move(calls));
+}
+
 // Calls on one communicator run one after the other, those on several at the same time.
 Result<Picoseconds> expected_time(const std::vector<Pending>& calls) {
   std::map<hocketComm_t, Picoseconds> sums;
@@ -205,6 +220,9 @@ Result<Picoseconds> expected_time(const std::vector<Pending>& calls) {
   for (const Pending& call : calls) {
     const auto pin = sessions().pin(call.comm);
     if (!pin) return destroyed_meanwhile();
+    if (call.work != nullptr) {
+      return kept_by(call.comm, Status(Code::kInvalidUsage, "one-sided calls: the model knows no time of them"));
+    }
     const Result<Picoseconds> time = pin->communicator->expected_time(call.request);
     if (!time.ok()) return kept_by(call.comm, time.status());
     longest = std::max(longest, sums[call.comm] += *time);
@@ -222,14 +240,13 @@ std::optional<Group> taken() {
 
 Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream) {
   if (depth == 0 && stream == nullptr) return run_now(session, std::move(request));
-  if (stream != nullptr) {
-    if (const Result<std::shared_ptr<Queue>> queue = queue_of(stream); !queue.ok()) return queue.status();
-  }
-  std::vector<Pending> calls;
-  auto& list = depth > 0 ? group.calls : calls;
   const bool with_self = is_transfer(request) && request.facts.peer == session.communicator->rank();
-  list.push_back({comm, std::move(request), stream, with_self});
-  return depth > 0 ? Status() : run_calls(std::move(calls));
+  return run_or_keep({comm, std::move(request), stream, with_self, nullptr});
+}
+
+Status submit(hocketComm_t comm, Session& session, std::unique_ptr<Work> work, hocketStream_t stream) {
+  if (depth == 0 && stream == nullptr) return run(*session.communicator, *work);
+  return run_or_keep({comm, {}, stream, false, std::move(work)});
 }
 
 Status run_or_defer(hocketComm_t used, Job job) {

@@ -5,15 +5,19 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "api/session.h"
 #include "comm/request.h"
+#include "comm/work.h"
 #include "hocket/hocket.h"
 
 namespace hocket {
 
 // The request was checked. `comm` is the handle of `session`.
 Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream);
+// The same of one-sided work.
+Status submit(hocketComm_t comm, Session& session, std::unique_ptr<Work> work, hocketStream_t stream);
 
 // Work that blocks until other ranks do the same (init, split): run now, or, in a group, at its end, together with the
 // group's other such jobs: those that use the same communicator one after the other, others at the same time.

@@ -110,7 +110,7 @@ Status create_beside(hocketComm_t* comm, const Origin& origin, Make make, const 
     if (!added.ok()) return added.status();
     handle = *added;
   }
-  const Status started = creators().start([=, work = std::move(make)] {
+  Status started = creators().start([=, work = std::move(make)] {
     Created made =
         caught([&] { return parent->make(work, options); }, [](const Status& status) -> Created { return status; });
     parent->release();  // before anybody is told that the communicator is there

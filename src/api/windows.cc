@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Shared memory and its registration. A window's handle is its number.
+// Shared memory and its registration.
 #include <fmt/format.h>
 
 #include <cstdint>
 
 #include "api/session.h"
+#include "api/window_number.h"
 #include "comm/shared_heap.h"
 #include "hocket/hocket.h"
 
@@ -20,15 +21,8 @@ using hocket::occupied;
 using hocket::report;
 using hocket::Result;
 using hocket::Session;
-using hocket::SharedHeap;
 using hocket::Status;
 using hocket::with_session;
-
-// Never destroyed: memory may be in use when the process ends.
-SharedHeap& heap() {
-  static auto& instance = *new SharedHeap(hocket::real_system().memory);
-  return instance;
-}
 
 // Registers, and gives the window's number to `take`.
 template <typename Take>
@@ -39,12 +33,15 @@ hocketResult_t open_window(hocketComm_t comm, void* memory, size_t bytes, bool h
     if (bytes == 0) return Status(Code::kInvalidArgument, "size is 0");
     if (!has_result) return null_pointer(result_name);
     return occupied(session, [&] {
-      const SharedHeap::Piece piece = heap().find(memory, bytes);
-      take(session.communicator->mesh().open_window({static_cast<std::byte*>(memory), bytes}, piece.segment,
-                                                    piece.offset));
+      take(session.communicator->register_memory({static_cast<std::byte*>(memory), bytes}));
       return Status();
     });
   });
+}
+
+Status not_registered(const Communicator& communicator, const char* name, const void* handle) {
+  return Status(Code::kInvalidArgument, fmt::format("{}: {} is not registered with rank {} of this communicator", name,
+                                                    handle, communicator.rank()));
 }
 
 hocketResult_t close_window(hocketComm_t comm, const void* handle, const char* name) noexcept {
@@ -52,10 +49,8 @@ hocketResult_t close_window(hocketComm_t comm, const void* handle, const char* n
     if (handle == nullptr) return {};
     Communicator& communicator = *session.communicator;
     communicator.wait_until_idle();
-    const auto number = reinterpret_cast<uintptr_t>(handle);
-    if (number <= UINT32_MAX && communicator.mesh().windows().close(static_cast<uint32_t>(number))) return {};
-    return Status(Code::kInvalidArgument, fmt::format("{}: {} is not registered with rank {} of this communicator",
-                                                      name, handle, communicator.rank()));
+    if (communicator.mesh().windows().close(hocket::window_number(handle))) return {};
+    return not_registered(communicator, name, handle);
   });
 }
 
@@ -65,7 +60,7 @@ hocketResult_t hocketMemAlloc(void** ptr, size_t size) {
   return guarded([&] {
     if (ptr == nullptr) return report(null_pointer("ptr"));
     if (size == 0) return report(Status(Code::kInvalidArgument, "size is 0"));
-    const Result<void*> memory = heap().allocate(size);
+    const Result<void*> memory = hocket::process_heap().allocate(size);
     if (!memory.ok()) return report(memory.status());
     *ptr = *memory;
     return hocketSuccess;
@@ -74,7 +69,7 @@ hocketResult_t hocketMemAlloc(void** ptr, size_t size) {
 
 hocketResult_t hocketMemFree(void* ptr) {
   if (ptr == nullptr) return hocketSuccess;
-  return guarded([&] { return report(heap().free(ptr)); });
+  return guarded([&] { return report(hocket::process_heap().free(ptr)); });
 }
 
 hocketResult_t hocketCommRegister(const hocketComm_t comm, void* buff, size_t size, void** handle) {
@@ -96,4 +91,15 @@ hocketResult_t hocketCommWindowRegister(hocketComm_t comm, void* buff, size_t si
 
 hocketResult_t hocketCommWindowDeregister(hocketComm_t comm, hocketWindow_t win) {
   return close_window(comm, win, "win");
+}
+
+hocketResult_t hocketWinGetUserPtr(hocketComm_t comm, hocketWindow_t win, void** outUserPtr) {
+  return with_session(comm, [&](Session& session) -> Status {
+    if (outUserPtr == nullptr) return null_pointer("outUserPtr");
+    Communicator& communicator = *session.communicator;
+    const auto reach = communicator.mesh().windows().reach(communicator.rank(), hocket::window_number(win));
+    if (reach.part.empty()) return not_registered(communicator, "win", win);
+    *outUserPtr = reach.part.data();
+    return {};
+  });
 }

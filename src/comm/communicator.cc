@@ -12,6 +12,7 @@
 #include "comm/binding.h"
 #include "comm/call_windows.h"
 #include "comm/choosing.h"
+#include "comm/shared_heap.h"
 #include "execute/coded.h"
 #include "kernels/accumulators.h"
 #include "plan/coded.h"
@@ -102,7 +103,7 @@ uint64_t Communicator::under_way() const {
     return sum + order.issued.load() - ended;
   };
   const uint64_t sends = std::accumulate(sends_.begin(), sends_.end(), add(0, collectives_), add);
-  return std::accumulate(receives_.begin(), receives_.end(), sends, add);
+  return add(std::accumulate(receives_.begin(), receives_.end(), sends, add), one_sided_);
 }
 
 bool Communicator::has_met(Rank peer, CallKey theirs) const {
@@ -269,6 +270,17 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   bind_layouts(request, call);
   call.lends = std::max(call.send.total, call.recv.total) * element_bytes(call.type) <= recent.lends_up_to;
   bind_windows(request, mesh_->windows(), call);
+}
+
+uint32_t Communicator::register_memory(std::span<std::byte> memory) {
+  if (signals_ == nullptr) {
+    Result<std::unique_ptr<Segment>> segment = system_.memory.create(SignalBoard::bytes(ranks()));
+    signals_ =
+        std::make_unique<Signals>(ranks(), segment.ok() ? std::shared_ptr<Segment>(std::move(*segment)) : nullptr);
+    mesh_->open_window(signals_->memory(), signals_->segment(), 0, WindowPurpose::kSignals);
+  }
+  const SharedHeap::Piece piece = process_heap().find(memory.data(), memory.size());
+  return mesh_->open_window(memory, piece.segment, piece.offset);
 }
 
 Status Communicator::find_windows(Request& request) const {

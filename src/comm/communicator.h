@@ -21,6 +21,7 @@
 #include "comm/mesh.h"
 #include "comm/operation.h"
 #include "comm/request.h"
+#include "comm/signals.h"
 #include "execute/exact.h"
 #include "execute/execution.h"
 #include "execute/fast_path.h"
@@ -94,6 +95,8 @@ class Communicator {
   // nothing that was checked. False: the caller checks it and makes it the long way.
   bool repeat(const CallFacts& facts, const void* send, void* recv);
   Order& order(const CallFacts& facts);
+  // One-sided calls, which wait for no turn.
+  Order& one_sided() { return one_sided_; }
   // How many operations were issued and have not ended.
   uint64_t under_way() const;
   bool idle() const { return under_way() == 0; }
@@ -107,6 +110,10 @@ class Communicator {
   // One thread at a time sleeps on the mesh's poller; who finds it taken sleeps by the clock.
   std::mutex& poller_mutex() { return poller_mutex_; }
 
+  // Registers memory as this rank's part of the next window; with the first one peers can signal to this rank.
+  uint32_t register_memory(std::span<std::byte> memory);
+  // Null before that.
+  Signals* signals() const { return signals_.get(); }
   // Finds out which buffers of a collective are in windows. At the first use of a window it waits until all ranks have
   // registered theirs.
   Status find_windows(Request& request) const;
@@ -168,6 +175,8 @@ class Communicator {
   Order collectives_;
   std::vector<Order> sends_;     // by peer
   std::vector<Order> receives_;  // by peer
+  Order one_sided_;
+  std::unique_ptr<Signals> signals_;
   std::vector<CachedPlan> plans_;
   std::array<RecentCall, 16> recent_;
   std::vector<std::unique_ptr<const Plan>> transfer_plans_;  // by peer, sending first

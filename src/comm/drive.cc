@@ -25,11 +25,11 @@ void nap(System& system, Communicator& communicator, Time until) {
 }
 
 // Watches every communicator's poller for the time of one nap.
-void nap_on_all(Poller& all, std::span<Operation* const> operations, Time until) {
+void nap_on_all(Poller& all, std::span<Work* const> works, Time until) {
   std::vector<Handle> watched;
-  for (Operation* operation : operations) {
-    if (operation->ended()) continue;
-    const Handle handle = operation->communicator().mesh().poller().handle();
+  for (Work* work : works) {
+    if (work->ended()) continue;
+    const Handle handle = work->communicator().mesh().poller().handle();
     if (std::find(watched.begin(), watched.end(), handle) == watched.end() && all.add(handle).ok())
       watched.push_back(handle);
   }
@@ -37,62 +37,62 @@ void nap_on_all(Poller& all, std::span<Operation* const> operations, Time until)
   for (const Handle handle : watched) all.remove(handle);
 }
 
-void sleep(System& system, std::span<Operation* const> operations, Wait& wait, Time now, Poller* all) {
-  for (Operation* operation : operations) operation->set_waiting(true);
+void sleep(System& system, std::span<Work* const> works, Wait& wait, Time now, Poller* all) {
+  for (Work* work : works) work->set_waiting(true);
   // What came before the announcement would not wake us.
-  if (!advance_all(operations)) {
-    Communicator& first = operations.front()->communicator();
-    const bool shared = std::any_of(operations.begin(), operations.end(),
-                                    [&](Operation* operation) { return &operation->communicator() != &first; });
+  if (!advance_all(works)) {
+    Communicator& first = works.front()->communicator();
+    const bool shared =
+        std::any_of(works.begin(), works.end(), [&](Work* work) { return &work->communicator() != &first; });
     const Time end = wait.nap_end(now);
     if (all != nullptr) {
-      nap_on_all(*all, operations, end);
+      nap_on_all(*all, works, end);
     } else {
       nap(system, first, shared ? std::min(end, now + kSharedNap) : end);
     }
   }
-  for (Operation* operation : operations) operation->set_waiting(false);
+  for (Work* work : works) work->set_waiting(false);
 }
 
 }  // namespace
 
-bool advance_all(std::span<Operation* const> operations) {
+bool advance_all(std::span<Work* const> works) {
   bool moved = false;
-  for (Operation* operation : operations) moved |= operation->advance();
+  for (Work* work : works) moved |= work->advance();
   return moved;
 }
 
-void wait_for_news(System& system, std::span<Operation* const> operations, Wait& wait, Poller* all) {
+void wait_for_news(System& system, std::span<Work* const> works, Wait& wait, Poller* all) {
   const Wait::Advice advice = wait.idle();
   if (advice == Wait::Advice::kAgain) return;
   const Time now = system.clock.now();
   bool ended = false;
-  for (Operation* operation : operations) ended |= operation->examine(now);
+  for (Work* work : works) ended |= work->examine(now);
   if (ended) return;
-  if (advice == Wait::Advice::kSleep) sleep(system, operations, wait, now, all);
+  if (advice == Wait::Advice::kSleep) sleep(system, works, wait, now, all);
 }
 
-void drive(System& system, std::span<Operation* const> operations, Wait& wait) {
-  const auto ended = [](const Operation* operation) { return operation->ended(); };
+void drive(System& system, std::span<Work* const> works, Wait& wait) {
+  const auto ended = [](const Work* work) { return work->ended(); };
   while (true) {
-    const bool moved = advance_all(operations);
-    if (std::all_of(operations.begin(), operations.end(), ended)) return;
+    const bool moved = advance_all(works);
+    if (std::all_of(works.begin(), works.end(), ended)) return;
     if (moved) {
       wait.progressed();
     } else {
-      wait_for_news(system, operations, wait);
+      wait_for_news(system, works, wait);
     }
   }
 }
 
-Status run(Communicator& communicator, Operation& operation) {
-  operation.issue(true);
-  operation.advance();
-  if (operation.ended()) return operation.status();
+Status run(Communicator& communicator, Work& work) {
+  work.issue(true);
+  work.advance();
+  if (work.ended()) return work.status();
   Wait wait = communicator.make_wait();
-  Operation* const operations[] = {&operation};
-  drive(communicator.system(), operations, wait);
-  return operation.status();
+  Work* const works[] = {&work};
+  drive(communicator.system(), works, wait);
+  return work.status();
 }
 
 }  // namespace hocket

@@ -8,19 +8,19 @@
 #include <span>
 
 #include "base/system.h"
-#include "comm/operation.h"
+#include "comm/work.h"
 #include "execute/wait.h"
 
 namespace hocket {
 
 // Advances every operation once. True when something moved.
-bool advance_all(std::span<Operation* const> operations);
-// Called when nothing moved, with at least one operation. Spins, yields or sleeps a little; sleeps on `all`, if given,
+bool advance_all(std::span<Work* const> works);
+// Called when nothing moved, with at least one work. Spins, yields or sleeps a little; sleeps on `all`, if given,
 // together with the pollers of all communicators; otherwise on the first one's poller.
-void wait_for_news(System& system, std::span<Operation* const> operations, Wait& wait, Poller* all = nullptr);
+void wait_for_news(System& system, std::span<Work* const> works, Wait& wait, Poller* all = nullptr);
 // Returns when all have ended.
-void drive(System& system, std::span<Operation* const> operations, Wait& wait);
+void drive(System& system, std::span<Work* const> works, Wait& wait);
 // Issues a prepared operation of the communicator and returns when it has ended.
-Status run(Communicator& communicator, Operation& operation);
+Status run(Communicator& communicator, Work& work);
 
 }  // namespace hocket

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/system.h"
 #include "comm/mesh_windows.h"
+#include "comm/remote.h"
 #include "observe/whereabouts.h"
 #include "transports/pipe.h"
 
@@ -53,9 +54,15 @@ class Mesh {
 
   // Registers memory of ours as our part of the next window and tells the peers; returns its number at once. `segment`,
   // in which the memory begins at `offset`, is what others can map; null: they cannot. Ranks open windows in one order.
-  virtual uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset) = 0;
+  virtual uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
+                               WindowPurpose purpose = WindowPurpose::kData) = 0;
   virtual WindowTable& windows() = 0;
   virtual const WindowTable& windows() const = 0;
+  // Asks a peer's service thread for access to a window of its own; the poller is woken when the answer is there. Null:
+  // too many are under way to that peer.
+  virtual std::shared_ptr<const RemoteAnswer> access(int32_t peer, const RemoteRequest& request) = 0;
+  // Wakes who sleeps on the poller of a peer on this host.
+  virtual void wake(int32_t peer) = 0;
 
   // The first failure, wherever it was detected; ok while there is none. Any thread.
   virtual bool failed() const = 0;

@@ -46,9 +46,12 @@ class MeshRank final : public Mesh,
   Receiver* receiver(PipeClass pipe_class, int32_t peer, int lane) override;
   std::string_view transport_name(int32_t peer) const override;
   Poller& poller() override { return *poller_; }
-  uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset) override;
+  uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
+                       WindowPurpose purpose) override;
   WindowTable& windows() override { return windows_; }
   const WindowTable& windows() const override { return windows_; }
+  std::shared_ptr<const RemoteAnswer> access(int32_t peer, const RemoteRequest& request) override;
+  void wake(int32_t peer) override;
   bool failed() const override { return failed_.load(std::memory_order_acquire); }
   Status status() const override;
   void fail(const Status& status) override;
@@ -141,6 +144,11 @@ class MeshRank final : public Mesh,
   void keep_until_sent(const std::shared_ptr<const Segment>& segment);
   void on_window(int32_t peer, Reader& reader, std::vector<Handle>& handles);
 
+  // mesh_rank_remote.cc: one-sided access
+  void on_access(int32_t peer, Reader& reader);
+  void on_access_reply(int32_t peer, Reader& reader);
+  RemoteReply serve(int32_t peer, const RemoteRequest& request);
+
   Service& service_;
   const std::shared_ptr<Poller> poller_;  // siblings that send to us wake it
   const std::string id_;
@@ -168,6 +176,8 @@ class MeshRank final : public Mesh,
   std::map<int32_t, uint32_t> questions_;  // the newest to each peer
   std::map<int32_t, CallReport> answers_;
   std::map<int32_t, std::shared_ptr<PeerWaker>> wakers_;
+  std::map<int32_t, std::map<uint64_t, std::shared_ptr<RemoteAnswer>>> accesses_;  // under way, by peer
+  uint64_t last_access_ = 0;
   std::atomic<bool> said_farewell_ = false;
   std::atomic<bool> disowned_ = false;
   std::atomic<bool> closed_ = false;

@@ -42,6 +42,12 @@ void MeshRank::on_message(int32_t peer, std::string_view frame, std::vector<Hand
     case MessageType::kClaim:
       on_claim(peer, reader);
       break;
+    case MessageType::kAccess:
+      on_access(peer, reader);
+      break;
+    case MessageType::kAccessReply:
+      on_access_reply(peer, reader);
+      break;
     default:
       on_misbehaviour(peer, fmt::format("it sent a message of unknown type {}", frame[0]));
   }

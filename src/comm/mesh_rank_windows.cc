@@ -16,13 +16,14 @@ constexpr Duration kSentLook = std::chrono::milliseconds(1);
 
 }  // namespace
 
-uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset) {
+uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
+                               WindowPurpose purpose) {
   // What is reached through sockets alone, by the user's wish, is not reached through memory either.
   const bool by_memory = std::all_of(transports_.begin(), transports_.end(), [](const Transport* transport) {
     return transport != nullptr && transport->carrier() != Transport::Carrier::kSocket;
   });
   if (!by_memory) segment = nullptr;
-  const uint32_t number = windows_.open(memory, segment);
+  const uint32_t number = windows_.open(memory, segment, purpose);
   if (!all_share_memory()) {
     windows_.give_up(number);
     return number;

@@ -7,27 +7,31 @@
 
 namespace hocket {
 
-uint32_t WindowTable::open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment) {
+uint32_t WindowTable::open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, WindowPurpose purpose) {
   const std::lock_guard lock(mutex_);
-  const uint32_t number = ++last_;
+  const uint32_t number = purpose == WindowPurpose::kSignals ? kSignals : ++last_;
   Window& ours = window(number);
   if (segment == nullptr) ours.reachable = false;  // nobody else can map it
   enter(ours, static_cast<size_t>(rank_), {memory.data(), memory.size(), std::move(segment)});
-  ++open_;
+  if (purpose == WindowPurpose::kData) ++open_;
   return number;
 }
 
 bool WindowTable::close(uint32_t number) {
-  const std::lock_guard lock(mutex_);
-  if (number > last_ || windows_.erase(number) == 0) return false;
-  --open_;
+  {
+    const std::lock_guard lock(mutex_);
+    if (number > last_ || windows_.erase(number) == 0) return false;
+    --open_;
+  }
+  const std::lock_guard served(serving_);
   return true;
 }
 
 bool WindowTable::put(int32_t peer, uint32_t number, WindowPart part) {
   const std::lock_guard lock(mutex_);
   const auto from = static_cast<size_t>(peer);
-  if (number == 0 || number > last_ + kMaxAhead || peer == rank_) return false;
+  const bool can_be = number == kSignals || (number > 0 && number <= last_ + kMaxAhead);
+  if (!can_be || peer == rank_) return false;
   if (number <= last_ && !windows_.contains(number)) return true;  // closed here already
   Window& theirs = window(number);
   if (theirs.known[from]) return false;
@@ -80,6 +84,33 @@ WindowTable::Found WindowTable::find(const void* begin, size_t bytes) const {
     return {{number, offset}, window->unknown == 0, window->reachable && offset + bytes <= window->usable};
   }
   return {};
+}
+
+WindowTable::Reach WindowTable::reach(int32_t peer, uint32_t number) const {
+  const std::lock_guard lock(mutex_);
+  const Window* found = find(number);
+  if (found == nullptr || !found->known[static_cast<size_t>(rank_)]) return {Reach::State::kNone, {}};
+  const auto rank = static_cast<size_t>(peer);
+  if (!found->known[rank] && found->unknown > 0) return {Reach::State::kNotYet, {}};
+  const WindowPart& part = found->parts[rank];
+  if (part.begin == nullptr) return {Reach::State::kFar, {}};
+  return {Reach::State::kNear, {part.begin, part.bytes}};
+}
+
+RemoteReply WindowTable::serve(uint32_t number, const std::function<RemoteReply(std::span<std::byte>)>& work) {
+  const std::lock_guard serving(serving_);
+  std::span<std::byte> part;
+  {
+    const std::lock_guard lock(mutex_);
+    RemoteReply none;
+    const Window* found = find(number);
+    const bool opened = found != nullptr && found->known[static_cast<size_t>(rank_)];
+    none.outcome = number > last_ ? RemoteReply::Outcome::kNotYet : RemoteReply::Outcome::kNoWindow;
+    if (!opened) return none;
+    const WindowPart& ours = found->parts[static_cast<size_t>(rank_)];
+    part = {ours.begin, ours.bytes};
+  }
+  return work(part);
 }
 
 std::vector<int32_t> WindowTable::missing(uint32_t number) const {

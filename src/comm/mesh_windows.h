@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "base/system.h"
+#include "comm/remote.h"
 
 namespace hocket {
 
@@ -33,21 +35,40 @@ struct WindowSpot {
   friend bool operator==(const WindowSpot&, const WindowSpot&) = default;
 };
 
+enum class WindowPurpose : uint8_t { kData, kSignals };
+
 class WindowTable {
  public:
+  // The number of each rank's signals (signals.h), which are reached like a window; no buffer lies there.
+  static constexpr uint32_t kSignals = UINT32_MAX;
   // How many windows a peer may be ahead of us.
   static constexpr uint32_t kMaxAhead = 1 << 12;
 
   WindowTable(int32_t rank, int32_t ranks) : rank_(rank), ranks_(static_cast<size_t>(ranks)) {}
 
   // This rank's next window, of which it has only its own part so far. Returns its number, from 1 on.
-  uint32_t open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment);
+  uint32_t open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment,
+                WindowPurpose purpose = WindowPurpose::kData);
   // Forgets a window of ours; false when there is none. Nothing that uses it is under way.
   bool close(uint32_t number);
   // A peer's part. False: it cannot be, because the peer has told before, or is too far ahead.
   bool put(int32_t peer, uint32_t number, WindowPart part);
-  // No peer will tell: the window is none.
+  // No peer will tell: the window is none for collectives.
   void give_up(uint32_t number);
+
+  // How a rank's part is reached.
+  struct Reach {
+    enum class State : uint8_t {
+      kNotYet,  // it has not told of it
+      kNone,    // we have no such window
+      kNear,    // through `part`
+      kFar,     // through the peer's service thread
+    } state = State::kNone;
+    std::span<std::byte> part;  // kFar: empty
+  };
+  Reach reach(int32_t peer, uint32_t number) const;
+  // Gives our own part to somebody who works on it for a peer; it is not closed meanwhile.
+  RemoteReply serve(uint32_t number, const std::function<RemoteReply(std::span<std::byte>)>& work);
 
   // Lock-free: this rank has no window.
   bool empty() const { return open_.load(std::memory_order_relaxed) == 0; }
@@ -79,6 +100,7 @@ class WindowTable {
 
   const int32_t rank_;
   const size_t ranks_;
+  std::mutex serving_;  // taken before mutex_
   mutable std::mutex mutex_;
   std::map<uint32_t, std::unique_ptr<Window>> windows_;
   uint32_t last_ = 0;  // opened by this rank

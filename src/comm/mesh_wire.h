@@ -28,6 +28,8 @@ enum class MessageType : uint8_t {
   kAnswer,
   kWindow,  // the sender's part of a window, + the handle of its memory
   kClaim,   // the sender's newest collective
+  kAccess,  // to the receiver's part of a window (remote_wire.h)
+  kAccessReply,
 };
 
 void write_peer(Writer& writer, const PeerInfo& peer);

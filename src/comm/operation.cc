@@ -27,7 +27,7 @@ constexpr uint64_t kFarthestBack = 32;
 
 }  // namespace
 
-Operation::Operation(Communicator& communicator, Pipes& pipes) : communicator_(communicator), execution_(pipes) {}
+Operation::Operation(Communicator& communicator, Pipes& pipes) : Work(communicator), execution_(pipes) {}
 
 Status Operation::prepare(Request&& request) {
   kept_ = std::move(request);

@@ -15,6 +15,7 @@
 #include "comm/call_log.h"
 #include "comm/mesh.h"
 #include "comm/request.h"
+#include "comm/work.h"
 #include "execute/exact.h"
 #include "execute/execution.h"
 
@@ -31,14 +32,11 @@ struct Order {
   void note(uint32_t fingerprint) { history = (history ^ fingerprint) * 0x9E3779B1u + 1; }
 };
 
-class Communicator;
 struct RecentCall;
 
-class Operation {
+class Operation final : public Work {
  public:
   Operation(Communicator& communicator, Pipes& pipes);
-  Operation(const Operation&) = delete;
-  Operation& operator=(const Operation&) = delete;
 
   // Plans the call; the one before, if any, has ended.
   Status prepare(Request&& request);
@@ -48,21 +46,12 @@ class Operation {
   // Makes a call once more that is bound already, if no other is under way. True when it has ended well; otherwise the
   // same call, prepared and issued next, goes on from where this one has come.
   bool repeat(RecentCall& recent, const void* send, void* recv);
-  // Takes a place in the order of its kind. Every operation that is issued must be driven to its end. `blocks`: nothing
-  // else is issued on the communicator before that.
-  void issue(bool blocks = false);
-
-  // Never blocks. True when something moved.
-  bool advance();
-  bool ended() const { return state_ == State::kEnded; }
-  const Status& status() const { return status_; }
-
-  // Looks for reasons why nothing moves: a failed communicator, a peer that left or calls something else, time. Called
-  // now and then by whoever drives, never in the hot path. True when the operation has ended by it.
-  bool examine(Time now);
-  // The caller is about to sleep, or has woken.
-  void set_waiting(bool waiting);
-  Communicator& communicator() { return communicator_; }
+  // Takes a place in the order of its kind.
+  void issue(bool blocks = false) override;
+  bool advance() override;
+  bool ended() const override { return state_ == State::kEnded; }
+  bool examine(Time now) override;
+  void set_waiting(bool waiting) override;
 
  private:
   enum class State : uint8_t { kEnded, kIssued, kRunning, kMismatched };
@@ -95,7 +84,6 @@ class Operation {
   CallKey our_key(uint64_t back) const;
   CallKey peers_key(uint64_t back) const;
 
-  Communicator& communicator_;
   Execution execution_;
   Request kept_;
   const Request* request_ = &kept_;  // call_ points into it
@@ -107,7 +95,6 @@ class Operation {
   uint64_t number_ = 0;
   bool blocks_ = false;
   State state_ = State::kEnded;
-  Status status_;
   // While nothing moves:
   uint64_t moves_ = 0;
   uint64_t moves_examined_ = 0;

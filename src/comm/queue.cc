@@ -17,7 +17,7 @@ using std::chrono::microseconds;
 constexpr Duration kSpin = microseconds(20);
 
 bool has_ended(const Batch& batch) {
-  return std::all_of(batch.begin(), batch.end(), [](const auto& operation) { return operation->ended(); });
+  return std::all_of(batch.begin(), batch.end(), [](const auto& work) { return work->ended(); });
 }
 
 }  // namespace
@@ -87,15 +87,15 @@ void Engine::collect_heads() {
   const std::lock_guard lock(mutex_);
   heads_.clear();
   for (const auto& queue : queues_) {
-    for (const auto& operation : queue->batches_.front()) {
-      if (!operation->ended()) heads_.push_back(operation.get());
+    for (const auto& work : queue->batches_.front()) {
+      if (!work->ended()) heads_.push_back(work.get());
     }
   }
 }
 
 // Takes ended batches off their queues, and tells who waits for them.
 void Engine::retire_heads() {
-  if (std::none_of(heads_.begin(), heads_.end(), [](const Operation* operation) { return operation->ended(); })) return;
+  if (std::none_of(heads_.begin(), heads_.end(), [](const Work* work) { return work->ended(); })) return;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& queue : queues_) {
@@ -103,8 +103,8 @@ void Engine::retire_heads() {
         const Batch batch = std::move(queue->batches_.front());
         queue->batches_.pop_front();
         const std::lock_guard queue_lock(queue->mutex_);
-        for (const auto& operation : batch) {
-          if (queue->status_.ok() && !operation->status().ok()) queue->status_ = operation->status();
+        for (const auto& work : batch) {
+          if (queue->status_.ok() && !work->status().ok()) queue->status_ = work->status();
         }
         queue->completed_.fetch_add(1, std::memory_order_release);
         queue->ended_.notify_all();

@@ -15,13 +15,13 @@
 
 #include "base/status.h"
 #include "base/system.h"
-#include "comm/operation.h"
+#include "comm/work.h"
 #include "execute/wait.h"
 
 namespace hocket {
 
 // Operations that run at the same time.
-using Batch = std::vector<std::unique_ptr<Operation>>;
+using Batch = std::vector<std::unique_ptr<Work>>;
 
 class Queue {
  public:
@@ -66,7 +66,7 @@ class Engine {
   std::vector<std::shared_ptr<Queue>> queues_;  // that hold batches; guarded by mutex_
   std::atomic<bool> news_{false};
   std::atomic<bool> stopping_{false};
-  std::vector<Operation*> heads_;  // the engine's thread only
+  std::vector<Work*> heads_;  // the engine's thread only
   Wait wait_;
   std::unique_ptr<Thread> thread_;
 };

@@ -35,4 +35,9 @@ SharedHeap::Piece SharedHeap::find(const void* start, size_t bytes) const {
   return {segment, offset};
 }
 
+SharedHeap& process_heap() {
+  static auto& heap = *new SharedHeap(real_system().memory);
+  return heap;
+}
+
 }  // namespace hocket

@@ -35,4 +35,7 @@ class SharedHeap {
   std::map<const std::byte*, std::shared_ptr<const Segment>> segments_;  // by where they begin
 };
 
+// Of this process; never destroyed: memory may be in use when the process ends.
+SharedHeap& process_heap();
+
 }  // namespace hocket

@@ -153,7 +153,7 @@ void gather_until_it_fails(Communicator& communicator) {
     ASSERT_TRUE(operation.prepare(std::move(request)).ok());
     operation.issue();
     Wait wait = communicator.make_wait();
-    Operation* const operations[] = {&operation};
+    Work* const operations[] = {&operation};
     drive(communicator.system(), operations, wait);
     if (!operation.status().ok()) return;
     for (size_t rank = 0; rank < ranks; ++rank) ASSERT_EQ(all[rank], static_cast<uint8_t>(rank + round));

@@ -132,7 +132,7 @@ std::string gather_until(Communicator& communicator, const std::function<bool(ui
     EXPECT_TRUE(operation.prepare(std::move(request)).ok());
     operation.issue();
     Wait wait = communicator.make_wait();
-    Operation* const operations[] = {&operation};
+    Work* const operations[] = {&operation};
     drive(communicator.system(), operations, wait);
     if (!operation.status().ok()) return operation.status().message();
     for (size_t i = 0; i < all.size(); ++i) {

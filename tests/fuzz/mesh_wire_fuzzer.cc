@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "comm/mesh_wire.h"
+#include "comm/remote_wire.h"
 
 namespace {
 
@@ -46,6 +47,15 @@ void read_the_rest(std::string_view bytes) {
   hocket::WindowOffer window;
   if (Reader reader(bytes); read_window(reader, &window) && window.segment_bytes > 0) {
     check(window.offset <= window.segment_bytes && window.bytes <= window.segment_bytes - window.offset);
+  }
+  uint64_t id = 0;
+  hocket::RemoteRequest request;
+  if (Reader reader(bytes); read_access(reader, &id, &request)) {
+    check(access_message(id, request).substr(1) == bytes);
+  }
+  hocket::RemoteReply reply;
+  if (Reader reader(bytes); read_access_reply(reader, &id, &reply)) {
+    check(access_reply_message(id, reply).substr(1) == bytes);
   }
   hocket::CheckIn check_in;
   if (read_check_in(bytes, &check_in)) check(check_in_message(check_in).size() <= bytes.size());

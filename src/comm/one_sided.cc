@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/one_sided.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "comm/communicator.h"
+#include "comm/remote_wire.h"
+#include "comm/signals.h"
+
+namespace hocket {
+namespace {
+
+using Kind = RemoteRequest::Kind;
+using Reach = WindowTable::Reach;
+
+// A driving thread looks far more often than this.
+constexpr Duration kStopped = std::chrono::seconds(1);
+
+std::string_view name(Kind kind) {
+  switch (kind) {
+    case Kind::kPut:
+      return "put";
+    case Kind::kGet:
+      return "get";
+    case Kind::kFetch:
+      return "fetch_op";
+    case Kind::kCompareSwap:
+      return "compare_swap";
+    case Kind::kSignal:
+      break;
+  }
+  return "signal";
+}
+
+}  // namespace
+
+void OneSided::issue(bool /*blocks*/) {
+  communicator_.one_sided().issued.fetch_add(1);
+  ended_ = false;
+  status_ = Status();
+  stalled_ = Time{};
+}
+
+bool OneSided::advance() {
+  if (ended_) return false;
+  if (communicator_.mesh().failed()) {
+    end(communicator_.mesh().status());
+    return true;
+  }
+  const bool moved = step();
+  moved_ |= moved;
+  return moved;
+}
+
+void OneSided::end(Status status) {
+  status_ = std::move(status);
+  ended_ = true;
+  communicator_.one_sided().ended.fetch_add(1, std::memory_order_release);
+}
+
+void OneSided::refuse(const std::string& why) {
+  end(Status(Code::kInvalidArgument,
+             fmt::format("{}rank {}: {}: {}", communicator_.prefix(), communicator_.rank(), describe(), why)));
+}
+
+void OneSided::fail(Code code, const std::string& why) {
+  Mesh& mesh = communicator_.mesh();
+  mesh.fail(
+      Status(code, fmt::format("{}rank {}: {}: {}", communicator_.prefix(), communicator_.rank(), describe(), why)));
+  end(mesh.status());
+}
+
+bool OneSided::examine(Time now) {
+  if (ended_) return false;
+  // The time in which this process was stopped is nobody's delay.
+  if (now - examined_ > kStopped && stalled_ != Time{}) stalled_ += now - examined_;
+  examined_ = now;
+  const bool left = communicator_.mesh().has_left(awaited());
+  retry();
+  // What the peer did before it left counts.
+  if (advance() || std::exchange(moved_, false) || stalled_ == Time{}) {
+    stalled_ = now;
+  } else if (left) {
+    fail(Code::kRemote, fmt::format("rank {} has left", awaited()));
+  } else if (now - stalled_ > communicator_.operation_timeout()) {
+    fail(Code::kTimeout, fmt::format("nothing came from rank {} within {:g} s (the operation timeout)", awaited(),
+                                     seconds(communicator_.operation_timeout())));
+  }
+  return ended_;
+}
+
+// ---- Access
+
+std::string describe(const RemoteCall& call) {
+  const RemoteRequest& request = call.request;
+  if (request.kind == Kind::kSignal) return fmt::format("signal {} to rank {}", request.signal, call.peer);
+  return fmt::format("{} (window {}, offset {}, {} bytes) at rank {}", name(request.kind), request.window,
+                     request.offset, request.bytes, call.peer);
+}
+
+std::string RemoteAccess::describe() const { return hocket::describe(call_); }
+
+bool RemoteAccess::step() {
+  if (far_) {
+    const bool answered = take_answers();
+    return !ended() && ask() ? true : answered;
+  }
+  return accessed_ ? signal() : reach();
+}
+
+bool RemoteAccess::reach() {
+  if (call_.request.kind == Kind::kSignal) {
+    accessed_ = true;
+    return signal();
+  }
+  const Reach reach = communicator_.mesh().windows().reach(call_.peer, call_.request.window);
+  switch (reach.state) {
+    case Reach::State::kNotYet:
+      return false;
+    case Reach::State::kNone:
+      OneSided::refuse("this rank has no such window");
+      return true;
+    case Reach::State::kNear:
+      work_on(reach.part);
+      return true;
+    case Reach::State::kFar:
+      far_ = true;
+      break;
+  }
+  return ask();
+}
+
+void RemoteAccess::work_on(std::span<std::byte> part) {
+  const RemoteRequest& request = call_.request;
+  if (const RemoteReply reply = check_access(request, part); reply.outcome != RemoteReply::Outcome::kDone) {
+    return refuse(reply);
+  }
+  std::byte* const at = part.data() + request.offset;
+  if (request.kind == Kind::kPut) {
+    if (request.bytes > 0) std::memcpy(at, call_.local, request.bytes);
+  } else if (request.kind == Kind::kGet) {
+    if (request.bytes > 0) std::memcpy(call_.local, at, request.bytes);
+  } else {
+    const uint64_t before = update(request, at);
+    if (call_.local != nullptr) std::memcpy(call_.local, &before, request.bytes);
+  }
+  accessed_ = true;
+  if (request.signal < 0) return end({});
+  signal();
+}
+
+bool RemoteAccess::signal() {
+  Mesh& mesh = communicator_.mesh();
+  const Reach reach = mesh.windows().reach(call_.peer, WindowTable::kSignals);
+  switch (reach.state) {
+    case Reach::State::kNotYet:
+      return false;
+    case Reach::State::kNone:
+      OneSided::refuse("signals need a window, and this rank has registered none");
+      return true;
+    case Reach::State::kNear:
+      if (SignalBoard(reach.part).raise(communicator_.rank(), call_.request.signal)) mesh.wake(call_.peer);
+      end({});
+      return true;
+    case Reach::State::kFar:
+      break;
+  }
+  call_.request.kind = Kind::kSignal;  // what is left of it
+  call_.request.bytes = 0;
+  far_ = true;
+  return ask();
+}
+
+// The first piece goes alone: it finds out whether the window is there.
+bool RemoteAccess::ask() {
+  bool moved = false;
+  while (!all_asked_ && may_ask_ && (confirmed_ || pieces_.empty())) {
+    RemoteRequest piece = call_.request;
+    const bool whole = piece.kind != Kind::kPut && piece.kind != Kind::kGet;
+    const uint64_t bytes = whole ? piece.bytes : std::min<uint64_t>(piece.bytes - asked_, kMaxRemoteBytes);
+    const bool last = whole || asked_ + bytes == piece.bytes;
+    piece.offset += asked_;
+    piece.bytes = bytes;
+    if (piece.kind == Kind::kPut) piece.data.assign(static_cast<const char*>(call_.local) + asked_, bytes);
+    if (!last) piece.signal = -1;
+    const auto answer = communicator_.mesh().access(call_.peer, piece);
+    if (answer == nullptr) break;
+    pieces_.push_back({asked_, bytes, answer});
+    asked_ += bytes;
+    all_asked_ = last;
+    moved = true;
+  }
+  return moved;
+}
+
+bool RemoteAccess::take_answers() {
+  bool moved = false;
+  while (!pieces_.empty() && pieces_.front().answer->there.load(std::memory_order_acquire)) {
+    const Piece piece = std::move(pieces_.front());
+    pieces_.pop_front();
+    const RemoteReply& reply = piece.answer->reply;
+    if (reply.outcome == RemoteReply::Outcome::kNotYet) {
+      asked_ = piece.offset;  // once more, a while later
+      all_asked_ = may_ask_ = false;
+      return moved;
+    }
+    moved = true;
+    if (reply.outcome != RemoteReply::Outcome::kDone) {
+      refuse(reply);
+      return true;
+    }
+    confirmed_ = true;
+    const size_t expected = call_.request.kind == Kind::kGet ? piece.bytes
+                            : call_.request.kind == Kind::kPut || call_.request.kind == Kind::kSignal
+                                ? 0
+                                : sizeof(uint64_t);
+    if (reply.data.size() != expected) {
+      OneSided::refuse(fmt::format("the peer answered {} bytes instead of {}", reply.data.size(), expected));
+      return true;
+    }
+    if (expected > 0 && call_.local != nullptr) {
+      std::memcpy(static_cast<std::byte*>(call_.local) + piece.offset, reply.data.data(), piece.bytes);
+    }
+  }
+  if (moved && pieces_.empty() && all_asked_) end({});
+  return moved;
+}
+
+void RemoteAccess::refuse(const RemoteReply& reply) {
+  switch (reply.outcome) {
+    case RemoteReply::Outcome::kOutside:
+      return OneSided::refuse(fmt::format("the peer's part has {} bytes", reply.limit));
+    case RemoteReply::Outcome::kMisaligned:
+      return OneSided::refuse("that is no address of such an integer there");
+    default:
+      return OneSided::refuse("the peer has deregistered it");
+  }
+}
+
+// ---- Signals
+
+bool SignalWait::step() {
+  const size_t before = taken_;
+  while (taken_ < awaited_.size()) {
+    const Awaited& next = awaited_[taken_];
+    if (!communicator_.signals()->take(next.peer, next.signal, next.count)) break;
+    ++taken_;
+  }
+  if (taken_ == awaited_.size()) {
+    end({});
+    return true;
+  }
+  return taken_ != before;
+}
+
+void SignalWait::set_waiting(bool waiting) {
+  const auto sleepers = communicator_.signals()->board().sleepers();
+  if (waiting) {
+    sleepers.fetch_add(1);
+  } else {
+    sleepers.fetch_sub(1);
+  }
+}
+
+std::string SignalWait::describe() const {
+  const Awaited& next = awaited_[taken_];
+  return fmt::format("wait_signal ({} of {} signals {} of rank {} have come)",
+                     communicator_.signals()->left(next.peer, next.signal), next.count, next.signal, next.peer);
+}
+
+}  // namespace hocket
