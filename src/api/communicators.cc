@@ -36,6 +36,7 @@ void remove(hocketComm_t comm) noexcept {
   guarded([&] {
     const std::unique_ptr<Session> session = sessions().remove(comm);
     if (session != nullptr && session->communicator != nullptr) session->communicator->wait_until_idle();
+    if (session != nullptr && session->pending != nullptr) hocket::join_creators();
     return hocketSuccess;
   });
 }

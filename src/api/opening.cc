@@ -65,26 +65,25 @@ Status create_now(hocketComm_t* comm, const Origin& origin, const Make& make, co
   return {};
 }
 
-// Threads that create. They end by themselves, at the latest by the operation timeout; who comes later sees to it that
-// none is kept.
+// Threads that create. They end by themselves, at the latest by the operation timeout.
 class Creators {
  public:
-  Status start(std::function<void()> body) {
+  Status start(std::shared_ptr<PendingCreation> pending, std::function<void()> body) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(running_, [](const Creator& creator) { return creator.done->load(); });
-    auto done = std::make_shared<std::atomic<bool>>(false);
-    auto thread = real_system().threads.start("hocket-create", [done, work = std::move(body)]() noexcept {
-      work();
-      *done = true;
-    });
+    auto thread = real_system().threads.start("hocket-create", std::move(body));
     if (thread == nullptr) return Status(Code::kSystem, "no thread to create a communicator without blocking");
-    running_.push_back({std::move(done), std::move(thread)});
+    running_.push_back({std::move(pending), std::move(thread)});
     return {};
+  }
+  // Those whose work has ended.
+  void join() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(running_, [](const Creator& creator) { return !creator.pending->under_way(); });
   }
 
  private:
   struct Creator {
-    std::shared_ptr<std::atomic<bool>> done;
+    std::shared_ptr<PendingCreation> pending;
     std::unique_ptr<Thread> thread;
   };
   std::mutex mutex_;
@@ -110,7 +109,8 @@ Status create_beside(hocketComm_t* comm, const Origin& origin, Make make, const 
     if (!added.ok()) return added.status();
     handle = *added;
   }
-  Status started = creators().start([=, work = std::move(make)] {
+  creators().join();
+  Status started = creators().start(pending, [=, work = std::move(make)]() noexcept {
     Created made =
         caught([&] { return parent->make(work, options); }, [](const Status& status) -> Created { return status; });
     parent->release();  // before anybody is told that the communicator is there
@@ -125,6 +125,8 @@ Status create_beside(hocketComm_t* comm, const Origin& origin, Make make, const 
 }
 
 }  // namespace
+
+void join_creators() { creators().join(); }
 
 hocketResult_t open(hocketComm_t* comm, const hocketConfig_t* config, const Status& check, const Origin& origin,
                     Make make) {

@@ -32,6 +32,9 @@ using Make = std::function<Created(Session* parent, const CommunicatorOptions& o
 hocketResult_t open(hocketComm_t* comm, const hocketConfig_t* config, const Status& check, const Origin& origin,
                     Make make);
 
+// Lets go of the threads that have created without blocking.
+void join_creators();
+
 // check() -> Status says what is wrong with the other arguments.
 template <typename Check, typename Making>
 hocketResult_t create(hocketComm_t* comm, const hocketConfig_t* config, const Check& check, const Origin& origin,
