@@ -7,6 +7,8 @@
         x = numpy.full(4, comm.rank, numpy.float32)
         comm.all_reduce(x)
 """
+from __future__ import annotations
+
 import ctypes
 
 from hocket import _library
@@ -23,18 +25,17 @@ __all__ = ["Codec", "CodecDescription", "Communicator", "Error", "InternalError"
 
 
 def _version():
-    code = ctypes.c_int()
-    _library.call("GetVersion", ctypes.byref(code))
-    return f"{code.value // 10000}.{code.value // 100 % 100}.{code.value % 100}"
+    code = _library.version()
+    return f"{code // 10000}.{code // 100 % 100}.{code % 100}"
 
 
-def algorithms(collective):
+def algorithms(collective: str) -> list[str]:
     """The names of a collective's algorithms, as HOCKET_ALGORITHM takes them; empty for an unknown collective."""
     names = _library.LIBRARY.hocketGetAlgorithms(collective.encode())
     return names.decode().split(",") if names else []
 
 
-def build_info():
+def build_info() -> dict[str, tuple[bool, str, str]]:
     """{name: (found, version, note)} of the optional dependencies that the library was built with."""
     entries = ctypes.POINTER(_library.BuildInfo)()
     count = ctypes.c_int()

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """Codecs: short messages for compressed collectives, and what error feedback keeps between calls."""
+from __future__ import annotations
+
 import ctypes
 import dataclasses
+from typing import Optional
 
 from hocket import _library
 from hocket._buffers import TYPES
@@ -31,26 +34,26 @@ def _type_code(datatype):
 class Codec:
     """Made from a specification such as "fp16", "int8:block=128" or "topk:ratio=0.01" (docs/codecs.md)."""
 
-    def __init__(self, specification):
+    def __init__(self, specification: str) -> None:
         self.specification = specification
         handle = _library.Handle()
         call("CodecCreate", ctypes.byref(handle), specification.encode())
         self.handle = handle
 
-    def describe(self, datatype="float32"):
+    def describe(self, datatype: str = "float32") -> CodecDescription:
         """A CodecDescription."""
         raw = _library.CodecDescription(size=ctypes.sizeof(_library.CodecDescription))
         call("CodecDescribe", self.handle, _type_code(datatype), ctypes.byref(raw))
         return CodecDescription(raw.ratio, raw.relative_error, raw.absolute_error, raw.range, bool(raw.lossless),
                                 bool(raw.unbiased), raw.specification.decode())
 
-    def error_bound(self, ranks, datatype="float32"):
+    def error_bound(self, ranks: int, datatype: str = "float32") -> tuple[float, float]:
         """(relative, absolute): the most that an element of an all_reduce_compressed without a key is off."""
         relative, absolute = ctypes.c_double(), ctypes.c_double()
         call("CodecErrorBound", self.handle, _type_code(datatype), ranks, ctypes.byref(relative), ctypes.byref(absolute))
         return relative.value, absolute.value
 
-    def save_state(self):
+    def save_state(self) -> bytes:
         """What is kept under keys, as bytes; load_state() goes on with the same bits."""
         count = ctypes.c_size_t()
         call("CodecSaveState", self.handle, None, ctypes.byref(count))
@@ -58,29 +61,29 @@ class Codec:
         call("CodecSaveState", self.handle, buffer, ctypes.byref(count))
         return buffer.raw[:count.value]
 
-    def load_state(self, state):
+    def load_state(self, state: bytes) -> None:
         """What save_state() returned, maybe in another process."""
         call("CodecLoadState", self.handle, bytes(state), len(state))
 
-    def reset_state(self, key=None):
+    def reset_state(self, key: Optional[str] = None) -> None:
         """Forgets what is kept under the key, or under all."""
         call("CodecResetState", self.handle, None if key is None else key.encode())
 
-    def close(self):
+    def close(self) -> None:
         """Frees it. Operations under way keep what they need."""
         if self.handle:
             handle, self.handle = self.handle, None
             call("CodecDestroy", handle)
 
-    def __enter__(self):
+    def __enter__(self) -> Codec:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self):
         if getattr(self, "handle", None):
             _library.LIBRARY.hocketCodecDestroy(self.handle)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<hocket.Codec {self.specification}{'' if self.handle else ', closed'}>"

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """Communicators: the collectives on anything that holds elements in host memory."""
+from __future__ import annotations
+
 import ctypes
+from typing import Any, Callable, Optional, Sequence, Union
 
 from hocket import _library
 from hocket._buffers import TYPES, buffer_of
+from hocket._codec import Codec
 from hocket._errors import InvalidArgument
 from hocket._interrupt import Interruptible
 from hocket._library import call, sizes
-from hocket._queue import hold
+from hocket._queue import Queue, hold
 from hocket._recovery import Recovery
 from hocket._windows import Windows
 
@@ -19,9 +23,11 @@ _PYTHON_TYPES = {0: ctypes.c_int8, 1: ctypes.c_uint8, 2: ctypes.c_int32, 3: ctyp
                  5: ctypes.c_uint64, 7: ctypes.c_float, 8: ctypes.c_double}
 _HOST_SCALAR = 1
 NO_COLOR = -1
+Elements = Any  # torch tensors, NumPy arrays, and whatever has the buffer protocol, __array_interface__ or DLPack
+Op = Union[str, "Operation"]
 
 
-def unique_id():
+def unique_id() -> bytes:
     """128 bytes that all ranks of a new communicator need: an address and a secret key. One rank calls this."""
     value = _library.UniqueIdBytes()
     call("GetUniqueId", ctypes.byref(value))
@@ -31,12 +37,12 @@ def unique_id():
 class Operation:
     """A reduction operation made by Communicator.create_operation or pre_mul_sum; close() frees it."""
 
-    def __init__(self, communicator, code, keep):
+    def __init__(self, communicator: Communicator, code: int, keep: object) -> None:
         self._communicator = communicator
         self._keep = keep
         self.code = code
 
-    def close(self):
+    def close(self) -> None:
         """Frees it. Operations under way are not disturbed."""
         if self._communicator is not None:
             communicator, self._communicator = self._communicator, None
@@ -52,63 +58,67 @@ class Communicator(Recovery, Windows):
     abort() may come from any.
     """
 
-    def __init__(self, handle):
+    def __init__(self, handle: Any) -> None:
         self.handle = handle
-        self.rank = self._number("CommUserRank")
-        self.size = self._number("CommCount")
+        self.rank: int = self._number("CommUserRank")
+        self.size: int = self._number("CommCount")
 
     # ---- Making and ending
 
     @classmethod
-    def join(cls, identity, rank, size, *, name=None, timeout=None):
-        """Joins `size` ranks that hold the same unique_id(). `timeout`: seconds to wait for a rank that lives."""
+    def join(cls, identity: bytes, rank: int, size: int, *, name: Optional[str] = None, timeout: Optional[float] = None,
+             reproducibility: Optional[str] = None, algorithm: Optional[str] = None) -> Communicator:
+        """Joins `size` ranks that hold the same unique_id(). `timeout`: seconds to wait for a rank that lives.
+        `reproducibility`: "fast", "ordered" or "exact" (docs/reproducibility.md); `algorithm`: as HOCKET_ALGORITHM."""
         handle = _library.Handle()
         call("CommInitRankConfig", ctypes.byref(handle), size, _library.identity_of(identity), rank,
-             ctypes.byref(_library.config(name, timeout)))
+             ctypes.byref(_library.config(name, timeout, reproducibility, algorithm)))
         return cls(handle)
 
     @classmethod
-    def from_environment(cls, *, name=None, timeout=None):
-        """Joins the ranks that a launcher started: torchrun, mpirun, srun, horovodrun, or HOCKET_RANK and its like."""
+    def from_environment(cls, **options: Any) -> Communicator:
+        """Joins the ranks that a launcher started: torchrun, mpirun, srun, horovodrun, or HOCKET_RANK and its like.
+        Options as of join()."""
         handle = _library.Handle()
-        call("CommInitFromEnvironment", ctypes.byref(handle), ctypes.byref(_library.config(name, timeout)))
+        call("CommInitFromEnvironment", ctypes.byref(handle), ctypes.byref(_library.config(**options)))
         return cls(handle)
 
     @classmethod
-    def all(cls, size):
+    def all(cls, size: int) -> list[Communicator]:
         """`size` ranks in this process, for a thread each or for groups."""
         handles = (_library.Handle * size)()
         call("CommInitAll", handles, size, None)
         return [cls(_library.Handle(handle)) for handle in handles]
 
-    def split(self, color, key=0, *, name=None, timeout=None):
-        """Collective: ranks of equal color form a communicator, ordered by key, then rank. None with NO_COLOR."""
+    def split(self, color: int, key: int = 0, **options: Any) -> Optional[Communicator]:
+        """Collective: ranks of equal color form a communicator, ordered by key, then rank. None with NO_COLOR. Options as of
+        join()."""
         handle = _library.Handle()
-        call("CommSplit", self.handle, color, key, ctypes.byref(handle), ctypes.byref(_library.config(name, timeout)))
+        call("CommSplit", self.handle, color, key, ctypes.byref(handle), ctypes.byref(_library.config(**options)))
         return Communicator(handle) if handle else None
 
-    def close(self):
+    def close(self) -> None:
         """Completes what is under way, takes leave of the others, and frees."""
         if self.handle:
             handle, self.handle = self.handle, None
             call("CommDestroy", handle)
 
-    def abort(self):
+    def abort(self) -> None:
         """Ends everything under way on all ranks with an error, in bounded time, and frees. Any thread."""
         if self.handle:
             handle, self.handle = self.handle, None
             call("CommAbort", handle)
 
-    def __enter__(self):
+    def __enter__(self) -> Communicator:
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.close()
         else:
             self.abort()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<hocket.Communicator rank {self.rank} of {self.size}{'' if self.handle else ', closed'}>"
 
     def _number(self, what):
@@ -118,7 +128,7 @@ class Communicator(Recovery, Windows):
 
     # ---- Operations
 
-    def pre_mul_sum(self, scalar, datatype):
+    def pre_mul_sum(self, scalar: float, datatype: str) -> Operation:
         """The sum of scalar * x, for collectives of that datatype ("float32", ...); the scalar is this rank's own."""
         code = TYPES.get(datatype)
         if code not in _PYTHON_TYPES:
@@ -128,7 +138,7 @@ class Communicator(Recovery, Windows):
         call("RedOpCreatePreMulSum", ctypes.byref(op), ctypes.byref(value), code, _HOST_SCALAR, self.handle)
         return Operation(self, op.value, None)
 
-    def create_operation(self, function, commutative=True):
+    def create_operation(self, function: Callable[[memoryview, memoryview], None], commutative: bool = True) -> Operation:
         """An operation of your own: function(lower, inout), two memoryviews of bytes, sets inout = lower op inout.
 
         It must be associative, and must not raise: an exception is printed and the result is undefined.
@@ -148,11 +158,12 @@ class Communicator(Recovery, Windows):
 
     # ---- Collectives
 
-    def all_reduce(self, send, recv=None, op="sum", *, queue=None):
+    def all_reduce(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Optional[Queue] = None) -> Elements:
         """recv = send combined over all ranks; in place without recv."""
         return self._reducing("AllReduce", send, recv, op, queue)
 
-    def all_reduce_compressed(self, send, recv=None, op="sum", *, codec, key=None, queue=None):
+    def all_reduce_compressed(self, send: Elements, recv: Elements = None, op: Op = "sum", *, codec: Codec,
+                              key: Optional[str] = None, queue: Optional[Queue] = None) -> Elements:
         """As all_reduce with every message encoded by a hocket.Codec; op is "sum" or "avg". `key` names the tensor whose
         errors the codec keeps for its next values."""
         source, target = self._pair(send, recv)
@@ -160,48 +171,50 @@ class Communicator(Recovery, Windows):
                   source.code, _operation(op), codec.handle, None if key is None else key.encode())
         return target.keep
 
-    def reduce_scatter_compressed(self, send, recv, op="sum", *, codec, queue=None):
+    def reduce_scatter_compressed(self, send: Elements, recv: Elements, op: Op = "sum", *, codec: Codec,
+                                  queue: Optional[Queue] = None) -> Elements:
         """As reduce_scatter with every message encoded by a hocket.Codec."""
         target, source = self._parts("recv", recv, "send", send, whole_is_read=True)
         self._run("ReduceScatterCompressed", queue, (source, target, codec), source.address, target.address,
                   target.count, target.code, _operation(op), codec.handle)
         return recv
 
-    def scan(self, send, recv=None, op="sum", *, queue=None):
+    def scan(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Optional[Queue] = None) -> Elements:
         """recv = send combined over ranks 0 to this one."""
         return self._reducing("Scan", send, recv, op, queue)
 
-    def exscan(self, send, recv=None, op="sum", *, queue=None):
+    def exscan(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Optional[Queue] = None) -> Elements:
         """recv = send combined over the ranks before this one; rank 0's is untouched."""
         return self._reducing("ExScan", send, recv, op, queue)
 
-    def reduce(self, send, recv=None, root=0, op="sum", *, queue=None):
+    def reduce(self, send: Elements, recv: Elements = None, root: int = 0, op: Op = "sum", *,
+               queue: Optional[Queue] = None) -> Elements:
         """As all_reduce, but only root receives (and returns what it received); elsewhere recv is not used."""
         source, target = self._pair(send, recv) if self.rank == root else (buffer_of("send", send), None)
         self._run("Reduce", queue, (source, target), source.address, target and target.address, source.count,
                   source.code, _operation(op), root)
         return target and target.keep
 
-    def broadcast(self, buffer, root=0, *, queue=None):
+    def broadcast(self, buffer: Elements, root: int = 0, *, queue: Optional[Queue] = None) -> Elements:
         """Root's elements to all."""
         target = buffer_of("buffer", buffer, writable=self.rank != root)
         self._run("Broadcast", queue, (target,), target.address, target.address, target.count, target.code, root)
         return buffer
 
-    def all_gather(self, send, recv, *, queue=None):
+    def all_gather(self, send: Elements, recv: Elements, *, queue: Optional[Queue] = None) -> Elements:
         """recv = the sends of all ranks, one after the other."""
         source, target = self._parts("send", send, "recv", recv)
         self._run("AllGather", queue, (source, target), source.address, target.address, source.count, source.code)
         return recv
 
-    def reduce_scatter(self, send, recv, op="sum", *, queue=None):
+    def reduce_scatter(self, send: Elements, recv: Elements, op: Op = "sum", *, queue: Optional[Queue] = None) -> Elements:
         """send has a part for each rank; recv = this rank's part combined over all ranks."""
         target, source = self._parts("recv", recv, "send", send, whole_is_read=True)
         self._run("ReduceScatter", queue, (source, target), source.address, target.address, target.count, target.code,
                   _operation(op))
         return recv
 
-    def all_to_all(self, send, recv, *, queue=None):
+    def all_to_all(self, send: Elements, recv: Elements, *, queue: Optional[Queue] = None) -> Elements:
         """send and recv have a part for each rank: part i goes to, and comes from, rank i."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same(source, target)
@@ -210,7 +223,7 @@ class Communicator(Recovery, Windows):
                   source.code)
         return recv
 
-    def gather(self, send, recv=None, root=0, *, queue=None):
+    def gather(self, send: Elements, recv: Elements = None, root: int = 0, *, queue: Optional[Queue] = None) -> Elements:
         """On root, recv = the sends of all ranks, one after the other."""
         source = buffer_of("send", send)
         target = self._parts("send", send, "recv", recv)[1] if self.rank == root else None
@@ -218,7 +231,7 @@ class Communicator(Recovery, Windows):
                   source.code, root)
         return recv
 
-    def scatter(self, send, recv, root=0, *, queue=None):
+    def scatter(self, send: Elements, recv: Elements, root: int = 0, *, queue: Optional[Queue] = None) -> Elements:
         """Root's send has a part for each rank."""
         target = buffer_of("recv", recv, writable=True)
         source = self._parts("recv", recv, "send", send, whole_is_read=True)[1] if self.rank == root else None
@@ -226,30 +239,31 @@ class Communicator(Recovery, Windows):
                   target.code, root)
         return recv
 
-    def send(self, buffer, peer, *, queue=None):
+    def send(self, buffer: Elements, peer: int, *, queue: Optional[Queue] = None) -> None:
         """To a peer, which receives as many elements of the same type. An exchange needs a group()."""
         source = buffer_of("buffer", buffer)
         self._run("Send", queue, (source,), source.address, source.count, source.code, peer)
 
-    def recv(self, buffer, peer, *, queue=None):
+    def recv(self, buffer: Elements, peer: int, *, queue: Optional[Queue] = None) -> Elements:
         """From a peer."""
         target = buffer_of("buffer", buffer, writable=True)
         self._run("Recv", queue, (target,), target.address, target.count, target.code, peer)
         return buffer
 
-    def probe(self):
+    def probe(self) -> Optional[int]:
         """Never waits: a peer that has sent what no recv() issued so far will take, or None."""
         peer = ctypes.c_int()
         call("Probe", self.handle, ctypes.byref(peer))
         return None if peer.value < 0 else peer.value
 
-    def barrier(self, *, queue=None):
+    def barrier(self, *, queue: Optional[Queue] = None) -> None:
         """Returns after every rank has called it."""
         self._run("Barrier", queue, ())
 
     # ---- V-forms: one count per rank, and where each part begins (default: packed), in elements
 
-    def all_gather_v(self, send, recv, counts, offsets=None, *, queue=None):
+    def all_gather_v(self, send: Elements, recv: Elements, counts: Sequence[int], offsets: Optional[Sequence[int]] = None, *,
+                     queue: Optional[Queue] = None) -> Elements:
         """As all_gather, with counts[i] elements from rank i."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same_type(source, target)
@@ -258,7 +272,8 @@ class Communicator(Recovery, Windows):
                   sizes(offsets), source.code)
         return recv
 
-    def reduce_scatter_v(self, send, recv, counts, op="sum", *, queue=None):
+    def reduce_scatter_v(self, send: Elements, recv: Elements, counts: Sequence[int], op: Op = "sum", *,
+                         queue: Optional[Queue] = None) -> Elements:
         """As reduce_scatter, with counts[i] elements for rank i; send is packed."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same_type(source, target)
@@ -268,7 +283,9 @@ class Communicator(Recovery, Windows):
                   _operation(op))
         return recv
 
-    def all_to_all_v(self, send, send_counts, recv, recv_counts, send_offsets=None, recv_offsets=None, *, queue=None):
+    def all_to_all_v(self, send: Elements, send_counts: Sequence[int], recv: Elements, recv_counts: Sequence[int],
+                     send_offsets: Optional[Sequence[int]] = None, recv_offsets: Optional[Sequence[int]] = None, *,
+                     queue: Optional[Queue] = None) -> Elements:
         """As all_to_all, with counts for each rank; rank i's recv_counts[j] is rank j's send_counts[i]."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same_type(source, target)
@@ -278,7 +295,8 @@ class Communicator(Recovery, Windows):
                   target.address, sizes(recv_counts), sizes(recv_offsets), source.code)
         return recv
 
-    def gather_v(self, send, recv=None, counts=None, offsets=None, root=0, *, queue=None):
+    def gather_v(self, send: Elements, recv: Elements = None, counts: Optional[Sequence[int]] = None,
+                 offsets: Optional[Sequence[int]] = None, root: int = 0, *, queue: Optional[Queue] = None) -> Elements:
         """As gather; recv, counts and offsets are used on root only."""
         source, target = buffer_of("send", send), None
         if self.rank == root:
@@ -289,7 +307,8 @@ class Communicator(Recovery, Windows):
                   sizes(counts), sizes(offsets), source.code, root)
         return recv
 
-    def scatter_v(self, send, recv, counts=None, offsets=None, root=0, *, queue=None):
+    def scatter_v(self, send: Elements, recv: Elements, counts: Optional[Sequence[int]] = None,
+                  offsets: Optional[Sequence[int]] = None, root: int = 0, *, queue: Optional[Queue] = None) -> Elements:
         """As scatter; send, counts and offsets are used on root only."""
         source, target = None, buffer_of("recv", recv, writable=True)
         if self.rank == root:

@@ -21,7 +21,9 @@ class UniqueIdBytes(ctypes.Structure):
 
 class Config(ctypes.Structure):
     """hocketConfig_t"""
-    _fields_ = [("size", Size), ("comm_name", ctypes.c_char_p), ("operation_timeout_ms", ctypes.c_int64)]
+    _fields_ = [("size", Size), ("comm_name", ctypes.c_char_p), ("operation_timeout_ms", ctypes.c_int64),
+                ("algorithm", ctypes.c_char_p), ("magic", ctypes.c_uint), ("version", ctypes.c_uint),
+                ("net_name", ctypes.c_char_p), ("without_effect", Int * 21), ("reproducibility", Int)]
 
 
 class BuildInfo(ctypes.Structure):
@@ -36,10 +38,24 @@ class CodecDescription(ctypes.Structure):
                 ("specification", ctypes.c_char * 256)]
 
 
-def config(name, timeout):
-    """A Config; `timeout` in seconds, None: as HOCKET_OPERATION_TIMEOUT says."""
+_CONFIG_MAGIC = 0x686F636B
+_UNDEFINED = -2**31
+REPRODUCIBILITY = {None: _UNDEFINED, "fast": 0, "ordered": 1, "exact": 2}
+
+
+def reproducibility_code(value):
+    """As hocketConfig_t has it."""
+    if value not in REPRODUCIBILITY:
+        raise _errors.InvalidArgument(f"reproducibility: there is no '{value}', only fast, ordered, exact")
+    return REPRODUCIBILITY[value]
+
+
+def config(name=None, timeout=None, reproducibility=None, algorithm=None):
+    """A Config, of the options of Communicator.join()."""
     milliseconds = 0 if timeout is None else max(1, round(1000 * timeout))
-    return Config(ctypes.sizeof(Config), None if name is None else name.encode(), milliseconds)
+    name, algorithm = (text if text is None else text.encode() for text in (name, algorithm))
+    return Config(ctypes.sizeof(Config), name, milliseconds, algorithm, _CONFIG_MAGIC, version(), None,
+                  (Int * 21)(*[_UNDEFINED] * 21), reproducibility_code(reproducibility))
 
 
 def identity_of(value):
@@ -150,6 +166,13 @@ def _declare(library):
 
 
 LIBRARY = _declare(_find())
+
+
+def version():
+    """10000 * major + 100 * minor + patch."""
+    code = Int()
+    call("GetVersion", ctypes.byref(code))
+    return code.value
 
 
 def path():

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """Queues: collectives in the background; and groups."""
+from __future__ import annotations
+
 import collections
 import contextlib
 import ctypes
 import threading
+from typing import Iterator, Optional
 
 from hocket import _library
 from hocket._library import call
@@ -18,7 +21,7 @@ class Queue:
     Any thread may test and wait. Use as a context manager, or close(), which waits for all that was issued.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         handle = _library.Handle()
         call("QueueCreate", ctypes.byref(handle))
         self._handle = handle
@@ -26,17 +29,17 @@ class Queue:
         self._lock = threading.Lock()
 
     @property
-    def stream(self):
+    def stream(self) -> int:
         """What the C API takes as `stream`."""
         return _library.LIBRARY.hocketQueueStream(self._handle)
 
-    def mark(self):
+    def mark(self) -> int:
         """A number that names all that was issued so far."""
         mark = ctypes.c_uint64()
         call("QueueMark", self._handle, ctypes.byref(mark))
         return mark.value
 
-    def keep(self, buffers):
+    def keep(self, buffers: object) -> None:
         """Holds the buffers of the operation issued last until it has ended."""
         with self._lock:
             self._kept.append((self.mark(), buffers))
@@ -52,14 +55,14 @@ class Queue:
         _library.LIBRARY.hocketQueueTest(self._handle, mark, ctypes.byref(done))
         return bool(done.value)
 
-    def test(self, mark=None):
+    def test(self, mark: Optional[int] = None) -> bool:
         """Whether all up to the mark (default: all that was issued) has ended. Raises the first error among it."""
         done = ctypes.c_int()
         call("QueueTest", self._handle, self.mark() if mark is None else mark, ctypes.byref(done))
         self._release()
         return bool(done.value)
 
-    def wait(self, mark=None, timeout=None):
+    def wait(self, mark: Optional[int] = None, timeout: Optional[float] = None) -> bool:
         """Returns True when all up to the mark (default: all that was issued) has ended; False when that takes more than
         `timeout` seconds. Raises the first error among it."""
         mark = self.mark() if mark is None else mark
@@ -71,7 +74,7 @@ class Queue:
         self._release()
         return bool(done.value)
 
-    def close(self):
+    def close(self) -> None:
         """Waits for all that was issued, and frees."""
         if self._handle:
             handle, self._handle = self._handle, None
@@ -80,15 +83,15 @@ class Queue:
             finally:
                 self._kept.clear()
 
-    def __enter__(self):
+    def __enter__(self) -> Queue:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 @contextlib.contextmanager
-def group():
+def group() -> Iterator[None]:
     """Calls inside run together at the end: one thread may drive many communicators and exchange with many peers.
 
     After an error inside, nothing of the group runs.

@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """What a communicator's ranks do when some of them are lost, or more come."""
+from __future__ import annotations
+
 import ctypes
+from typing import Any, Optional, Sequence, TypeVar
 
 from hocket import _library
 from hocket._library import call
 
 _ABORT = 1
+_Self = TypeVar("_Self", bound="Recovery")
 
 
 class Recovery:
     """Part of Communicator. Knows its handle only."""
 
-    handle = None
+    handle: Any = None
 
-    def failed(self):
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+
+    def failed(self) -> list[int]:
         """The ranks that are lost, as all survivors agree; empty while the communicator works."""
         count = ctypes.c_int()
         call("CommGetFailed", self.handle, None, 0, ctypes.byref(count))
@@ -22,37 +29,37 @@ class Recovery:
         call("CommGetFailed", self.handle, ranks, count.value, ctypes.byref(count))
         return list(ranks)
 
-    def revoke(self):
+    def revoke(self) -> None:
         """Ends everything under way on all ranks with RemoteError; shrink() may follow. Any thread."""
         call("CommRevoke", self.handle, 0)
 
-    def shrink(self, exclude=(), *, abort=False, name=None, timeout=None):
+    def shrink(self: _Self, exclude: Sequence[int] = (), *, abort: bool = False, **options: Any) -> _Self:
         """A communicator of those who go on, in the old order: without the excluded and the lost ranks. Every rank that
-        goes on calls it. `abort` revokes this communicator first."""
+        goes on calls it. `abort` revokes this communicator first. Options as of join()."""
         handle = _library.Handle()
         call("CommShrink", self.handle, (ctypes.c_int * len(exclude))(*exclude), len(exclude), ctypes.byref(handle),
-             ctypes.byref(_library.config(name, timeout)), _ABORT if abort else 0)
+             ctypes.byref(_library.config(**options)), _ABORT if abort else 0)
         return type(self)(handle)
 
-    def invitation(self):
+    def invitation(self) -> bytes:
         """128 secret bytes with which newcomers join grow(). One rank asks for them."""
         identity = _library.UniqueIdBytes()
         call("CommGetUniqueId", self.handle, ctypes.byref(identity))
         return bytes(identity)
 
-    def grow(self, size, invitation=None, *, name=None, timeout=None):
+    def grow(self: _Self, size: int, invitation: Optional[bytes] = None, **options: Any) -> _Self:
         """A communicator of `size` ranks: those of this one keep theirs. One rank passes the invitation that the
-        newcomers hold too, the others None. Blocks until all have come."""
-        return type(self)(_grown(self.handle, size, invitation, -1, name, timeout))
+        newcomers hold too, the others None. Blocks until all have come. Options as of join()."""
+        return type(self)(_grown(self.handle, size, invitation, -1, options))
 
     @classmethod
-    def join_grown(cls, invitation, rank, size, *, name=None, timeout=None):
+    def join_grown(cls: type[_Self], invitation: bytes, rank: int, size: int, **options: Any) -> _Self:
         """A newcomer's part of grow()."""
-        return cls(_grown(None, size, invitation, rank, name, timeout))
+        return cls(_grown(None, size, invitation, rank, options))
 
 
-def _grown(old, size, invitation, rank, name, timeout):
+def _grown(old, size, invitation, rank, options):
     handle = _library.Handle()
     identity = None if invitation is None else ctypes.byref(_library.identity_of(invitation))
-    call("CommGrow", old, size, identity, rank, ctypes.byref(handle), ctypes.byref(_library.config(name, timeout)))
+    call("CommGrow", old, size, identity, rank, ctypes.byref(handle), ctypes.byref(_library.config(**options)))
     return handle

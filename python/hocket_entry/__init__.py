@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""What `import torch` calls by itself (entry point torch.backends): it makes the backend "hocket" known. A package of its
-own, so that torch does not load the library for those who never use it."""
+"""What is called by itself: by `import torch` (entry point torch.backends), to make the backend "hocket" known; and as the
+program `hocket`. A package of its own, so that nobody loads the library who does not use it."""
 
 
 def register():
@@ -11,6 +11,15 @@ def register():
         dist.Backend.register_backend("hocket", _create, extended_api=True, devices=["cpu", "cuda"])
 
 
-def _create(options, _):
+def _create(options, pg_options):
     import hocket.distributed
-    return hocket.distributed.create(options)
+    return hocket.distributed.create(options, pg_options)
+
+
+def program():
+    """Becomes the program `hocket` that is in the package."""
+    import importlib.util
+    import os
+    import sys
+    path = os.path.join(os.path.dirname(importlib.util.find_spec("hocket").origin), "bin", "hocket")
+    os.execv(path, [path, *sys.argv[1:]])

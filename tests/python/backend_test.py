@@ -12,6 +12,7 @@ import unittest
 import torch
 import torch.distributed as dist
 
+import hocket.distributed
 from torch_ranks import on_ranks
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8)
@@ -196,6 +197,70 @@ def transfers():
         assert objects == [{"a": 1}]
 
 
+def tags():
+    rank, size = ranks()
+    right, left = (rank + 1) % size, (rank - 1) % size
+    # Sent in one order and awaited in the other; one of them without a tag, one long enough to be lent.
+    works = [dist.isend(torch.full((length,), 10.0 * rank + tag), right, tag=tag)
+             for length, tag in ((3, 1), (100_000, 2), (1, 0), (3, 1), (0, 3))]
+    for length, tag in ((0, 3), (100_000, 2), (1, 0), (3, 1), (3, 1)):
+        got = torch.empty(length)
+        assert dist.recv(got, left, tag=tag) == left
+        equal(got, [10.0 * left + tag] * length, tag)
+    for work in works:
+        work.wait()
+    # Of several receives with one tag, the first that was posted gets what was sent first, whichever is waited for.
+    numbers = [torch.tensor([-1]) for _ in range(3)]
+    waiting = [dist.irecv(number, left, tag=7) for number in numbers]
+    assert not waiting[0].is_completed()
+    dist.barrier()
+    for number in range(3):
+        dist.send(torch.tensor([number]), right, tag=7)
+    for work in reversed(waiting):
+        work.wait()
+    equal(torch.cat(numbers), [0, 1, 2])
+    dist.barrier()
+    number = torch.tensor([-1])
+    if rank == 0:
+        sources = []
+        for tag in (5, 4):
+            for _ in range(size - 1):
+                sources.append(dist.recv(number, tag=tag))
+                equal(number, [10 * sources[-1] + tag])
+        assert sorted(sources) == sorted(2 * list(range(1, size))), sources
+    else:
+        for tag in (4, 5):
+            dist.send(torch.tensor([10 * rank + tag]), 0, tag=tag)
+    dist.barrier()
+    # A message that does not fit is an error for who awaited it, and nothing else.
+    if rank == 0:
+        dist.send(torch.ones(2), 1, tag=9)
+        dist.send(torch.ones(2), 1, tag=8)
+        dist.send(torch.ones(3), 1, tag=9)
+    elif rank == 1:
+        got = torch.zeros(3)
+        refuses("rank 0 sent 8 bytes with tag 9; there is room for 12 in recv of Float of shape [3]",
+                dist.recv, got, 0, tag=9)
+        refuses("rank 0 sent 8 bytes with tag 8", dist.recv, got, 0, tag=8)
+        dist.recv(got, 0, tag=9)
+        equal(got, [1] * 3)
+
+
+def futures_of_transfers():
+    rank, size = ranks()
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for tag in (0, 3):
+        first, second = torch.tensor([-1]), torch.tensor([-1])
+        of_anybody = dist.irecv(first, tag=tag).get_future()
+        assert not of_anybody.done()
+        dist.barrier()
+        dist.send(torch.tensor([rank]), right, tag=tag)
+        equal(of_anybody.wait()[0], [left])
+        dist.barrier()
+        dist.send(torch.tensor([rank]), right, tag=tag)
+        equal(dist.irecv(second, left, tag=tag).get_future().wait()[0], [left])
+
+
 def futures():
     rank, size = ranks()
     x = torch.ones(1000)
@@ -252,6 +317,33 @@ def refusals():
 def other_shapes():
     rank, _ = ranks()
     refuses("count", dist.all_reduce, torch.ones(2 + rank))
+    return True
+
+
+def ordered(group_of):
+    """Added in the order of the ranks, whatever the size; summed here as the ranks should."""
+    rank, size = ranks()
+    group = group_of()
+    for count in (1, 1000, 300_000):
+        parts = [torch.randn(count, generator=torch.Generator().manual_seed(100 * count + each)) for each in range(size)]
+        expected = parts[0].clone()
+        for part in parts[1:]:
+            expected += part
+        x = parts[rank].clone()
+        dist.all_reduce(x, group=group)
+        assert torch.equal(x, expected), f"{count}: {(x != expected).sum()} elements differ"
+
+
+def ordered_group():
+    return dist.new_group(pg_options=hocket.distributed.options(reproducibility="ordered"))
+
+
+def dies_before_it_sends(tag, anybody):
+    rank, _ = ranks()
+    dist.barrier()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    refuses("rank 1", dist.recv, torch.ones(1), None if anybody else 1, tag=tag)
     return True
 
 
@@ -354,10 +446,27 @@ def dies_in_backward():
 
 class Calls(unittest.TestCase):
     def test_all(self):
-        for body in (reductions, moves, lists_around_the_input, coalesced, transfers, futures, groups, refusals, missing):
+        for body in (reductions, moves, lists_around_the_input, coalesced, transfers, tags, futures_of_transfers, futures,
+                     groups, refusals, missing):
             for size in (2, 3):
                 with self.subTest(body.__name__, size=size):
                     on_ranks(size, body)
+
+
+class Ordered(unittest.TestCase):
+    def test_by_option_of_a_group(self):
+        on_ranks(4, ordered, ordered_group)
+
+    def test_by_setting(self):
+        os.environ["HOCKET_REPRODUCIBILITY"] = "ordered"
+        try:
+            on_ranks(3, ordered, lambda: None)
+        finally:
+            del os.environ["HOCKET_REPRODUCIBILITY"]
+
+    def test_refusal(self):
+        with self.assertRaisesRegex(ValueError, "there is no 'strict', only fast, ordered, exact"):
+            hocket.distributed.options(reproducibility="strict")
 
 
 class Failures(unittest.TestCase):
@@ -366,6 +475,12 @@ class Failures(unittest.TestCase):
 
     def test_a_rank_that_dies_is_named(self):
         self.assertEqual(on_ranks(3, dies, may_die=[1]), [True, None, True])
+
+    def test_a_rank_that_dies_before_it_sends_is_named(self):
+        for tag in (0, 4):
+            for anybody in (False, True):
+                with self.subTest(tag=tag, anybody=anybody):
+                    self.assertEqual(on_ranks(2, dies_before_it_sends, tag, anybody, may_die=[1]), [True, None])
 
     def test_a_rank_that_dies_in_backward_is_named(self):
         self.assertEqual(on_ranks(2, dies_in_backward, may_die=[1]), [True, None])

@@ -21,14 +21,14 @@ def data(step):
     return x, (x[:, :4].sum(1) > 0).long()
 
 
-def make(specification, **options):
+def make(specification, by_hook=False, **options):
     torch.manual_seed(7)
     # Several buckets, and a tensor in channels_last order.
     model = torch.nn.Sequential(torch.nn.Unflatten(1, (4, 5, 1)), torch.nn.Conv2d(4, 8, (2, 1)), torch.nn.ReLU(),
                                 torch.nn.Flatten(), torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
     model = DistributedDataParallel(model.to(memory_format=torch.channels_last), bucket_cap_mb=0.005)
     hook = None
-    if specification is not None:
+    if by_hook or specification is not None:
         hook = hocket.torch.ddp_hook(specification, **options)
         model.register_comm_hook(None, hook)
     return model, hook, torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
@@ -124,6 +124,31 @@ def refuses():
     assert hook is not None
 
 
+def profiles():
+    model, hook, optimizer = make(None, by_hook=True)
+    for number in range(3):
+        step(model, optimizer, number)
+    profile = hook.profile()
+    assert profile.steps == 3 and profile.communication > 0 and profile.exposed > 0, profile
+    hook.load_state_dict(hook.state_dict())
+    hook.close()
+
+
+def raises():
+    """What goes wrong on the hook's thread is what backward raises."""
+    def wrong(state, bucket):
+        raise ValueError(f"no {state} of bucket {bucket.index()}")
+
+    model, _, optimizer = make(None)
+    model.register_comm_hook("love", hocket.torch.in_order(wrong))
+    try:
+        step(model, optimizer, 0)
+    except (RuntimeError, ValueError) as error:
+        assert "no love of bucket 0" in str(error), error
+    else:
+        raise AssertionError("nothing was raised")
+
+
 class Hooks(unittest.TestCase):
     def test_learn(self):
         for specification, options in (("topk:ratio=0.1", {}), ("int8", {}), ("sign", {}), ("qsgd", {}),
@@ -133,6 +158,15 @@ class Hooks(unittest.TestCase):
 
     def test_lossless_is_no_codec(self):
         self.assertEqual(on_ranks(2, learns, "lossless", {}), on_ranks(2, learns, None, {}))
+
+    def test_no_codec(self):
+        self.assertEqual(on_ranks(2, learns, None, {"by_hook": True}), on_ranks(2, learns, None, {}))
+
+    def test_profile(self):
+        on_ranks(2, profiles)
+
+    def test_error_on_the_thread(self):
+        on_ranks(2, raises)
 
     def test_work_with_another_backend(self):
         on_ranks(2, learns, "topk:ratio=0.1", {}, backend="gloo")

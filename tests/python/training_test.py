@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
+import hocket.torch
 from torch_ranks import on_ranks
 
 STEPS = 4
@@ -64,13 +65,13 @@ def ddp(kind, sparse=False):
     return train(kind, model, torch.optim.SGD(model.parameters(), lr=0.1), dist.get_rank())
 
 
-def power_sgd():
+def power_sgd(several):
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
     torch.manual_seed(3)
-    # One bucket: of several, what the hook chains to their futures calls in any order, with any CPU backend.
-    model = DistributedDataParallel(Transformer())
+    model = DistributedDataParallel(Transformer(), bucket_cap_mb=0.02 if several else 25)
     state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
-    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    hook = powerSGD_hook.powerSGD_hook
+    model.register_comm_hook(state, hocket.torch.in_order(hook) if several else hook)
     return train("transformer", model, torch.optim.SGD(model.parameters(), lr=0.1), dist.get_rank())
 
 
@@ -218,7 +219,9 @@ class Training(unittest.TestCase):
         self.agree(2, ddp, "transformer", True)
 
     def test_power_sgd(self):
-        self.agree(2, power_sgd)
+        for several in (False, True):
+            with self.subTest(several_buckets=several):
+                self.agree(2, power_sgd, several)
 
     def test_zero_1(self):
         self.agree(2, zero_1)

@@ -4,17 +4,31 @@
 
 `import torch` registers it by itself once the package is installed; from a source tree, import this module.
 """
-from hocket import _interrupt
+import datetime
+
+from hocket import _interrupt, _library
 from hocket_entry import register
 
 
-def create(options):
-    """The backend for one process group, of torch's DistributedBackendOptions."""
+def options(*, reproducibility=None):
+    """`pg_options` for init_process_group(), new_group() and their like. `reproducibility`: "fast", "ordered" or "exact"
+    (docs/reproducibility.md); by default as HOCKET_REPRODUCIBILITY says. The same on all ranks."""
+    return _options(_library.reproducibility_code(reproducibility))
+
+
+def create(given, pg_options):
+    """The backend for one process group, of torch's DistributedBackendOptions and of options()."""
     from hocket.distributed import _plugin
     plugin = _plugin.load()
     _interrupt.listen(plugin.interrupt)
-    return plugin.Backend(options.store, options.group_rank, options.group_size, options.timeout,
-                          options.group_id or "group")
+    chosen = getattr(pg_options, "reproducibility", _library.REPRODUCIBILITY[None])
+    return plugin.Backend(given.store, given.group_rank, given.group_size, _options(chosen, given.timeout),
+                          given.group_id or "group")
+
+
+def _options(reproducibility, timeout=datetime.timedelta(0)):
+    from hocket.distributed import _plugin
+    return _plugin.load().Options(timeout, reproducibility)
 
 
 register()

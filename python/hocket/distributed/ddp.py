@@ -2,6 +2,9 @@
 # Copyright The Hocket authors
 """Communication hooks for DistributedDataParallel: gradients travel encoded by any codec of docs/codecs.md."""
 import concurrent.futures
+import dataclasses
+import time
+from typing import Any, Callable, Optional
 
 import torch
 import torch.distributed as dist
@@ -10,57 +13,115 @@ from hocket import _interrupt
 from hocket._codec import Codec
 from hocket._communicator import Communicator, unique_id
 
+_Future = torch.futures.Future
+
+
+@dataclasses.dataclass
+class Profile:
+    """Seconds, of this rank, since the hook was made. Communication is what the sending thread did; of it, exposed is what came
+    after the last bucket of a step was handed over, when backward had nothing more to compute."""
+    steps: int = 0
+    communication: float = 0.0
+    exposed: float = 0.0
+
+    @property
+    def hidden(self) -> float:
+        """The part of the communication that backward went on beside."""
+        return 1 - self.exposed / self.communication if self.communication > 0 else 0.0
+
+
+class _Thread:
+    """Calculates futures in the order in which they were asked for."""
+
+    def __init__(self):
+        self._executor = concurrent.futures.ThreadPoolExecutor(1, "hocket-ddp")
+
+    def future_of(self, calculate: Callable[[], torch.Tensor]) -> _Future:
+        future: _Future = torch.futures.Future()
+        self._executor.submit(self._complete, future, calculate)
+        return future
+
+    @staticmethod
+    def _complete(future, calculate):
+        try:
+            future.set_result(calculate())
+        except Exception as error:  # pylint: disable=broad-except
+            future.set_exception(error)
+
+    def close(self):
+        self._executor.shutdown()
+
 
 class DdpHook:
     """What ddp_hook() makes. It has a communicator of its own, so it works with any process group, and a thread that
     sends while backward goes on."""
 
     def __init__(self, specification, process_group, error_feedback):
-        self.__name__ = self.__qualname__ = f"hocket.torch.ddp_hook('{specification}')"  # what DDP's logs show
-        self._codec = Codec(specification)
-        described = self._codec.describe()
-        self._feeds_back = not (described.lossless or described.unbiased) if error_feedback is None else error_feedback
+        self.__name__ = self.__qualname__ = f"hocket.torch.ddp_hook({specification!r})"  # what DDP's logs show
+        self._codec = None if specification is None else Codec(specification)
+        self._feeds_back = self._codec is not None and _feeds_back(self._codec, error_feedback)
         self._communicator = _communicator_of(process_group)
-        self._thread = concurrent.futures.ThreadPoolExecutor(1, "hocket-ddp")
+        self._thread = _Thread()
         self._keys = {}
+        self._profile = Profile()
         _interrupt.listen(self._communicator.abort)
 
-    def __call__(self, state, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        future = torch.futures.Future()
-        buffer = bucket.buffer()
+    def __call__(self, state, bucket: dist.GradBucket) -> _Future[torch.Tensor]:
         gradients = [(self._key_of(parameter), gradient)
                      for parameter, gradient in zip(bucket.parameters(), bucket.gradients())]
-        self._thread.submit(self._average, gradients, buffer, future)
-        return future
+        buffer, handed_over = bucket.buffer(), time.perf_counter()
+        ends_backward = bucket.is_last()
+        return self._thread.future_of(lambda: self._average(gradients, buffer, handed_over if ends_backward else None))
 
     # By parameter, since DDP divides parameters among other buckets after the first step. The first step of a resumed run
     # meets them in the same order as the first step of the run that was saved.
     def _key_of(self, parameter):
         return self._keys.setdefault(parameter, f"parameter {len(self._keys)}")
 
-    def _average(self, gradients, buffer, future):
-        try:
-            for key, gradient in gradients:
-                flat = gradient.as_strided((gradient.numel(),), (1,))  # dense, in whatever order of dimensions
-                self._communicator.all_reduce_compressed(flat, op="avg", codec=self._codec,
-                                                         key=key if self._feeds_back else None)
-            future.set_result(buffer)
-        except Exception as error:  # pylint: disable=broad-except
-            future.set_exception(error)
+    def _average(self, gradients, buffer, end_of_backward):
+        begin = time.perf_counter()
+        if self._codec is None:
+            self._communicator.all_reduce(buffer, op="avg")
+        else:
+            self._encoded(gradients)
+        end = time.perf_counter()
+        self._profile.communication += end - begin
+        if end_of_backward is not None:
+            self._profile.exposed += end - end_of_backward
+            self._profile.steps += 1
+        return buffer
 
-    def state_dict(self):
+    def _encoded(self, gradients):
+        for key, gradient in gradients:
+            flat = gradient.as_strided((gradient.numel(),), (1,))  # dense, in whatever order of dimensions
+            self._communicator.all_reduce_compressed(flat, op="avg", codec=self._codec,
+                                                     key=key if self._feeds_back else None)
+
+    def profile(self) -> Profile:
+        """How long communication took, and how much of it backward did not hide."""
+        return dataclasses.replace(self._profile)
+
+    def state_dict(self) -> dict[str, Any]:
         """What error feedback keeps, of this rank: a run that loads it goes on with the same bits."""
+        if self._codec is None:
+            return {}
         return {"codec": self._codec.specification,
                 "state": torch.frombuffer(bytearray(self._codec.save_state()), dtype=torch.uint8)}
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """What state_dict() returned on this rank, before the first step."""
-        self._codec.load_state(state["state"].numpy().tobytes())
+        if self._codec is not None:
+            self._codec.load_state(state["state"].numpy().tobytes())
 
-    def close(self):
+    def close(self) -> None:
         """Ends the thread and the communicator, on all ranks."""
-        self._thread.shutdown()
+        self._thread.close()
         self._communicator.close()
+
+
+def _feeds_back(codec, wanted):
+    described = codec.describe()
+    return not (described.lossless or described.unbiased) if wanted is None else wanted
 
 
 def _communicator_of(group):
@@ -69,7 +130,8 @@ def _communicator_of(group):
     return Communicator.join(identity[0], dist.get_rank(group), dist.get_world_size(group), name="ddp_hook")
 
 
-def ddp_hook(specification, process_group=None, *, error_feedback=None):
+def ddp_hook(specification: Optional[str], process_group: Optional[dist.ProcessGroup] = None, *,
+             error_feedback: Optional[bool] = None) -> DdpHook:
     """A hook for DistributedDataParallel that averages gradients with a codec; made on all ranks of the group at once.
 
         hook = hocket.torch.ddp_hook("topk:ratio=0.01")
@@ -77,7 +139,22 @@ def ddp_hook(specification, process_group=None, *, error_feedback=None):
         ...
         checkpoint["hook"] = hook.state_dict()  # each rank its own
 
-    `error_feedback`: whether what a codec loses is added to the next step's gradient; by default, if it loses anything
-    and is not right on average.
+    `specification`: None for gradients as they are. `error_feedback`: whether what a codec loses is added to the next step's
+    gradient; by default, if it loses anything and is not right on average.
     """
     return DdpHook(specification, process_group, error_feedback)
+
+
+def in_order(hook: Callable[[Any, dist.GradBucket], _Future]) -> Callable[[Any, dist.GradBucket], _Future]:
+    """A hook of torch that chains calls to futures (powerSGD_hook), so that it makes all its calls for one bucket before those
+    for the next, on a thread of its own: else each rank makes them in the order in which its futures happen to end.
+
+        model.register_comm_hook(state, hocket.torch.in_order(powerSGD_hook))
+    """
+    thread = _Thread()
+
+    def ordered(state: Any, bucket: dist.GradBucket) -> _Future[torch.Tensor]:
+        return thread.future_of(lambda: hook(state, bucket).wait())
+
+    ordered.__name__ = ordered.__qualname__ = f"hocket.torch.in_order({hook.__name__})"
+    return ordered

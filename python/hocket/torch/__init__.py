@@ -2,7 +2,7 @@
 # Copyright The Hocket authors
 """Hocket for PyTorch. `import hocket.torch as hvd` has Horovod's API (docs/horovod.md), and
 ddp_hook() is for DistributedDataParallel (docs/pytorch.md)."""
-from hocket.distributed.ddp import ddp_hook
+from hocket.distributed.ddp import ddp_hook, in_order
 from hocket.named.errors import HostsUpdatedInterrupt, Mismatch
 from hocket.torch.basics import *  # pylint: disable=wildcard-import
 from hocket.torch.compression import Compression

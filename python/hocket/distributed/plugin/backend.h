@@ -11,15 +11,14 @@
 #include <hocket/hocket.h>
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
-#include <utility>
 #include <vector>
 
+#include "mailbox.h"
 #include "tensors.h"
 #include "work.h"
 
@@ -38,9 +37,17 @@ struct Manner {
   Milliseconds timeout;
 };
 
+// What a process group can be asked for; torch calls it pg_options.
+struct GroupOptions final : c10d::Backend::Options {
+  explicit GroupOptions(Milliseconds timeout, int chosen = HOCKET_CONFIG_UNDEF_INT)
+      : c10d::Backend::Options("hocket", timeout), reproducibility(chosen) {}
+  const int reproducibility;  // as in hocketConfig_t
+};
+
 class Backend final : public c10d::Backend {
  public:
-  Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, Milliseconds timeout, std::string name);
+  Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c10::intrusive_ptr<GroupOptions> options,
+          const std::string& name);
   ~Backend() override;
 
   // ---- Collectives
@@ -70,7 +77,7 @@ class Backend final : public c10d::Backend {
                          const c10d::ReduceScatterOptions& opts) override;
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override;
 
-  // ---- Transfers. Tensors match in the order in which they were sent; tags are not looked at.
+  // ---- Transfers. What has no tag (tag 0) matches in the order in which it was sent.
   WorkPtr send(Tensors& tensors, int to, int tag) override;
   WorkPtr recv(Tensors& tensors, int from, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
@@ -88,16 +95,12 @@ class Backend final : public c10d::Backend {
   void abort() override;
   void shutdown() override;
 
-  // Ends, on all ranks, the calls of this process that its main thread may wait for: Ctrl-C.
-  static void interrupt();
-
  private:
   Caller caller(const char* call) const { return {getRank(), call}; }
   WorkPtr collective(CallTensors tensors, Manner manner, Issue issue);
-  c10::intrusive_ptr<Work> transfer(CallTensors tensors);
+  c10::intrusive_ptr<Work> transfer(CallTensors tensors, int tag);
   void receive(Work& work, const Elements& to, int from);
-  enum class Direction { kTo, kFrom };
-  std::shared_ptr<Lane> lane_of(Direction direction, int peer);
+  WorkPtr receive_tagged(CallTensors tensors, int from, int tag);
   // Runs calls inside a group: as many as there are tensors.
   WorkPtr coalesced(CallTensors tensors, Manner manner, size_t calls,
                     c10::function_ref<hocketResult_t(size_t, hocketComm_t, hocketStream_t)> issue);
@@ -108,18 +111,20 @@ class Backend final : public c10d::Backend {
   at::Tensor gather_rows(const at::Tensor& rows);
   void await_rank_0(const std::string& prefix, Milliseconds limit);
 
-  const c10::intrusive_ptr<Options> options_;
+  const c10::intrusive_ptr<GroupOptions> options_;
   const Milliseconds communicator_timeout_;
   const c10::intrusive_ptr<c10d::Store> store_;
   hocketComm_t collectives_ = nullptr;
   hocketComm_t transfers_ = nullptr;
+  hocketComm_t tagged_ = nullptr;
   std::atomic<bool> ended_{false};
   uint64_t sequence_ = 0;    // guarded by issuing_
   uint64_t barriers_ = 0;    // monitored ones
   std::mutex issuing_;       // one thread at a time uses a communicator
   std::mutex transferring_;  // the same for transfers
   std::shared_ptr<Lane> lane_;
-  std::map<std::pair<Direction, int>, std::shared_ptr<Lane>> lanes_;  // of transfers; guarded by transferring_
+  Lanes lanes_;  // of transfers without a tag; guarded by transferring_
+  std::shared_ptr<Mailbox> mailbox_;
 };
 
 }  // namespace hocket_torch

@@ -102,4 +102,12 @@ void Lane::complete(c10::intrusive_ptr<Work> work) {
   completer_->add(std::move(work));
 }
 
+// ---- Lanes
+
+const std::shared_ptr<Lane>& Lanes::of(ByPeer& lanes, int peer) {
+  std::shared_ptr<Lane>& lane = lanes[peer];
+  if (lane == nullptr) lane = std::make_shared<Lane>();
+  return lane;
+}
+
 }  // namespace hocket_torch

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -56,6 +57,20 @@ class Lane {
   std::mutex mutex_;
   std::deque<c10::intrusive_ptr<Work>> under_way_;  // guarded by mutex_
   std::unique_ptr<Completer> completer_;            // guarded by mutex_
+};
+
+// Of transfers: for each peer one for what goes to it, and one for what comes from it. Whoever has them guards them.
+class Lanes {
+ public:
+  const std::shared_ptr<Lane>& to(int peer) { return of(to_, peer); }
+  const std::shared_ptr<Lane>& from(int peer) { return of(from_, peer); }
+
+ private:
+  using ByPeer = std::map<int, std::shared_ptr<Lane>>;
+  static const std::shared_ptr<Lane>& of(ByPeer& lanes, int peer);
+
+  ByPeer to_;
+  ByPeer from_;
 };
 
 }  // namespace hocket_torch

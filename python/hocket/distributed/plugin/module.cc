@@ -4,14 +4,19 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "backend.h"
+#include "interruption.h"
 
 PYBIND11_MODULE(_hocket_torch, module) {
   using hocket_torch::Backend;
+  using hocket_torch::GroupOptions;
   namespace py = pybind11;
   py::module_::import("torch.distributed");  // knows the base class
+  py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options>(module, "Options")
+      .def(py::init<std::chrono::milliseconds, int>(), py::arg("timeout"), py::arg("reproducibility"))
+      .def_readonly("reproducibility", &GroupOptions::reproducibility);
   py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "Backend")
-      .def(py::init<const c10::intrusive_ptr<c10d::Store>&, int, int, std::chrono::milliseconds, std::string>(),
-           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("name"),
+      .def(py::init<const c10::intrusive_ptr<c10d::Store>&, int, int, c10::intrusive_ptr<GroupOptions>, std::string>(),
+           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"), py::arg("name"),
            py::call_guard<py::gil_scoped_release>());
-  module.def("interrupt", &Backend::interrupt, "Ends what the main thread waits for, with an error on all ranks.");
+  module.def("interrupt", &hocket_torch::interrupt, "Ends what the main thread waits for, with an error on all ranks.");
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "interruption.h"
 #include "tensors.h"
 
 namespace hocket_torch {
@@ -52,6 +53,8 @@ bool Work::has_begun() {
 
 // Nobody wakes who waits for anybody: looks again and again, soon less often.
 bool Work::begin(milliseconds limit) {
+  if (has_begun()) return true;
+  const MainWaits waits(comm_);
   constexpr microseconds kLongestNap(200);
   const auto end = steady_clock::now() + limit;
   for (microseconds nap(0); !has_begun(); nap = std::min(nap + microseconds(1), kLongestNap)) {
@@ -80,6 +83,7 @@ void Work::note(std::exception_ptr exception) {
 
 bool Work::await(milliseconds limit) {
   if (!begin(limit)) return false;
+  if (settled()) return true;
   int done = 0;
   check(lane_->wait(mark_, limit, &done), [this] { return about(); });
   return done != 0;
@@ -88,6 +92,7 @@ bool Work::await(milliseconds limit) {
 void Work::settle() {
   if (settled()) return;
   try {
+    if (!begin(limit_)) give_up_on_all(limit_);
     await(milliseconds(0));
     note(nullptr);
   } catch (...) {
@@ -97,7 +102,8 @@ void Work::settle() {
 
 bool Work::isCompleted() {
   if (settled()) return true;
-  if (!has_begun() || !lane_->done(mark_)) return false;
+  if (!has_begun()) return false;
+  if (!settled() && !lane_->done(mark_)) return false;
   settle();
   return true;
 }
@@ -111,7 +117,7 @@ bool Work::wait(milliseconds timeout) {
   const bool is_own_limit = timeout == kNoTimeout && limit_.count() > 0;
   const milliseconds limit = is_own_limit ? limit_ : timeout;
   if (limit.count() > 0 && !settled() && !await(limit)) {
-    if (is_own_limit) hocketCommRevoke(comm_, HOCKET_REVOKE_DEFAULT);
+    if (is_own_limit) give_up_on_all(limit);
     give_up(limit);
   }
   settle();
@@ -123,6 +129,11 @@ bool Work::wait(milliseconds timeout) {
 void Work::give_up(milliseconds limit) const {
   TORCH_CHECK_WITH(DistBackendError, false, "hocket rank ", rank_, ": Timed out waiting ", limit.count(), " ms",
                    about(), " #", sequence_);
+}
+
+void Work::give_up_on_all(milliseconds limit) const {
+  hocketCommRevoke(comm_, HOCKET_REVOKE_DEFAULT);
+  give_up(limit);
 }
 
 void Work::abort() {
@@ -143,10 +154,14 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
     if (future_ != nullptr) return future_;
     future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
   }
+  auto self = c10::intrusive_ptr<Work>::reclaim_copy(this);
   if (isCompleted()) {
     complete_future();
+  } else if (has_begun()) {
+    lane_->complete(std::move(self));
   } else {
-    lane_->complete(c10::intrusive_ptr<Work>::reclaim_copy(this));
+    completer_ = std::make_unique<Completer>();
+    completer_->add(std::move(self));
   }
   return future_;
 }

@@ -41,6 +41,8 @@ class Work final : public c10d::Work {
   // ... or begins only when find(work) is true, which then has said where it ends.
   using Find = std::function<bool(Work&)>;
   void begins_when(Find find, std::chrono::milliseconds limit);
+  // It has ended badly.
+  void fail(std::exception_ptr exception) { note(std::move(exception)); }
   // " in all_reduce of float32 of shape [2, 3]".
   std::string about() const;
 
@@ -70,6 +72,7 @@ class Work final : public c10d::Work {
   bool await(std::chrono::milliseconds limit);
   void note(std::exception_ptr exception);
   [[noreturn]] void give_up(std::chrono::milliseconds limit) const;
+  [[noreturn]] void give_up_on_all(std::chrono::milliseconds limit) const;
 
   CallTensors tensors_;
   const uint64_t sequence_;
@@ -78,6 +81,7 @@ class Work final : public c10d::Work {
   uint64_t mark_ = 0;
   std::chrono::milliseconds limit_{0};
   int source_ = -1;
+  std::unique_ptr<Completer> completer_;  // of one that had not begun when a future was asked for
   std::mutex beginning_;
   Find find_;                                       // guarded by beginning_; none: it has begun
   c10::intrusive_ptr<c10::ivalue::Future> future_;  // guarded by mutex_

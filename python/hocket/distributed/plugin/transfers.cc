@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Sending to, and receiving from, single ranks.
+#include "backend.h"
+#include "errors.h"
+
+namespace hocket_torch {
+
+WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
+  const Caller by = caller("send");
+  const Elements from = moved(by, "tensor", only(by, tensors));
+  const Milliseconds limit = own_limit(c10d::kUnsetTimeout);
+  CallTensors inputs{c10d::OpType::SEND, "hocket:send", tensors, {}};
+  if (tag != 0) {
+    const at::Tensor header = Mailbox::header(tensors.front(), tag);
+    inputs.inputs.push_back(header);
+    auto work = transfer(std::move(inputs), tag);
+    mailbox_->send(work, header, tensors.front(), to, limit);
+    return work;
+  }
+  auto work = transfer(std::move(inputs), tag);
+  const std::lock_guard lock(transferring_);
+  const auto& lane = lanes_.to(to);
+  check(hocketSend(from.data, from.count, from.type, to, transfers_, lane->stream()), [&] { return work->about(); });
+  work->ends_on(lane, limit);
+  lane->hold(work);
+  return work;
+}
+
+WorkPtr Backend::recv(Tensors& tensors, int from, int tag) {
+  const Caller by = caller("recv");
+  const Elements to = moved(by, "tensor", only(by, tensors));
+  CallTensors outputs{c10d::OpType::RECV, "hocket:recv", {}, tensors};
+  if (tag != 0) return receive_tagged(std::move(outputs), from, tag);
+  auto work = transfer(std::move(outputs), tag);
+  const std::lock_guard lock(transferring_);
+  receive(*work, to, from);
+  return work;
+}
+
+void Backend::receive(Work& work, const Elements& to, int from) {
+  const auto& lane = lanes_.from(from);
+  check(hocketRecv(to.data, to.count, to.type, from, transfers_, lane->stream()), [&] { return work.about(); });
+  work.comes_from(from);
+  work.ends_on(lane, own_limit(c10d::kUnsetTimeout));
+  lane->hold(c10::intrusive_ptr<Work>::reclaim_copy(&work));
+}
+
+WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
+  const Caller by = caller("recv from any source");
+  const Elements to = moved(by, "tensor", only(by, tensors));
+  CallTensors outputs{c10d::OpType::RECVANYSOURCE, "hocket:recv_any_source", {}, tensors};
+  if (tag != 0) return receive_tagged(std::move(outputs), Mailbox::kAnybody, tag);
+  auto work = transfer(std::move(outputs), tag);
+  const auto self = c10::intrusive_ptr<Backend>::reclaim_copy(this);
+  work->begins_when(
+      [self, to](Work& found) {
+        const std::lock_guard lock(self->transferring_);
+        int from = -1;
+        check(hocketProbe(self->transfers_, &from), [&] { return found.about(); });
+        if (from >= 0) self->receive(found, to, from);
+        return from >= 0;
+      },
+      options_->timeout);
+  return work;
+}
+
+WorkPtr Backend::receive_tagged(CallTensors tensors, int from, int tag) {
+  const at::Tensor into = tensors.outputs.front();
+  auto work = transfer(std::move(tensors), tag);
+  const std::weak_ptr<Mailbox> mailbox = mailbox_;
+  work->begins_when(
+      [mailbox](Work& awaited) {
+        const auto alive = mailbox.lock();
+        return alive == nullptr || alive->look(awaited);
+      },
+      options_->timeout);
+  mailbox_->post(work, into, from, tag);
+  return work;
+}
+
+c10::intrusive_ptr<Work> Backend::transfer(CallTensors tensors, int tag) {
+  return c10::make_intrusive<Work>(getRank(), 0, std::move(tensors), tag == 0 ? transfers_ : tagged_);
+}
+
+}  // namespace hocket_torch
