@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-from typing import Optional
+from typing import Any, Optional
 
 from hocket import _library
 from hocket._buffers import TYPES
@@ -36,6 +36,7 @@ class Codec:
 
     def __init__(self, specification: str) -> None:
         self.specification = specification
+        self.handle: Any = None
         handle = _library.Handle()
         call("CodecCreate", ctypes.byref(handle), specification.encode())
         self.handle = handle

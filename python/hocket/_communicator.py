@@ -38,7 +38,7 @@ class Operation:
     """A reduction operation made by Communicator.create_operation or pre_mul_sum; close() frees it."""
 
     def __init__(self, communicator: Communicator, code: int, keep: object) -> None:
-        self._communicator = communicator
+        self._communicator: Optional[Communicator] = communicator
         self._keep = keep
         self.code = code
 
@@ -130,10 +130,10 @@ class Communicator(Recovery, Windows):
 
     def pre_mul_sum(self, scalar: float, datatype: str) -> Operation:
         """The sum of scalar * x, for collectives of that datatype ("float32", ...); the scalar is this rank's own."""
-        code = TYPES.get(datatype)
+        code = TYPES.get(datatype, -1)
         if code not in _PYTHON_TYPES:
             raise InvalidArgument(f"datatype: no scalar of {datatype} can be given here")
-        value = _PYTHON_TYPES[code](scalar)
+        value: Any = _PYTHON_TYPES[code](scalar)  # type: ignore[arg-type]
         op = ctypes.c_int()
         call("RedOpCreatePreMulSum", ctypes.byref(op), ctypes.byref(value), code, _HOST_SCALAR, self.handle)
         return Operation(self, op.value, None)

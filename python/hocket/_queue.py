@@ -7,7 +7,7 @@ import collections
 import contextlib
 import ctypes
 import threading
-from typing import Iterator, Optional
+from typing import Any, Iterator, Optional
 
 from hocket import _library
 from hocket._library import call
@@ -22,10 +22,9 @@ class Queue:
     """
 
     def __init__(self) -> None:
-        handle = _library.Handle()
-        call("QueueCreate", ctypes.byref(handle))
-        self._handle = handle
-        self._kept = collections.deque()  # (mark, buffers), oldest first
+        self._handle: Any = _library.Handle()
+        call("QueueCreate", ctypes.byref(self._handle))
+        self._kept: collections.deque[tuple[int, object]] = collections.deque()  # (mark, buffers), oldest first
         self._lock = threading.Lock()
 
     @property

@@ -15,10 +15,11 @@ from hocket._library import call
 def allocate(size: int) -> Any:
     """`size` bytes of zeros that the other ranks of this host can map: something with the buffer protocol, for
     numpy.frombuffer or torch.frombuffer. It is freed with the last of its users."""
-    address = _library.Handle()
-    call("MemAlloc", ctypes.byref(address), size)
-    memory = (ctypes.c_uint8 * size).from_address(address.value)
-    weakref.finalize(memory, _library.LIBRARY.hocketMemFree, address.value)
+    handle = _library.Handle()
+    call("MemAlloc", ctypes.byref(handle), size)
+    address = handle.value or 0
+    memory = (ctypes.c_uint8 * size).from_address(address)
+    weakref.finalize(memory, _library.LIBRARY.hocketMemFree, address)
     return memory
 
 

@@ -338,6 +338,15 @@ def ordered_group():
     return dist.new_group(pg_options=hocket.distributed.options(reproducibility="ordered"))
 
 
+def mixed():
+    _, size = ranks()
+    names = [dist.group.WORLD._get_backend(torch.device(device)).name() for device in ("cpu", "cuda")]
+    assert names == ["hocket", "gloo"], names
+    x = torch.ones(3)
+    dist.all_reduce(x)
+    equal(x, [size] * 3)
+
+
 def dies_before_it_sends(tag, anybody):
     rank, _ = ranks()
     dist.barrier()
@@ -451,6 +460,11 @@ class Calls(unittest.TestCase):
             for size in (2, 3):
                 with self.subTest(body.__name__, size=size):
                     on_ranks(size, body)
+
+
+class Mixes(unittest.TestCase):
+    def test_another_backend_for_another_device(self):
+        on_ranks(2, mixed, backend="cpu:hocket,cuda:gloo")
 
 
 class Ordered(unittest.TestCase):

@@ -183,6 +183,23 @@ class Collectives(unittest.TestCase):
 
         on_ranks(body)
 
+    def test_options(self):
+        def body(comm):
+            rows = numpy.random.default_rng(5).standard_normal((RANKS, 100_000), numpy.float32)
+            expected = rows[0].copy()
+            for row in rows[1:]:
+                expected += row
+            with comm.split(0, name="ordered", timeout=60, reproducibility="ordered") as ordered:
+                numpy.testing.assert_array_equal(ordered.all_reduce(rows[comm.rank].copy()), expected)
+            with comm.split(0, algorithm="all_reduce=ring") as forced:
+                numpy.testing.assert_allclose(forced.all_reduce(rows[comm.rank].copy()), expected, 1e-4, 1e-4)
+            with self.assertRaisesRegex(ValueError, "there is no 'strict', only fast, ordered, exact"):
+                comm.split(0, reproducibility="strict")
+            with self.assertRaisesRegex(ValueError, "config: algorithm.*'rign'"):
+                comm.split(0, algorithm="all_reduce=rign")
+
+        on_ranks(body)
+
     def test_split(self):
         def body(comm):
             part = comm.split(comm.rank % 2 if comm.rank < 2 else hocket.NO_COLOR)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""Scripts of HuggingFace Accelerate and of Lightning, as their users write them, under torchrun on Hocket."""
+"""Scripts of HuggingFace Accelerate, of Lightning and of DeepSpeed, as their users write them, under torchrun on Hocket."""
 import importlib.util
 import os
 import subprocess
@@ -61,6 +61,28 @@ print("ran", dist.get_backend(), "world", trainer.world_size)
 """
 
 
+DEEPSPEED = DATA + """
+import deepspeed, os, sys
+deepspeed.init_distributed(dist_backend="hocket", verbose=False)
+losses = {}
+for stage in (1, 2):
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
+    config = {"train_micro_batch_size_per_gpu": 8, "zero_optimization": {"stage": stage},
+              "optimizer": {"type": "Adam", "params": {"lr": 0.02, "torch_adam": True}}}
+    engine = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)[0]
+    losses[stage] = []
+    for _ in range(3):
+        for x, y in data:
+            loss = nn.functional.cross_entropy(engine(x), y)
+            engine.backward(loss)
+            engine.step()
+            losses[stage].append(loss.item())
+assert losses[1][-1] < losses[1][0], losses
+print("ran", dist.get_backend(), "stages", *losses, "alike" if losses[1] == losses[2] else losses)
+"""
+
+
 class Frameworks(unittest.TestCase):
     def ran(self, script):
         """What the ranks printed."""
@@ -70,13 +92,18 @@ class Frameworks(unittest.TestCase):
                 file.write(script)
             done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
                                    path], cwd=folder, check=False, text=True, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1"})
+                                  stderr=subprocess.STDOUT,
+                                  env={**os.environ, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"})
         self.assertEqual(done.returncode, 0, done.stdout)
         return [line for line in done.stdout.splitlines() if line.startswith("ran ")]
 
     @unittest.skipUnless(importlib.util.find_spec("accelerate"), "accelerate is not installed")
     def test_accelerate(self):
         self.assertEqual(self.ran(ACCELERATE), 2 * ["ran hocket DistributedDataParallel 2"])
+
+    @unittest.skipUnless(importlib.util.find_spec("deepspeed"), "deepspeed is not installed")
+    def test_deepspeed(self):
+        self.assertEqual(self.ran(DEEPSPEED), 2 * ["ran hocket stages 1 2 alike"])
 
     @unittest.skipUnless(importlib.util.find_spec("lightning"), "lightning is not installed")
     def test_lightning(self):

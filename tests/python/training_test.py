@@ -3,6 +3,7 @@
 # Copyright The Hocket authors
 """What PyTorch builds on a backend, really run: DDP, FSDP2, tensor and pipeline parallelism, ZeRO-1, checkpoints; each
 beside gloo with the same seed."""
+import contextlib
 import os
 import tempfile
 import unittest
@@ -136,34 +137,81 @@ def pipeline():
     return collected
 
 
+class _Copied(torch.autograd.Function):
+    """Into a tensor-parallel block: its parts' gradients add up."""
+
+    @staticmethod
+    def forward(context, x, group):
+        context.group = group
+        return x.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        dist.all_reduce(gradient, group=context.group)
+        return gradient, None
+
+
+class _Summed(torch.autograd.Function):
+    """Out of a tensor-parallel block: its parts add up."""
+
+    @staticmethod
+    def forward(_, x, group):
+        dist.all_reduce(x, group=group)
+        return x.clone()
+
+    @staticmethod
+    def backward(_, gradient):
+        return gradient, None
+
+
+class ParallelBlock(nn.Module):
+    """Two linear layers, the first divided by columns and the second by rows, as Megatron does."""
+
+    def __init__(self, group):
+        super().__init__()
+        self.group = group
+        part = 32 // dist.get_world_size(group)
+        self.first, self.second = nn.Linear(16, part), nn.Linear(part, 16, bias=False)
+
+    def forward(self, x):
+        return _Summed.apply(self.second(torch.tanh(self.first(_Copied.apply(x, self.group)))), self.group)
+
+
 def three_ways():
-    """Tensor x pipeline x data parallel on 4 ranks (1 x 2 x 2) and their transfers between stages, as Megatron has them."""
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "stage"))
-    stage, data = mesh["stage"], mesh["data"]
-    torch.manual_seed(3 + stage.get_local_rank())
-    layer = nn.Sequential(nn.Linear(16, 16), nn.Tanh())
-    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    """Tensor x pipeline x data parallel (2 x 2 x 2) as Megatron has them, with its transfers between stages; two
+    micro-batches, whose transfers are told apart by tags."""
+    mesh = init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=("data", "stage", "tensor"))
+    stage, data, tensor = mesh["stage"], mesh["data"], mesh["tensor"]
+    torch.manual_seed(3 + 10 * stage.get_local_rank() + tensor.get_local_rank())
+    block = ParallelBlock(tensor.get_group())
+    optimizer = torch.optim.SGD(block.parameters(), lr=0.1)
     other = stage.get_group()
     losses = []
     for step in range(STEPS):
         generator = torch.Generator().manual_seed(10 * step + data.get_local_rank())
-        x, y = torch.randn(8, 16, generator=generator), torch.randn(8, 16, generator=generator)
+        batches = [torch.randn(2, 8, 16, generator=generator) for _ in range(2)]
         optimizer.zero_grad()
         if stage.get_local_rank() == 0:
-            out = layer(x)
-            dist.send(out.detach(), group=other, group_dst=1)
-            gradient = torch.empty_like(out)
-            dist.recv(gradient, group=other, group_src=1)
-            out.backward(gradient)
+            outs = [block(x) for x, _ in batches]
+            for tag, out in enumerate(outs):
+                dist.send(out.detach(), group=other, group_dst=1, tag=tag)
+            for tag, out in reversed(list(enumerate(outs))):
+                gradient = torch.empty_like(out)
+                dist.recv(gradient, group=other, group_src=1, tag=tag)
+                out.backward(gradient)
         else:
-            received = torch.empty(8, 16)
-            dist.recv(received, group=other, group_src=0)
-            received.requires_grad_()
-            loss = nn.functional.mse_loss(layer(received), y)
-            loss.backward()
-            dist.send(received.grad, group=other, group_dst=0)
-            losses.append(loss.item())
-        for parameter in layer.parameters():
+            sending = []
+            for tag, (_, y) in enumerate(batches):
+                received = torch.empty(8, 16)
+                dist.recv(received, group=other, group_src=0, tag=tag)
+                received.requires_grad_()
+                loss = nn.functional.mse_loss(block(received), y)
+                loss.backward()
+                sending.append(dist.isend(received.grad, group=other, group_dst=0, tag=tag))
+                losses.append(loss.item())
+            for work in sending:
+                work.wait()
+        for parameter in block.parameters():
             dist.all_reduce(parameter.grad, group=data.get_group())
         optimizer.step()
     return losses
@@ -193,6 +241,15 @@ def checkpoint(folder):
     set_state_dict(model, optimizer, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"])
     assert straight == train("transformer", model, optimizer, dist.get_rank())
     return straight
+
+
+@contextlib.contextmanager
+def setting(name, value):
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 class Training(unittest.TestCase):
@@ -245,19 +302,22 @@ class Training(unittest.TestCase):
             with self.subTest(size=size):
                 self.agree(size, pipeline)
 
-    def test_data_and_pipeline_parallel(self):
-        self.agree(4, three_ways, bits=True)
+    def test_tensor_pipeline_and_data_parallel(self):
+        losses = self.agree(8, three_ways, bits=True)  # no group has more than two ranks
+        self.assertEqual([len(one) for one in losses], 2 * [0, 0, 2 * STEPS, 2 * STEPS])
 
     def test_checkpoint(self):
         with tempfile.TemporaryDirectory() as folder:
             self.agree(2, checkpoint, folder)
 
     def test_detail_debugging(self):
-        os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
-        try:
+        with setting("TORCH_DISTRIBUTED_DEBUG", "DETAIL"):
             self.agree(2, ddp, "cnn")
-        finally:
-            del os.environ["TORCH_DISTRIBUTED_DEBUG"]
+
+    def test_ordered(self):
+        with setting("HOCKET_REPRODUCIBILITY", "ordered"):
+            self.agree(2, ddp, "transformer", bits=True)
+            self.assertEqual(on_ranks(4, ddp, "transformer"), on_ranks(4, ddp, "transformer"))
 
 
 if __name__ == "__main__":

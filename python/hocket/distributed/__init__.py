@@ -2,7 +2,8 @@
 # Copyright The Hocket authors
 """The backend of torch.distributed: init_process_group("hocket").
 
-`import torch` registers it by itself once the package is installed; from a source tree, import this module.
+`import torch` registers it by itself once the package is installed; from a source tree, import this module. Where no launcher
+has told torch who it is, hocket.distributed.init_process_group() finds out.
 """
 import datetime
 
@@ -14,6 +15,12 @@ def options(*, reproducibility=None):
     """`pg_options` for init_process_group(), new_group() and their like. `reproducibility`: "fast", "ordered" or "exact"
     (docs/reproducibility.md); by default as HOCKET_REPRODUCIBILITY says. The same on all ranks."""
     return _options(_library.reproducibility_code(reproducibility))
+
+
+def init_process_group(backend="hocket", **options):
+    """torch.distributed.init_process_group() with its options, under every launcher that docs/launching.md names."""
+    from hocket.distributed import meeting
+    meeting.init_process_group(backend, **options)
 
 
 def create(given, pg_options):
