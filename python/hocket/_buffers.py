@@ -3,7 +3,6 @@
 """Where the elements of a Python object lie, without a copy: torch tensors, __array_interface__ (NumPy), the buffer
 protocol, and DLPack (JAX and others). Imports none of these packages."""
 import ctypes
-import dataclasses
 
 from hocket._errors import InvalidArgument
 
@@ -17,13 +16,15 @@ _DLPACK_CPU = 1
 _DLPACK_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "uint"}  # 6: bool
 
 
-@dataclasses.dataclass
 class Buffer:
     """`count` elements at `address`; `keep` holds the memory."""
-    address: int
-    count: int
-    datatype: str
-    keep: object
+    __slots__ = ("address", "count", "datatype", "keep")
+
+    def __init__(self, address, count, datatype, keep):
+        self.address = address
+        self.count = count
+        self.datatype = datatype
+        self.keep = keep
 
     @property
     def code(self):

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from hocket import _library
 from hocket._buffers import TYPES
@@ -13,8 +12,7 @@ from hocket._errors import InvalidArgument
 from hocket._library import call
 
 
-@dataclasses.dataclass(frozen=True)
-class CodecDescription:
+class CodecDescription(NamedTuple):
     """What a codec promises for one datatype; docs/codecs.md says what the numbers mean."""
     ratio: float
     relative_error: float

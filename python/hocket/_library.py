@@ -2,8 +2,7 @@
 # Copyright The Hocket authors
 """The C library, found and described for ctypes. ctypes lets other Python threads run while a call waits."""
 import ctypes
-import ctypes.util
-import pathlib
+import os
 
 from hocket import _errors
 
@@ -139,16 +138,12 @@ _PROTOTYPES = {
 
 def _find():
     """Beside this package (a wheel), or where the loader looks."""
-    beside = pathlib.Path(__file__).parent / "libhocket.so.0"
-    for name in (str(beside) if beside.exists() else None, "libhocket.so.0", ctypes.util.find_library("hocket")):
-        if name is None:
-            continue
-        try:
-            return ctypes.CDLL(name)
-        except OSError as error:
-            reason = error
-    raise ImportError(f"libhocket.so.0 cannot be loaded: {reason}. Install Hocket (./dev install), or name its folder in "
-                      "LD_LIBRARY_PATH")
+    beside = os.path.join(os.path.dirname(__file__), "libhocket.so.0")
+    try:
+        return ctypes.CDLL(beside if os.path.exists(beside) else "libhocket.so.0")
+    except OSError as error:
+        raise ImportError(f"libhocket.so.0 cannot be loaded: {error}. Install Hocket (./dev install), or name its folder in "
+                          "LD_LIBRARY_PATH") from error
 
 
 def _declare(library):
