@@ -14,8 +14,9 @@ import ctypes
 from hocket import _library
 from hocket._buffers import TYPES
 from hocket._codec import Codec, CodecDescription
-from hocket._communicator import NO_COLOR, OPERATIONS, Communicator, Operation, unique_id
+from hocket._communicator import NO_COLOR, Communicator, unique_id
 from hocket._errors import Error, InternalError, InvalidArgument, InvalidUsage, RemoteError, SystemError, Timeout
+from hocket._operations import OPERATIONS, Operation
 from hocket._queue import Queue, group
 from hocket._windows import Window, allocate
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Optional, Sequence, Union
+from typing import Any, Callable, Optional, Sequence
 
 from hocket import _library
 from hocket._buffers import TYPES, buffer_of
@@ -12,19 +12,16 @@ from hocket._codec import Codec
 from hocket._errors import InvalidArgument
 from hocket._interrupt import Interruptible
 from hocket._library import call, sizes
+from hocket._operations import Op, Operation, operation_code
 from hocket._queue import Queue, hold
 from hocket._recovery import Recovery
 from hocket._windows import Windows
 
-# hocketRedOp_t
-OPERATIONS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "bit_and": 5, "bit_or": 6, "bit_xor": 7,
-              "logical_and": 8, "logical_or": 9, "logical_xor": 10}
 _PYTHON_TYPES = {0: ctypes.c_int8, 1: ctypes.c_uint8, 2: ctypes.c_int32, 3: ctypes.c_uint32, 4: ctypes.c_int64,
                  5: ctypes.c_uint64, 7: ctypes.c_float, 8: ctypes.c_double}
 _HOST_SCALAR = 1
 NO_COLOR = -1
 Elements = Any  # torch tensors, NumPy arrays, and whatever has the buffer protocol, __array_interface__ or DLPack
-Op = Union[str, "Operation"]
 
 
 def unique_id() -> bytes:
@@ -32,21 +29,6 @@ def unique_id() -> bytes:
     value = _library.UniqueIdBytes()
     call("GetUniqueId", ctypes.byref(value))
     return bytes(value)
-
-
-class Operation:
-    """A reduction operation made by Communicator.create_operation or pre_mul_sum; close() frees it."""
-
-    def __init__(self, communicator: Communicator, code: int, keep: object) -> None:
-        self._communicator: Optional[Communicator] = communicator
-        self._keep = keep
-        self.code = code
-
-    def close(self) -> None:
-        """Frees it. Operations under way are not disturbed."""
-        if self._communicator is not None:
-            communicator, self._communicator = self._communicator, None
-            call("RedOpDestroy", self.code, communicator.handle)
 
 
 class Communicator(Recovery, Windows):
@@ -167,16 +149,16 @@ class Communicator(Recovery, Windows):
         """As all_reduce with every message encoded by a hocket.Codec; op is "sum" or "avg". `key` names the tensor whose
         errors the codec keeps for its next values."""
         source, target = self._pair(send, recv)
-        self._run("AllReduceCompressed", queue, (source, target, codec), source.address, target.address, source.count,
-                  source.code, _operation(op), codec.handle, None if key is None else key.encode())
+        self.run("AllReduceCompressed", queue, (source, target, codec), source.address, target.address, source.count,
+                  source.code, operation_code(op), codec.handle, None if key is None else key.encode())
         return target.keep
 
     def reduce_scatter_compressed(self, send: Elements, recv: Elements, op: Op = "sum", *, codec: Codec,
                                   queue: Optional[Queue] = None) -> Elements:
         """As reduce_scatter with every message encoded by a hocket.Codec."""
         target, source = self._parts("recv", recv, "send", send, whole_is_read=True)
-        self._run("ReduceScatterCompressed", queue, (source, target, codec), source.address, target.address,
-                  target.count, target.code, _operation(op), codec.handle)
+        self.run("ReduceScatterCompressed", queue, (source, target, codec), source.address, target.address,
+                  target.count, target.code, operation_code(op), codec.handle)
         return recv
 
     def scan(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Optional[Queue] = None) -> Elements:
@@ -191,27 +173,27 @@ class Communicator(Recovery, Windows):
                queue: Optional[Queue] = None) -> Elements:
         """As all_reduce, but only root receives (and returns what it received); elsewhere recv is not used."""
         source, target = self._pair(send, recv) if self.rank == root else (buffer_of("send", send), None)
-        self._run("Reduce", queue, (source, target), source.address, target and target.address, source.count,
-                  source.code, _operation(op), root)
+        self.run("Reduce", queue, (source, target), source.address, target and target.address, source.count,
+                  source.code, operation_code(op), root)
         return target and target.keep
 
     def broadcast(self, buffer: Elements, root: int = 0, *, queue: Optional[Queue] = None) -> Elements:
         """Root's elements to all."""
         target = buffer_of("buffer", buffer, writable=self.rank != root)
-        self._run("Broadcast", queue, (target,), target.address, target.address, target.count, target.code, root)
+        self.run("Broadcast", queue, (target,), target.address, target.address, target.count, target.code, root)
         return buffer
 
     def all_gather(self, send: Elements, recv: Elements, *, queue: Optional[Queue] = None) -> Elements:
         """recv = the sends of all ranks, one after the other."""
         source, target = self._parts("send", send, "recv", recv)
-        self._run("AllGather", queue, (source, target), source.address, target.address, source.count, source.code)
+        self.run("AllGather", queue, (source, target), source.address, target.address, source.count, source.code)
         return recv
 
     def reduce_scatter(self, send: Elements, recv: Elements, op: Op = "sum", *, queue: Optional[Queue] = None) -> Elements:
         """send has a part for each rank; recv = this rank's part combined over all ranks."""
         target, source = self._parts("recv", recv, "send", send, whole_is_read=True)
-        self._run("ReduceScatter", queue, (source, target), source.address, target.address, target.count, target.code,
-                  _operation(op))
+        self.run("ReduceScatter", queue, (source, target), source.address, target.address, target.count, target.code,
+                  operation_code(op))
         return recv
 
     def all_to_all(self, send: Elements, recv: Elements, *, queue: Optional[Queue] = None) -> Elements:
@@ -219,7 +201,7 @@ class Communicator(Recovery, Windows):
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same(source, target)
         self._divisible("send", source)
-        self._run("AllToAll", queue, (source, target), source.address, target.address, source.count // self.size,
+        self.run("AllToAll", queue, (source, target), source.address, target.address, source.count // self.size,
                   source.code)
         return recv
 
@@ -227,7 +209,7 @@ class Communicator(Recovery, Windows):
         """On root, recv = the sends of all ranks, one after the other."""
         source = buffer_of("send", send)
         target = self._parts("send", send, "recv", recv)[1] if self.rank == root else None
-        self._run("Gather", queue, (source, target), source.address, target and target.address, source.count,
+        self.run("Gather", queue, (source, target), source.address, target and target.address, source.count,
                   source.code, root)
         return recv
 
@@ -235,19 +217,19 @@ class Communicator(Recovery, Windows):
         """Root's send has a part for each rank."""
         target = buffer_of("recv", recv, writable=True)
         source = self._parts("recv", recv, "send", send, whole_is_read=True)[1] if self.rank == root else None
-        self._run("Scatter", queue, (source, target), source and source.address, target.address, target.count,
+        self.run("Scatter", queue, (source, target), source and source.address, target.address, target.count,
                   target.code, root)
         return recv
 
     def send(self, buffer: Elements, peer: int, *, queue: Optional[Queue] = None) -> None:
         """To a peer, which receives as many elements of the same type. An exchange needs a group()."""
         source = buffer_of("buffer", buffer)
-        self._run("Send", queue, (source,), source.address, source.count, source.code, peer)
+        self.run("Send", queue, (source,), source.address, source.count, source.code, peer)
 
     def recv(self, buffer: Elements, peer: int, *, queue: Optional[Queue] = None) -> Elements:
         """From a peer."""
         target = buffer_of("buffer", buffer, writable=True)
-        self._run("Recv", queue, (target,), target.address, target.count, target.code, peer)
+        self.run("Recv", queue, (target,), target.address, target.count, target.code, peer)
         return buffer
 
     def probe(self) -> Optional[int]:
@@ -258,7 +240,7 @@ class Communicator(Recovery, Windows):
 
     def barrier(self, *, queue: Optional[Queue] = None) -> None:
         """Returns after every rank has called it."""
-        self._run("Barrier", queue, ())
+        self.run("Barrier", queue, ())
 
     # ---- V-forms: one count per rank, and where each part begins (default: packed), in elements
 
@@ -268,7 +250,7 @@ class Communicator(Recovery, Windows):
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same_type(source, target)
         self._reach("recv", target, counts, offsets)
-        self._run("AllGatherV", queue, (source, target), source.address, source.count, target.address, sizes(counts),
+        self.run("AllGatherV", queue, (source, target), source.address, source.count, target.address, sizes(counts),
                   sizes(offsets), source.code)
         return recv
 
@@ -279,8 +261,8 @@ class Communicator(Recovery, Windows):
         _same_type(source, target)
         self._reach("send", source, counts, None)
         self._room("recv", target, counts[self.rank])
-        self._run("ReduceScatterV", queue, (source, target), source.address, target.address, sizes(counts), source.code,
-                  _operation(op))
+        self.run("ReduceScatterV", queue, (source, target), source.address, target.address, sizes(counts), source.code,
+                  operation_code(op))
         return recv
 
     def all_to_all_v(self, send: Elements, send_counts: Sequence[int], recv: Elements, recv_counts: Sequence[int],
@@ -291,8 +273,21 @@ class Communicator(Recovery, Windows):
         _same_type(source, target)
         self._reach("send", source, send_counts, send_offsets)
         self._reach("recv", target, recv_counts, recv_offsets)
-        self._run("AllToAllV", queue, (source, target), source.address, sizes(send_counts), sizes(send_offsets),
+        self.run("AllToAllV", queue, (source, target), source.address, sizes(send_counts), sizes(send_offsets),
                   target.address, sizes(recv_counts), sizes(recv_offsets), source.code)
+        return recv
+
+    def neighbor_all_to_all_v(self, send: Elements, send_counts: Sequence[int], recv: Elements, recv_counts: Sequence[int],
+                              neighbors: Sequence[int], send_offsets: Optional[Sequence[int]] = None,
+                              recv_offsets: Optional[Sequence[int]] = None, *, queue: Optional[Queue] = None) -> Elements:
+        """Exchanges with the listed ranks only: send_counts[i] elements to, recv_counts[i] from neighbors[i]."""
+        source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
+        _same_type(source, target)
+        self._reach("send", source, send_counts, send_offsets, len(neighbors))
+        self._reach("recv", target, recv_counts, recv_offsets, len(neighbors))
+        self.run("NeighborAllToAllV", queue, (source, target), source.address, sizes(send_counts), sizes(send_offsets),
+                 target.address, sizes(recv_counts), sizes(recv_offsets), len(neighbors),
+                 (ctypes.c_int * len(neighbors))(*neighbors), source.code)
         return recv
 
     def gather_v(self, send: Elements, recv: Elements = None, counts: Optional[Sequence[int]] = None,
@@ -303,7 +298,7 @@ class Communicator(Recovery, Windows):
             target = buffer_of("recv", recv, writable=True)
             _same_type(source, target)
             self._reach("recv", target, counts, offsets)
-        self._run("GatherV", queue, (source, target), source.address, source.count, target and target.address,
+        self.run("GatherV", queue, (source, target), source.address, source.count, target and target.address,
                   sizes(counts), sizes(offsets), source.code, root)
         return recv
 
@@ -315,21 +310,22 @@ class Communicator(Recovery, Windows):
             source = buffer_of("send", send)
             _same_type(source, target)
             self._reach("send", source, counts, offsets)
-        self._run("ScatterV", queue, (source, target), source and source.address, sizes(counts), sizes(offsets),
+        self.run("ScatterV", queue, (source, target), source and source.address, sizes(counts), sizes(offsets),
                   target.address, target.count, target.code, root)
         return recv
 
     # ---- What they share
 
-    def _run(self, name, queue, buffers, *arguments):
+    def run(self, name, queue, buffers, *arguments):
+        """Calls hocket<name>; the buffers are held while it is under way. For the other parts of this package."""
         with Interruptible(self.handle):
             call(name, *arguments, self.handle, None if queue is None else queue.stream)
         hold(queue, buffers)
 
     def _reducing(self, name, send, recv, op, queue):
         source, target = self._pair(send, recv)
-        self._run(name, queue, (source, target), source.address, target.address, source.count, source.code,
-                  _operation(op))
+        self.run(name, queue, (source, target), source.address, target.address, source.count, source.code,
+                  operation_code(op))
         return target.keep
 
     @staticmethod
@@ -355,26 +351,19 @@ class Communicator(Recovery, Windows):
         if buffer.count % self.size != 0:
             raise InvalidArgument(f"{name}: {buffer.count} elements cannot be divided among {self.size} ranks")
 
-    def _reach(self, name, buffer, counts, offsets):
-        if len(counts) != self.size or (offsets is not None and len(offsets) != self.size):
-            raise InvalidArgument(f"counts and offsets of {name}: there must be {self.size}, one for each rank")
+    def _reach(self, name, buffer, counts, offsets, ranks=None):
+        ranks = self.size if ranks is None else ranks
+        if len(counts) != ranks or (offsets is not None and len(offsets) != ranks):
+            raise InvalidArgument(f"counts and offsets of {name}: there must be {ranks}, one for each rank")
         if any(number < 0 for number in (*counts, *(offsets or ()))):
             raise InvalidArgument(f"counts and offsets of {name}: none may be negative")
         ends = [sum(counts)] if offsets is None else [at + count for at, count in zip(offsets, counts)]
-        self._room(name, buffer, max(ends))
+        self._room(name, buffer, max(ends, default=0))
 
     @staticmethod
     def _room(name, buffer, needed):
         if needed > buffer.count:
             raise InvalidArgument(f"{name}: {buffer.count} elements, {needed} are needed")
-
-
-def _operation(op):
-    if isinstance(op, Operation):
-        return op.code
-    if op not in OPERATIONS:
-        raise InvalidArgument(f"op: there is no '{op}', only {', '.join(OPERATIONS)}")
-    return OPERATIONS[op]
 
 
 def _same_type(source, target):

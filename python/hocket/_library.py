@@ -64,10 +64,17 @@ def identity_of(value):
     return UniqueIdBytes.from_buffer_copy(value)
 
 
+class WaitSignal(ctypes.Structure):
+    """hocketWaitSignalDesc_t"""
+    _fields_ = [("count", Int), ("peer", Int), ("signal", Int), ("context", Int)]
+
+
 _CONFIG = ctypes.POINTER(Config)
 _COUNT = ctypes.POINTER(ctypes.c_uint64)
 _BUFFERS = (Handle, Handle)
 _END = (Handle, Handle)  # communicator and stream
+_AT_PEER = (Int, Handle, Size)  # peer, window, offset
+_SIGNAL = (Int, Int, ctypes.c_uint)  # number, context, flags
 
 # Arguments of every function that returns a hocketResult_t.
 _PROTOTYPES = {
@@ -133,6 +140,14 @@ _PROTOTYPES = {
     "MemFree": (Handle,),
     "CommRegister": (Handle, Handle, Size, ctypes.POINTER(Handle)),
     "CommDeregister": (Handle, Handle),
+    "Put": (Handle, Size, Int, *_AT_PEER, *_END),
+    "Get": (Handle, Size, Int, *_AT_PEER, *_END),
+    "PutSignal": (Handle, Size, Int, *_AT_PEER, *_SIGNAL, *_END),
+    "Signal": (Int, *_SIGNAL, *_END),
+    "WaitSignal": (Int, ctypes.POINTER(WaitSignal), *_END),
+    "FetchOp": (*_BUFFERS, Int, Int, *_AT_PEER, *_END),
+    "CompareSwap": (Handle, Handle, Handle, Int, *_AT_PEER, *_END),
+    "NeighborAllToAllV": (Handle, _Sizes, _Sizes, Handle, _Sizes, _Sizes, Int, ctypes.POINTER(Int), Int, *_END),
 }
 
 

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""Windows: memory that the ranks of a host read straight from each other (docs/windows.md)."""
+"""Windows: memory that other ranks reach (docs/windows.md, docs/one-sided.md)."""
 from __future__ import annotations
 
 import ctypes
 import weakref
-from typing import Any
+from typing import Any, Callable, Optional, Sequence
 
 from hocket import _library
-from hocket._buffers import buffer_of
+from hocket._buffers import TYPES, buffer_of
+from hocket._errors import InvalidArgument
 from hocket._library import call
+from hocket._operations import Op, operation_code
+from hocket._queue import Queue
+
+_INTEGERS = {"int32": ctypes.c_int32, "uint32": ctypes.c_uint32, "int64": ctypes.c_int64, "uint64": ctypes.c_uint64}
 
 
 def allocate(size: int) -> Any:
@@ -24,7 +29,8 @@ def allocate(size: int) -> Any:
 
 
 class Window:
-    """A registered buffer; close() waits for what is under way and takes it out."""
+    """A registered buffer; close() waits for what is under way and takes it out. The calls reach into the part of a peer, which
+    calls nothing, `offset` bytes behind its beginning."""
 
     def __init__(self, communicator: Any, handle: Any, keep: object) -> None:
         self._communicator = communicator
@@ -37,6 +43,37 @@ class Window:
             handle, self._handle = self._handle, None
             call("CommDeregister", self._communicator.handle, handle)
 
+    def put(self, send: Any, peer: int, offset: int = 0, *, queue: Optional[Queue] = None) -> None:
+        """Writes; it is there when the call is done."""
+        source = buffer_of("send", send)
+        self._communicator.run("Put", queue, (source,), source.address, source.count, source.code, peer, self._handle, offset)
+
+    def get(self, recv: Any, peer: int, offset: int = 0, *, queue: Optional[Queue] = None) -> Any:
+        """Reads."""
+        target = buffer_of("recv", recv, writable=True)
+        self._communicator.run("Get", queue, (target,), target.address, target.count, target.code, peer, self._handle, offset)
+        return recv
+
+    def put_signal(self, send: Any, peer: int, offset: int = 0, signal: int = 0, *, queue: Optional[Queue] = None) -> None:
+        """Writes, then raises a signal (0 to 7) at the peer: who has waited for it sees what was written."""
+        source = buffer_of("send", send)
+        self._communicator.run("PutSignal", queue, (source,), source.address, source.count, source.code, peer, self._handle,
+                               offset, signal, 0, 0)
+
+    def fetch_op(self, operand: int, peer: int, offset: int = 0, op: Op = "sum", datatype: str = "int64") -> int:
+        """Atomic: there is then (what was there) op operand; returns what was there."""
+        given, found = _integer(datatype)(operand), _integer(datatype)()
+        self._communicator.run("FetchOp", None, (), ctypes.byref(given), ctypes.byref(found), TYPES[datatype],
+                               operation_code(op), peer, self._handle, offset)
+        return found.value
+
+    def compare_swap(self, compare: int, desired: int, peer: int, offset: int = 0, datatype: str = "int64") -> int:
+        """Atomic: there is then `desired`, if `compare` was there; returns what was there."""
+        expected, wanted, found = _integer(datatype)(compare), _integer(datatype)(desired), _integer(datatype)()
+        self._communicator.run("CompareSwap", None, (), ctypes.byref(expected), ctypes.byref(wanted), ctypes.byref(found),
+                               TYPES[datatype], peer, self._handle, offset)
+        return found.value
+
     def __enter__(self) -> Window:
         return self
 
@@ -44,10 +81,17 @@ class Window:
         self.close()
 
 
+def _integer(datatype):
+    if datatype not in _INTEGERS:
+        raise InvalidArgument(f"datatype: there are no atomics of '{datatype}', only of {', '.join(_INTEGERS)}")
+    return _INTEGERS[datatype]
+
+
 class Windows:
     """What a communicator has of them."""
 
     handle: Any = None
+    run: Callable[..., None]  # Communicator's
 
     def register(self, buffer: Any) -> Window:
         """This rank's part of the next window; all ranks register, in the same order. Collectives on it read straight from
@@ -56,3 +100,13 @@ class Windows:
         handle = _library.Handle()
         call("CommRegister", self.handle, part.address, part.count * part.itemsize, ctypes.byref(handle))
         return Window(self, handle, part.keep)
+
+    def signal(self, peer: int, signal: int = 0, *, queue: Optional[Queue] = None) -> None:
+        """Raises a signal (0 to 7) at the peer. Both must have registered a window."""
+        self.run("Signal", queue, (), peer, signal, 0, 0)
+
+    def wait_signal(self, awaited: Sequence[tuple[int, int, int]], *, queue: Optional[Queue] = None) -> None:
+        """Waits until of each (peer, signal, count) so many have come that no earlier wait took, and takes them."""
+        raw = (_library.WaitSignal * len(awaited))(*[_library.WaitSignal(count, peer, signal, 0)
+                                                     for peer, signal, count in awaited])
+        self.run("WaitSignal", queue, (raw,), len(awaited), raw)

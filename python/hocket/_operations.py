@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""Reduction operations: the library's own by name, and made ones."""
+from __future__ import annotations
+
+from typing import Any, Union
+
+from hocket._errors import InvalidArgument
+from hocket._library import call
+
+# hocketRedOp_t
+OPERATIONS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "bit_and": 5, "bit_or": 6, "bit_xor": 7,
+              "logical_and": 8, "logical_or": 9, "logical_xor": 10}
+Op = Union[str, "Operation"]
+
+
+class Operation:
+    """A reduction operation made by Communicator.create_operation or pre_mul_sum; close() frees it."""
+
+    def __init__(self, communicator: Any, code: int, keep: object) -> None:
+        self._communicator: Any = communicator
+        self._keep = keep
+        self.code = code
+
+    def close(self) -> None:
+        """Frees it. Operations under way are not disturbed."""
+        if self._communicator is not None:
+            communicator, self._communicator = self._communicator, None
+            call("RedOpDestroy", self.code, communicator.handle)
+
+
+def operation_code(op: Op) -> int:
+    """As hocketRedOp_t."""
+    if isinstance(op, Operation):
+        return op.code
+    if op not in OPERATIONS:
+        raise InvalidArgument(f"op: there is no '{op}', only {', '.join(OPERATIONS)}")
+    return OPERATIONS[op]
