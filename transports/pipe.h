@@ -110,7 +110,8 @@ struct PeerInfo {
   uint64_t process = 0;       // random, equal for ranks of one process
   std::string host_name;
   int32_t pid = 0;
-  int32_t cpus = 1;                // that the process may run on
+  std::string kernel;              // random, equal for all processes of one, in whatever containers they are
+  std::string cpus;                // of that kernel, which the process may run on: bits in hexadecimal, lowest first
   std::vector<Address> addresses;  // of the service's stream listener, in order of preference
   Address local_address;           // unix: listener of the service
   uint64_t max_message = 0;        // the longest message of this process' pipes; the ranks agree on the minimum

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/log.h"
+#include "comm/crowd.h"
 #include "topology/machine.h"
 
 namespace hocket {
@@ -45,7 +46,7 @@ Tuning tuning(const Mesh& mesh) {
   Result<Tuning> parsed = parse_tuning(first.tuning);
   if (parsed.ok()) return std::move(*parsed);
   Tuning built_in = built_in_tuning();
-  built_in.cores = first.cpus;
+  built_in.cores = crowd(mesh, 0).cores;
   return built_in;
 }
 

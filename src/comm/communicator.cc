@@ -12,6 +12,7 @@
 #include "comm/binding.h"
 #include "comm/call_windows.h"
 #include "comm/choosing.h"
+#include "comm/crowd.h"
 #include "comm/shared_heap.h"
 #include "execute/coded.h"
 #include "kernels/accumulators.h"
@@ -28,10 +29,8 @@ constexpr size_t kMaxCreated = 1 << 20;
 constexpr size_t kLentAlways = 1 << 20;
 
 bool is_crowded(const Mesh& mesh) {
-  const PeerInfo& self = mesh.peer(mesh.rank());
-  int32_t sharing = 0;
-  for (Rank rank = 0; rank < mesh.ranks(); ++rank) sharing += mesh.peer(rank).host_identity == self.host_identity;
-  return sharing > self.cpus;
+  const Crowd here = crowd(mesh, mesh.rank());
+  return here.ranks > here.cores;
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ class Communicator {
   std::shared_ptr<Mesh> mesh_;
   CommunicatorOptions options_;
   std::string prefix_;
-  const bool crowded_;  // more ranks on this host than cores
+  const bool crowded_;  // more ranks on this kernel than cores
   const Wait wait_;
   Chooser chooser_;
   FlightLane* const lane_;  // null: not recorded

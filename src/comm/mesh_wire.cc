@@ -18,7 +18,7 @@ constexpr size_t kMaxText = 4096;
 constexpr size_t kMaxNeighbours = 32;
 constexpr uint8_t kAdmitted = 1;
 constexpr uint8_t kRefused = 2;
-static_assert(3 * kMaxName + (kMaxAddresses + 1) * (kMaxAddress + 4) + kMaxTuningText + 64 <= kMaxPeerBytes);
+static_assert(5 * kMaxName + (kMaxAddresses + 1) * (kMaxAddress + 4) + kMaxTuningText + 64 <= kMaxPeerBytes);
 
 Writer message(MessageType type) {
   Writer writer;
@@ -73,7 +73,8 @@ void write_peer(Writer& writer, const PeerInfo& peer) {
   writer.u64(peer.process);
   writer.text(bounded(peer.host_name, kMaxName));
   writer.i32(peer.pid);
-  writer.i32(peer.cpus);
+  writer.text(bounded(peer.kernel, kMaxName));
+  writer.text(bounded(peer.cpus, kMaxName));
   const size_t addresses = std::min(peer.addresses.size(), kMaxAddresses);
   writer.u8(static_cast<uint8_t>(addresses));
   for (size_t i = 0; i < addresses; ++i) writer.text(bounded(peer.addresses[i], kMaxAddress));
@@ -89,7 +90,8 @@ bool read_peer(Reader& reader, PeerInfo* peer) {
   peer->process = reader.u64();
   peer->host_name = reader.text(kMaxName);
   peer->pid = reader.i32();
-  peer->cpus = reader.i32();
+  peer->kernel = reader.text(kMaxName);
+  peer->cpus = reader.text(kMaxName);
   const size_t addresses = reader.u8();
   if (addresses > kMaxAddresses) reader.fail();
   peer->addresses.clear();

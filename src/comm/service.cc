@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "comm/choosing.h"
+#include "comm/crowd.h"
 #include "comm/handshake_crypto.h"
 #include "comm/service_acceptor.h"
 #include "comm/service_interfaces.h"
@@ -37,13 +37,6 @@ std::string hex(std::string_view bytes) {
 std::string host_name() {
   char name[256] = {};
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
-
-int32_t usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 // So many that strangers cannot keep a rank out of them.
@@ -111,6 +104,7 @@ void Service::describe_self() {
   self_.host_identity = system_.network.host_identity() + options_.host_id;
   self_.host_name = host_name();
   self_.pid = process_;
+  self_.kernel = kernel_identity();
   self_.cpus = usable_cpus();
   self_.max_message = options_.max_message;
   self_.transports = options_.transports;

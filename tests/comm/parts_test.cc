@@ -4,11 +4,13 @@
 // The parts of the bootstrap that need no socket: unique ids, interfaces, the all-gather, messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <array>
 #include <deque>
 
 #include "comm/call_log.h"
+#include "comm/crowd.h"
 #include "comm/handshake_crypto.h"
 #include "comm/mesh_exchange.h"
 #include "comm/mesh_wire.h"
@@ -345,6 +347,30 @@ TEST(WindowTable, RefusesWhatPeersCannotTell) {
   EXPECT_FALSE(table.put(1, WindowTable::kMaxAhead + 1, memory.part(8)));
   EXPECT_TRUE(table.put(1, 1, memory.part(8)));
   EXPECT_FALSE(table.put(1, 1, memory.part(8)));
+}
+
+// Bits in hexadecimal, the lowest first.
+TEST(Crowd, CoresAreCountedOnce) {
+  EXPECT_EQ(count_cores({"3", "3", "3"}), 2);
+  EXPECT_EQ(count_cores({"1", "2", "4"}), 3);  // each bound to its own
+  EXPECT_EQ(count_cores({"0001", "f"}), 5);
+  EXPECT_EQ(count_cores({"", "zz"}), 1);
+  EXPECT_EQ(count_cores({}), 1);
+}
+
+TEST(Crowd, AProcessKnowsWhereItMayRun) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(count_cores({usable_cpus()}), CPU_COUNT(&before));
+  int first = 0;
+  while (!CPU_ISSET(first, &before)) ++first;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(count_cores({usable_cpus()}), 1);
+  EXPECT_EQ(usable_cpus().size(), static_cast<size_t>(first / 4 + 1));
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 }  // namespace

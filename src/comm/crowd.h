@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Who shares cores. Ranks of one kernel do, also those in containers of their own; ranks that are bound to cores of
+// their own do not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/mesh.h"
+
+namespace hocket {
+
+struct Crowd {
+  int32_t ranks = 0;
+  int32_t cores = 0;  // that at least one of them may run on
+};
+// The ranks on a rank's kernel. Equal on all ranks.
+Crowd crowd(const Mesh& mesh, int32_t rank);
+
+// Those that are in at least one of these sets, which are as PeerInfo has them.
+int32_t count_cores(const std::vector<std::string>& cpus);
+
+// Of this process, as PeerInfo has them.
+std::string kernel_identity();
+std::string usable_cpus();
+
+}  // namespace hocket
