@@ -41,6 +41,7 @@ struct Call {
   hocketRedOp_t op = hocketSum;
   hocketComm_t comm = nullptr;
   hocketStream_t stream = nullptr;
+  hocketCodec_t codec = nullptr;  // all_reduce only
 };
 
 // A piece of a rank's data: elements first, first + 1, ... of a sequence lie at `at` in the buffer.

@@ -102,6 +102,10 @@ Parts of_previous(const Role& role) {
 Parts no_parts(const Role&) { return {}; }
 
 hocketResult_t all_reduce(const Role& role, const Call& call) {
+  if (call.codec != nullptr) {
+    return hocketAllReduceCompressed(call.send, call.receive, role.shape.count, call.type, call.op, call.codec, nullptr,
+                                     call.comm, call.stream);
+  }
   return hocketAllReduce(call.send, call.receive, role.shape.count, call.type, call.op, call.comm, call.stream);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -11,6 +12,7 @@
 
 #include "host.h"
 #include "pattern.h"
+#include "promise.h"
 
 namespace hocket::perf {
 namespace {
@@ -80,6 +82,7 @@ struct Bench::Prepared {
   std::vector<Rank> ranks;
   size_t stride_bytes = 0;  // --cold: from one iteration's data to the next
   size_t places = 1;
+  Promise promise;
 };
 
 Shape Bench::shape_of(const Job& job) const {
@@ -94,13 +97,15 @@ size_t Bench::bytes_of(const Job& job) const {
 Outcome Bench::prepare(const Job& job, Prepared& prepared) {
   const Shape shape = shape_of(job);
   const size_t unaligned_bytes = static_cast<size_t>(options_.unalign) * job.type.bytes;
+  HOCKET_PERF_TRY(prepared.promise.make(options_.codec, job.type, team_.ranks()));
   for (Member& member : team_.members()) {
     auto& rank = prepared.ranks.emplace_back();
     rank.role = {member.rank, member.ranks, job.root, job.type.bytes, shape, {}};
     const size_t total_bytes = shape.count * static_cast<size_t>(member.ranks) * job.type.bytes;
     rank.role.traffic = traffic_counts(options_.traffic, member.rank, member.ranks, total_bytes, job.type.bytes);
     rank.place = place_of(member, rank.role, job, unaligned_bytes);
-    rank.call = {rank.place.send, rank.place.receive, job.type.type, job.op.op, member.comm, member.stream()};
+    rank.call = {rank.place.send, rank.place.receive, job.type.type,           job.op.op,
+                 member.comm,     member.stream(),    prepared.promise.codec()};
   }
   if (options_.cold) {
     prepared.stride_bytes = bytes_of(job);
@@ -241,13 +246,30 @@ Outcome Bench::check_data(const Prepared& prepared, uint64_t seed, int64_t& wron
   for (const auto& rank : prepared.ranks) {
     const Parts sent = job.collective.sends(rank.role);
     const Parts received = job.collective.receives(rank.role);
-    found += sequences.wrong(received, rank.place.receive);
+    found += prepared.promise.lossy() ? wrong_of(prepared, rank.role, rank.place.receive, seed)
+                                      : sequences.wrong(received, rank.place.receive);
     // What was sent is still there, and who receives nothing finds nothing.
     if (!happens_in_place(job) || received.empty()) found += sequences.wrong(sent, rank.place.send);
     if (!happens_in_place(job) && received.empty()) found += untouched.wrong(rank.place.receive, 0, shape.receive);
   }
   wrong = static_cast<int64_t>(found);
   return {};
+}
+
+// Elements of a lossy result that break the codec's promise.
+size_t Bench::wrong_of(const Prepared& prepared, const Role& role, const std::byte* received, uint64_t seed) {
+  const Job& job = prepared.job;
+  double largest = 0;
+  std::vector<float> values(Pattern::kPeriod);
+  for (int rank = 0; rank < role.ranks; ++rank) {
+    const Pattern contribution = Pattern::contribution(job.type, job.op, rank, role.ranks, seed);
+    contribution.write(reinterpret_cast<std::byte*>(values.data()), 0, values.size());
+    for (const float value : values) largest = std::max(largest, static_cast<double>(std::fabs(value)));
+  }
+  std::vector<float> wanted(role.shape.receive);
+  auto* bytes = reinterpret_cast<std::byte*>(wanted.data());
+  Pattern::reduction(job.type, job.op, role.ranks, seed).write(bytes, 0, wanted.size());
+  return prepared.promise.broken(received, bytes, wanted.size(), largest);
 }
 
 // One rank comes late; whoever leaves before the last of its host has come is wrong.

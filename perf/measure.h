@@ -59,6 +59,7 @@ class Bench {
   Outcome gather_iterations(const std::vector<double>& times, Measurement& result);
   Outcome check(const Prepared& prepared, Measurement& result);
   Outcome check_data(const Prepared& prepared, uint64_t seed, int64_t& wrong);
+  size_t wrong_of(const Prepared& prepared, const Role& role, const std::byte* received, uint64_t seed);
   Outcome check_barrier(uint64_t seed, int64_t& wrong);
 
   const Options& options_;

@@ -113,6 +113,11 @@ void add_workload(CLI::App& app, Raw& raw, const Collective& collective) {
         ->check(CLI::Range(0.0, 1.0))
         ->envname("NCCL_TESTS_ALLTOALLV_SPREAD");
   }
+  if (&collective == &kAllReduce) {
+    app.add_option("--codec", raw.options.codec,
+                   "Encode all messages: a codec's specification, as int4:block=64. Elements that are off by more than "
+                   "it promises count as wrong");
+  }
   app.add_flag("--list-algorithms", raw.options.list_algorithms, "List what HOCKET_ALGORITHM can name, and end");
 }
 
@@ -162,6 +167,10 @@ Outcome take_names(const Raw& raw, const Collective& collective, Options& option
   if (collective.reduces && raw.op != "all" && options.ops[0]->integers_only && raw.type != "all" &&
       options.types[0]->kind == Kind::kFloat) {
     return usage(fmt::format("-o {} is for integers, and -d {} is none", raw.op, raw.type));
+  }
+  if (!options.codec.empty() && options.checks > 0 && raw.type != "float" && !options.codec.starts_with("lossless")) {
+    return usage(fmt::format("--codec {} with -d {} needs -c 0: only float results are held to its promise",
+                             options.codec, raw.type));
   }
   if (raw.root == "all") {
     options.root = -1;

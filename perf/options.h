@@ -51,6 +51,7 @@ struct Options {
   bool queue = false;
   bool cold = false;
   bool list_algorithms = false;
+  std::string codec;  // of all_reduce; empty: none
   Traffic traffic;
   std::vector<std::string> ignored;    // flags that mean nothing for host memory
   std::vector<std::string> arguments;  // the whole command line

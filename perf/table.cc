@@ -93,6 +93,7 @@ void Table::settings() const {
                options_.skip > 0 ? fmt::format("; summary skips first {} iterations", options_.skip) : "");
   }
   if (options_.parallel_init) fmt::print("# Parallel Init Enabled: threads create their ranks concurrently \n");
+  if (!options_.codec.empty()) fmt::print("# Codec: {}\n", options_.codec);
   if (options_.queue) fmt::print("# Asynchronous queue: calls are issued to a queue for each rank\n");
   if (options_.cold) fmt::print("# Cold: iterations walk through buffers of {} bytes\n", sweep.last);
   for (const std::string& flag : options_.ignored) fmt::print("# Ignored: {} means nothing for host memory\n", flag);
