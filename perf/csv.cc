@@ -16,7 +16,11 @@ class Csv : public Report {
   Csv(const Options& options, File file) : options_(options), file_(std::move(file)) {}
 
   void begin(const RunInfo&) override {
-    print("size_bytes,count,type,redop,root,in_place,time_us,algbw_gb_s,busbw_gb_s,wrong,p50_us,p90_us,p99_us\n");
+    const char* const coded = options_.codec.empty() ? "" : ",sent_bytes,ratio,error,bound";
+    print(
+        fmt::format("size_bytes,count,type,redop,root,in_place,time_us,algbw_gb_s,busbw_gb_s,wrong,p50_us,p90_us,"
+                    "p99_us{}\n",
+                    coded));
   }
   void before_row(std::string_view) override {}
   void row(const Row& row) override {
@@ -38,9 +42,13 @@ class Csv : public Report {
       const Statistics s = statistics_of(times.subspan(static_cast<size_t>(options_.skip)));
       percentiles = fmt::format("{:.3f},{:.3f},{:.3f}", s.p50 * 1e6, s.p90 * 1e6, s.p99 * 1e6);
     }
-    print(fmt::format("{},{},{},{},{},{},{:.3f},{:.6f},{:.6f},{},{}\n", row.bytes, row.count, row.type, row.op,
+    const Coded& sent = measurement.coded;
+    const std::string coded = options_.codec.empty() ? ""
+                                                     : fmt::format(",{:.0f},{:.6f},{:.3e},{:.3e}", sent.sent_bytes,
+                                                                   sent.ratio, sent.error, sent.bound);
+    print(fmt::format("{},{},{},{},{},{},{:.3f},{:.6f},{:.6f},{},{}{}\n", row.bytes, row.count, row.type, row.op,
                       row.root, in_place ? 1 : 0, half.time_us, half.algorithm_bandwidth, half.bus_bandwidth,
-                      measurement.checked ? fmt::to_string(measurement.wrong) : "", percentiles));
+                      measurement.checked ? fmt::to_string(measurement.wrong) : "", percentiles, coded));
   }
 
   const Options& options_;

@@ -104,6 +104,10 @@ Json half_row(const Options& options, const Half& half) {
   entry["alg_bw"] = number(half.algorithm_bandwidth);
   entry["bus_bw"] = number(half.bus_bandwidth);
   entry["nwrong"] = half.measurement.checked ? Json(static_cast<double>(half.measurement.wrong)) : Json(nullptr);
+  if (options.codec.empty()) return entry;
+  const Coded& coded = half.measurement.coded;
+  entry["codec"] = {
+      {"sent_bytes", coded.sent_bytes}, {"ratio", coded.ratio}, {"error", coded.error}, {"bound", coded.bound}};
   return entry;
 }
 

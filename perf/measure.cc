@@ -12,7 +12,6 @@
 
 #include "host.h"
 #include "pattern.h"
-#include "promise.h"
 
 namespace hocket::perf {
 namespace {
@@ -178,7 +177,7 @@ Outcome Bench::iterate(const Prepared& prepared, int iteration, std::vector<doub
   return alone ? team_.barrier() : Outcome();
 }
 
-Outcome Bench::time(const Prepared& prepared, Measurement& result) {
+Outcome Bench::time(Prepared& prepared, Measurement& result) {
   const Sequences sequences(prepared.job, team_.ranks(), seed_);
   for (const auto& rank : prepared.ranks) sequences.write(prepared.job.collective.sends(rank.role), rank.place.send);
   HOCKET_PERF_TRY(issue(prepared, 0));
@@ -197,6 +196,8 @@ Outcome Bench::time(const Prepared& prepared, Measurement& result) {
   result.seconds = (alone ? sum : elapsed) / calls;
   result.issue_seconds = (alone ? sum : issued) / calls;
   HOCKET_PERF_TRY(team_.reduce(result.seconds, options_.average));
+  const double rank_calls = (calls + 1) * static_cast<double>(prepared.ranks.size());  // one came before the clock
+  HOCKET_PERF_TRY(prepared.promise.sent(rank_calls, result.coded));
   return options_.times_each_iteration() ? gather_iterations(times, result) : Outcome();
 }
 
@@ -223,14 +224,13 @@ Outcome Bench::check(const Prepared& prepared, Measurement& result) {
   result.checked = options_.checks > 0 && (happens_in_place(prepared.job) || !prepared.job.in_place);
   for (int i = 0; result.checked && i < options_.checks && result.wrong == 0; ++i) {
     ++seed_;
-    HOCKET_PERF_TRY(collective.has_data ? check_data(prepared, seed_, result.wrong)
-                                        : check_barrier(seed_, result.wrong));
+    HOCKET_PERF_TRY(collective.has_data ? check_data(prepared, seed_, result) : check_barrier(seed_, result.wrong));
     HOCKET_PERF_TRY(team_.sum(result.wrong));
   }
   return {};
 }
 
-Outcome Bench::check_data(const Prepared& prepared, uint64_t seed, int64_t& wrong) {
+Outcome Bench::check_data(const Prepared& prepared, uint64_t seed, Measurement& result) {
   const Job& job = prepared.job;
   const Sequences sequences(job, team_.ranks(), seed);
   const Pattern untouched = Pattern::untouched(job.type.bytes);
@@ -246,18 +246,19 @@ Outcome Bench::check_data(const Prepared& prepared, uint64_t seed, int64_t& wron
   for (const auto& rank : prepared.ranks) {
     const Parts sent = job.collective.sends(rank.role);
     const Parts received = job.collective.receives(rank.role);
-    found += prepared.promise.lossy() ? wrong_of(prepared, rank.role, rank.place.receive, seed)
+    found += prepared.promise.lossy() ? wrong_of(prepared, rank.role, rank.place.receive, seed, result.coded)
                                       : sequences.wrong(received, rank.place.receive);
     // What was sent is still there, and who receives nothing finds nothing.
     if (!happens_in_place(job) || received.empty()) found += sequences.wrong(sent, rank.place.send);
     if (!happens_in_place(job) && received.empty()) found += untouched.wrong(rank.place.receive, 0, shape.receive);
   }
-  wrong = static_cast<int64_t>(found);
-  return {};
+  result.wrong = static_cast<int64_t>(found);
+  return options_.codec.empty() ? Outcome() : team_.reduce(result.coded.error, Average::kMaximum);
 }
 
 // Elements of a lossy result that break the codec's promise.
-size_t Bench::wrong_of(const Prepared& prepared, const Role& role, const std::byte* received, uint64_t seed) {
+size_t Bench::wrong_of(const Prepared& prepared, const Role& role, const std::byte* received, uint64_t seed,
+                       Coded& coded) {
   const Job& job = prepared.job;
   double largest = 0;
   std::vector<float> values(Pattern::kPeriod);
@@ -269,7 +270,7 @@ size_t Bench::wrong_of(const Prepared& prepared, const Role& role, const std::by
   std::vector<float> wanted(role.shape.receive);
   auto* bytes = reinterpret_cast<std::byte*>(wanted.data());
   Pattern::reduction(job.type, job.op, role.ranks, seed).write(bytes, 0, wanted.size());
-  return prepared.promise.broken(received, bytes, wanted.size(), largest);
+  return prepared.promise.broken(received, bytes, wanted.size(), largest, coded);
 }
 
 // One rank comes late; whoever leaves before the last of its host has come is wrong.

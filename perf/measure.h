@@ -13,6 +13,7 @@
 #include "element.h"
 #include "options.h"
 #include "outcome.h"
+#include "promise.h"
 #include "team.h"
 
 namespace hocket::perf {
@@ -22,6 +23,7 @@ struct Measurement {
   double issue_seconds = 0;  // of that, until the call was issued
   bool checked = false;
   int64_t wrong = 0;                            // elements, over all ranks
+  Coded coded;                                  // --codec
   std::vector<double> iterations;               // seconds per call in each iteration, the slowest rank's
   std::vector<std::vector<double>> of_process;  // the same within each process
 };
@@ -54,12 +56,12 @@ class Bench {
   Outcome prepare(const Job& job, Prepared& prepared);
   void release(Prepared& prepared);
   Outcome issue(const Prepared& prepared, size_t iteration);
-  Outcome time(const Prepared& prepared, Measurement& result);
+  Outcome time(Prepared& prepared, Measurement& result);
   Outcome iterate(const Prepared& prepared, int iteration, std::vector<double>& times, double& seconds);
   Outcome gather_iterations(const std::vector<double>& times, Measurement& result);
   Outcome check(const Prepared& prepared, Measurement& result);
-  Outcome check_data(const Prepared& prepared, uint64_t seed, int64_t& wrong);
-  size_t wrong_of(const Prepared& prepared, const Role& role, const std::byte* received, uint64_t seed);
+  Outcome check_data(const Prepared& prepared, uint64_t seed, Measurement& result);
+  size_t wrong_of(const Prepared& prepared, const Role& role, const std::byte* received, uint64_t seed, Coded& coded);
   Outcome check_barrier(uint64_t seed, int64_t& wrong);
 
   const Options& options_;

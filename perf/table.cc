@@ -23,23 +23,34 @@ constexpr int kTimestampWidth = 19;
 struct ExtraColumn {
   const char* name;
   const char* unit;
-  double (*value)(const Statistics& statistics);
+  std::string (*text)(const Measurement& measurement, const Statistics& statistics);
 };
 
-constexpr double micro(double seconds) { return seconds * 1e6; }
+constexpr int kExtraWidth = 7;
+
+std::string micro(double seconds) { return fitted(seconds * 1e6, kExtraWidth); }
 
 std::vector<ExtraColumn> extra_columns(const Options& options) {
+  using M = const Measurement&;
+  using S = const Statistics&;
   std::vector<ExtraColumn> columns;
   if (options.per_iteration) {
-    columns = {{"i_min", "(us)", [](const Statistics& s) { return micro(s.minimum); }},
-               {"i_max", "(us)", [](const Statistics& s) { return micro(s.maximum); }},
-               {"i_p99", "(us)", [](const Statistics& s) { return micro(s.p99); }},
-               {"i_cv%", "(%)", [](const Statistics& s) { return s.mean > 0 ? s.deviation / s.mean * 100 : 0; }}};
+    columns = {
+        {"i_min", "(us)", [](M, S s) { return micro(s.minimum); }},
+        {"i_max", "(us)", [](M, S s) { return micro(s.maximum); }},
+        {"i_p99", "(us)", [](M, S s) { return micro(s.p99); }},
+        {"i_cv%", "(%)", [](M, S s) { return fitted(s.mean > 0 ? s.deviation / s.mean * 100 : 0, kExtraWidth); }}};
   }
   if (options.percentiles) {
-    columns.push_back({"p50", "(us)", [](const Statistics& s) { return micro(s.p50); }});
-    columns.push_back({"p90", "(us)", [](const Statistics& s) { return micro(s.p90); }});
-    columns.push_back({"p99", "(us)", [](const Statistics& s) { return micro(s.p99); }});
+    columns.push_back({"p50", "(us)", [](M, S s) { return micro(s.p50); }});
+    columns.push_back({"p90", "(us)", [](M, S s) { return micro(s.p90); }});
+    columns.push_back({"p99", "(us)", [](M, S s) { return micro(s.p99); }});
+  }
+  if (!options.codec.empty()) {
+    columns.push_back({"sent", "(B)", [](M m, S) { return fitted(m.coded.sent_bytes, kExtraWidth); }});
+    columns.push_back({"ratio", "", [](M m, S) { return fmt::format("{:.4f}", m.coded.ratio); }});
+    columns.push_back({"error", "(x max)", [](M m, S) { return fmt::format("{:.1e}", m.coded.error); }});
+    columns.push_back({"bound", "(x max)", [](M m, S) { return fmt::format("{:.1e}", m.coded.bound); }});
   }
   return columns;
 }
@@ -138,7 +149,9 @@ void Table::heading() const {
     fmt::print("           out-of-place                       in-place          \n");
   } else {
     const size_t width = 33 + 9 * extra_.size();
-    fmt::print("{:^{}}{:^{}}\n", "out-of-place (+ per-iteration)", width, "in-place (+ per-iteration)", width);
+    const char* const more = options_.times_each_iteration() ? "per-iteration" : "codec";
+    fmt::print("{:^{}}{:^{}}\n", fmt::format("out-of-place (+ {})", more), width, fmt::format("in-place (+ {})", more),
+               width);
   }
   names(options_.cpu_time ? "cputime" : "time", false, options_.timestamps ? "timestamp" : "");
   names("", true, options_.timestamps ? "%Y-%m-%d %H:%M:%S" : "");
@@ -156,8 +169,11 @@ void Table::half(const Half& half) const {
   }
   if (extra_.empty()) return;
   const std::span<const double> times = half.measurement.iterations;
-  const Statistics statistics = statistics_of(times.subspan(static_cast<size_t>(options_.skip)));
-  for (const ExtraColumn& column : extra_) fmt::print("  {:>7}", fitted(column.value(statistics), 7));
+  const auto skipped = std::min(times.size(), static_cast<size_t>(options_.skip));
+  const Statistics statistics = statistics_of(times.subspan(skipped));
+  for (const ExtraColumn& column : extra_) {
+    fmt::print("  {:>{}}", column.text(half.measurement, statistics), kExtraWidth);
+  }
 }
 
 void Table::row(const Row& row) {
