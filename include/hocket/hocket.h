@@ -456,6 +456,8 @@ typedef struct {
   int lossless;            /* every bit is kept */
   int unbiased;            /* right on average over calls */
   char specification[256]; /* with all options */
+  uint64_t valueBytes;     /* of all that this process has sent through the codec so far, without it ... */
+  uint64_t messageBytes;   /* ... and as it was sent */
 } hocketCodecDescription_t;
 HOCKET_API hocketResult_t hocketCodecDescribe(hocketCodec_t codec, hocketDataType_t datatype,
                                               hocketCodecDescription_t* description);
@@ -468,15 +470,38 @@ HOCKET_API hocketResult_t hocketCodecDescribe(hocketCodec_t codec, hocketDataTyp
 HOCKET_API hocketResult_t hocketAllReduceCompressed(const void* sendbuff, void* recvbuff, size_t count,
                                                     hocketDataType_t datatype, hocketRedOp_t op, hocketCodec_t codec,
                                                     const char* key, hocketComm_t comm, hocketStream_t stream);
-/* As hocketReduceScatter. */
+/* As the collectives of these names, with every message encoded. Each value is encoded once: by the rank whose it is,
+ * or, of sums, by each that contributes. All ranks receive the same bits of a Broadcast and an AllGather, the ranks
+ * that sent them included. */
 HOCKET_API hocketResult_t hocketReduceScatterCompressed(const void* sendbuff, void* recvbuff, size_t recvcount,
                                                         hocketDataType_t datatype, hocketRedOp_t op,
                                                         hocketCodec_t codec, hocketComm_t comm, hocketStream_t stream);
+HOCKET_API hocketResult_t hocketAllGatherCompressed(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                                    hocketDataType_t datatype, hocketCodec_t codec, hocketComm_t comm,
+                                                    hocketStream_t stream);
+HOCKET_API hocketResult_t hocketBroadcastCompressed(const void* sendbuff, void* recvbuff, size_t count,
+                                                    hocketDataType_t datatype, int root, hocketCodec_t codec,
+                                                    hocketComm_t comm, hocketStream_t stream);
+HOCKET_API hocketResult_t hocketReduceCompressed(const void* sendbuff, void* recvbuff, size_t count,
+                                                 hocketDataType_t datatype, hocketRedOp_t op, int root,
+                                                 hocketCodec_t codec, hocketComm_t comm, hocketStream_t stream);
+HOCKET_API hocketResult_t hocketAllToAllCompressed(const void* sendbuff, void* recvbuff, size_t count,
+                                                   hocketDataType_t datatype, hocketCodec_t codec, hocketComm_t comm,
+                                                   hocketStream_t stream);
 
-/* The most that an element of the sum that hocketAllReduceCompressed gives to `ranks` ranks is off: *relative * (the
- * largest magnitude of any rank's values) + *absolute. Computed from the plan of the call. At most 256 ranks. */
-HOCKET_API hocketResult_t hocketCodecErrorBound(hocketCodec_t codec, hocketDataType_t datatype, int ranks,
-                                                double* relative, double* absolute);
+typedef enum {
+  hocketFuncBroadcast = 0,
+  hocketFuncReduce = 1,
+  hocketFuncAllGather = 2,
+  hocketFuncReduceScatter = 3,
+  hocketFuncAllReduce = 4,
+  hocketFuncAllToAll = 5
+} hocketFunc_t;
+
+/* The most that an element of what the compressed collective gives to `ranks` ranks is off: *relative * (the largest
+ * magnitude of any rank's values) + *absolute. Computed from the plan of the call. At most 256 ranks. */
+HOCKET_API hocketResult_t hocketCodecErrorBound(hocketCodec_t codec, hocketFunc_t collective, hocketDataType_t datatype,
+                                                int ranks, double* relative, double* absolute);
 
 /* What is kept under keys, for checkpoints: a program that loads what it saved goes on with the same bits. With buffer
  * NULL, Save only tells *bytes; otherwise *bytes is the room, and what was written. */

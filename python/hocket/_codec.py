@@ -21,6 +21,8 @@ class CodecDescription(NamedTuple):
     lossless: bool
     unbiased: bool
     specification: str
+    value_bytes: int
+    message_bytes: int
 
 
 def _type_code(datatype):
@@ -44,12 +46,13 @@ class Codec:
         raw = _library.CodecDescription(size=ctypes.sizeof(_library.CodecDescription))
         call("CodecDescribe", self.handle, _type_code(datatype), ctypes.byref(raw))
         return CodecDescription(raw.ratio, raw.relative_error, raw.absolute_error, raw.range, bool(raw.lossless),
-                                bool(raw.unbiased), raw.specification.decode())
+                                bool(raw.unbiased), raw.specification.decode(), raw.value_bytes, raw.message_bytes)
 
     def error_bound(self, ranks: int, datatype: str = "float32") -> tuple[float, float]:
         """(relative, absolute): the most that an element of an all_reduce_compressed without a key is off."""
         relative, absolute = ctypes.c_double(), ctypes.c_double()
-        call("CodecErrorBound", self.handle, _type_code(datatype), ranks, ctypes.byref(relative), ctypes.byref(absolute))
+        call("CodecErrorBound", self.handle, _library.ALL_REDUCE, _type_code(datatype), ranks, ctypes.byref(relative),
+             ctypes.byref(absolute))
         return relative.value, absolute.value
 
     def save_state(self) -> bytes:

@@ -34,7 +34,11 @@ class CodecDescription(ctypes.Structure):
     """hocketCodecDescription_t"""
     _fields_ = [("size", Size), ("ratio", ctypes.c_double), ("relative_error", ctypes.c_double),
                 ("absolute_error", ctypes.c_double), ("range", ctypes.c_double), ("lossless", Int), ("unbiased", Int),
-                ("specification", ctypes.c_char * 256)]
+                ("specification", ctypes.c_char * 256), ("value_bytes", ctypes.c_uint64),
+                ("message_bytes", ctypes.c_uint64)]
+
+
+ALL_REDUCE = 4  # hocketFuncAllReduce
 
 
 _CONFIG_MAGIC = 0x686F636B
@@ -120,7 +124,7 @@ _PROTOTYPES = {
     "CodecCreate": (ctypes.POINTER(Handle), ctypes.c_char_p),
     "CodecDestroy": (Handle,),
     "CodecDescribe": (Handle, Int, ctypes.POINTER(CodecDescription)),
-    "CodecErrorBound": (Handle, Int, Int, ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_double)),
+    "CodecErrorBound": (Handle, Int, Int, Int, ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_double)),
     "CodecSaveState": (Handle, Handle, ctypes.POINTER(Size)),
     "CodecLoadState": (Handle, ctypes.c_char_p, Size),
     "CodecResetState": (Handle, ctypes.c_char_p),

@@ -42,7 +42,7 @@ Result<DataType> checked(hocketDataType_t datatype) {
   return invalid(fmt::format("datatype: there is no type {}", static_cast<int>(datatype)));
 }
 
-Status fill(const CodecDescription& from, hocketCodecDescription_t* to) {
+Status fill(const CodecDescription& from, const CodedTraffic& traffic, hocketCodecDescription_t* to) {
   if (from.specification.size() >= sizeof to->specification) return {Code::kInternal, "a specification is too long"};
   hocketCodecDescription_t result{};
   result.size = to->size;
@@ -52,9 +52,29 @@ Status fill(const CodecDescription& from, hocketCodecDescription_t* to) {
   result.range = from.range;
   result.lossless = from.lossless;
   result.unbiased = from.unbiased;
+  result.valueBytes = traffic.value_bytes();
+  result.messageBytes = traffic.message_bytes();
   std::memcpy(result.specification, from.specification.c_str(), from.specification.size() + 1);
   std::memcpy(to, &result, std::min(to->size, sizeof result));
   return {};
+}
+
+Result<Collective> checked(hocketFunc_t collective) {
+  switch (collective) {
+    case hocketFuncBroadcast:
+      return Collective::kBroadcast;
+    case hocketFuncReduce:
+      return Collective::kReduce;
+    case hocketFuncAllGather:
+      return Collective::kAllGather;
+    case hocketFuncReduceScatter:
+      return Collective::kReduceScatter;
+    case hocketFuncAllReduce:
+      return Collective::kAllReduce;
+    case hocketFuncAllToAll:
+      return Collective::kAllToAll;
+  }
+  return invalid(fmt::format("collective: there is no compressed collective {}", static_cast<int>(collective)));
 }
 
 struct CodedCall {
@@ -63,11 +83,24 @@ struct CodedCall {
   hocketStream_t stream;
 };
 
+Status check_blocking(const CodedCall& call, const std::string& what) {
+  if (call.stream == nullptr && !in_group()) return {};
+  return {Code::kInvalidUsage, fmt::format("{} needs a call that blocks: stream NULL, outside groups", what)};
+}
+
+Status with_program(const CodedCall& call, Session& session, Coding& coding, Request& request) {
+  HOCKET_TRY(check_blocking(call, "codec: " + coding.describe(DataType::kFloat32).specification));
+  const Communicator& communicator = *session.communicator;
+  return coding.run_program(call.key, request, communicator.rank(), communicator.ranks(),
+                            [&](Request&& part) -> Status {
+                              HOCKET_TRY(complete_request(communicator, part));
+                              if (part.codec != nullptr) part.facts.reproducibility = {};
+                              return submit(call.comm, session, std::move(part), call.stream);
+                            });
+}
+
 Status with_key(const CodedCall& call, Session& session, Coding& coding, Request& request) {
-  if (call.stream != nullptr || in_group()) {
-    return {Code::kInvalidUsage,
-            fmt::format("key: '{}' needs a call that blocks: stream NULL, outside groups", call.key)};
-  }
+  HOCKET_TRY(check_blocking(call, fmt::format("key: '{}'", call.key)));
   return coding.with_feedback(call.key, request, [&](Request& corrected) {
     return submit(call.comm, session, std::move(corrected), call.stream);
   });
@@ -75,6 +108,7 @@ Status with_key(const CodedCall& call, Session& session, Coding& coding, Request
 
 Status check_and_submit(const CodedCall& call, Session& session, Coding& coding, Request& request) {
   HOCKET_TRY(complete_request(*session.communicator, request));
+  if (coding.is_program(call.key)) return with_program(call, session, coding, request);
   if (call.key != nullptr) return with_key(call, session, coding, request);
   HOCKET_TRY(coding.attach(request));
   return submit(call.comm, session, std::move(request), call.stream);
@@ -134,7 +168,7 @@ hocketResult_t hocketCodecDescribe(hocketCodec_t codec, hocketDataType_t datatyp
     HOCKET_TRY(type.status());
     if (!coding.supports(*type))
       return hocket::invalid(fmt::format("datatype: the codec does not take {}", name(*type)));
-    return hocket::fill(coding.describe(*type), description);
+    return hocket::fill(coding.describe(*type), coding.traffic(), description);
   });
 }
 
@@ -152,14 +186,44 @@ hocketResult_t hocketReduceScatterCompressed(const void* sendbuff, void* recvbuf
   return hocket::run({nullptr, comm, stream}, codec, hocket::reducing(facts, op), sendbuff, recvbuff);
 }
 
-hocketResult_t hocketCodecErrorBound(hocketCodec_t codec, hocketDataType_t datatype, int ranks, double* relative,
-                                     double* absolute) {
+hocketResult_t hocketAllGatherCompressed(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                         hocketDataType_t datatype, hocketCodec_t codec, hocketComm_t comm,
+                                         hocketStream_t stream) {
+  const auto facts = hocket::make_facts(hocket::Collective::kAllGather, sendcount, datatype);
+  return hocket::run({nullptr, comm, stream}, codec, facts, sendbuff, recvbuff);
+}
+
+hocketResult_t hocketBroadcastCompressed(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                         int root, hocketCodec_t codec, hocketComm_t comm, hocketStream_t stream) {
+  auto facts = hocket::make_facts(hocket::Collective::kBroadcast, count, datatype);
+  facts.root = root;
+  return hocket::run({nullptr, comm, stream}, codec, facts, sendbuff, recvbuff);
+}
+
+hocketResult_t hocketReduceCompressed(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                      hocketRedOp_t op, int root, hocketCodec_t codec, hocketComm_t comm,
+                                      hocketStream_t stream) {
+  auto facts = hocket::make_facts(hocket::Collective::kReduce, count, datatype);
+  facts.root = root;
+  return hocket::run({nullptr, comm, stream}, codec, hocket::reducing(facts, op), sendbuff, recvbuff);
+}
+
+hocketResult_t hocketAllToAllCompressed(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
+                                        hocketCodec_t codec, hocketComm_t comm, hocketStream_t stream) {
+  const auto facts = hocket::make_facts(hocket::Collective::kAllToAll, count, datatype);
+  return hocket::run({nullptr, comm, stream}, codec, facts, sendbuff, recvbuff);
+}
+
+hocketResult_t hocketCodecErrorBound(hocketCodec_t codec, hocketFunc_t collective, hocketDataType_t datatype, int ranks,
+                                     double* relative, double* absolute) {
   return hocket::with_codec(codec, [&](Coding& coding) -> Status {
     if (relative == nullptr) return hocket::null_pointer("relative");
     if (absolute == nullptr) return hocket::null_pointer("absolute");
     const auto type = hocket::checked(datatype);
     HOCKET_TRY(type.status());
-    const auto bound = coding.error_bound(*type, ranks);
+    const auto which = hocket::checked(collective);
+    HOCKET_TRY(which.status());
+    const auto bound = coding.error_bound(*which, *type, ranks);
     HOCKET_TRY(bound.status());
     *relative = bound->relative;
     *absolute = bound->absolute;

@@ -64,8 +64,20 @@ const Collective* collective_of(std::string_view text) {
 }  // namespace
 
 const Builder* coded_builder(Collective collective) {
-  if (collective == Collective::kAllReduce) return find_builder(collective, "two_shot");
-  return collective == Collective::kReduceScatter ? find_builder(collective, "direct") : nullptr;
+  switch (collective) {
+    case Collective::kAllReduce:
+      return find_builder(collective, "two_shot");
+    case Collective::kReduceScatter:
+    case Collective::kReduce:
+    case Collective::kAllToAll:
+      return find_builder(collective, "direct");
+    case Collective::kAllGather:
+      return find_builder(collective, "ring");
+    case Collective::kBroadcast:
+      return find_builder(collective, "chain");
+    default:
+      return nullptr;
+  }
 }
 
 std::string algorithm_names(Collective collective) {

@@ -10,6 +10,7 @@
 #include <array>
 
 #include "codec/codecs.h"
+#include "codec/programs/program.h"
 
 namespace hocket {
 namespace {
@@ -50,18 +51,23 @@ constexpr auto kNames = [] {
 
 std::span<const std::string_view> codec_names() { return kNames; }
 
+Result<codecs::MadeCodec> codecs::make(Specification& specification) {
+  const auto* entry = std::find_if(kCodecs.begin(), kCodecs.end(),
+                                   [&](const Entry& each) { return each.name == specification.name(); });
+  if (entry == kCodecs.end()) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("codec '{}': there is no codec '{}'; there are {}, {}", specification.text(),
+                              specification.name(), fmt::join(kNames, ", "), fmt::join(program_names(), ", ")));
+  }
+  MadeCodec codec = entry->make(specification);
+  HOCKET_TRY(specification.finish());
+  return codec;
+}
+
 Result<std::unique_ptr<const Codec>> make_codec(std::string_view text) {
   Result<Specification> specification = Specification::parse(text);
   HOCKET_TRY(specification.status());
-  const auto* entry = std::find_if(kCodecs.begin(), kCodecs.end(),
-                                   [&](const Entry& each) { return each.name == specification->name(); });
-  if (entry == kCodecs.end()) {
-    return Status(Code::kInvalidArgument, fmt::format("codec '{}': there is no codec '{}'; there are {}", text,
-                                                      specification->name(), fmt::join(kNames, ", ")));
-  }
-  codecs::MadeCodec codec = entry->make(*specification);
-  HOCKET_TRY(specification->finish());
-  return codec;
+  return codecs::make(*specification);
 }
 
 }  // namespace hocket

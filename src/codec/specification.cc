@@ -57,12 +57,14 @@ Result<Specification> Specification::parse(std::string_view text) {
       return malformed(text, fmt::format("expected option=value where it says '{}'", entry));
     }
     const std::string option(entry.substr(0, equals));
-    const bool twice = std::any_of(specification.options_.begin(), specification.options_.end(),
-                                   [&](const Option& other) { return other.name == option; });
-    if (twice) return malformed(text, fmt::format("option '{}' is given twice", option));
+    if (specification.has(option)) return malformed(text, fmt::format("option '{}' is given twice", option));
     specification.options_.push_back({option, std::string(entry.substr(equals + 1))});
   }
   return specification;
+}
+
+bool Specification::has(std::string_view option) const {
+  return std::any_of(options_.begin(), options_.end(), [&](const Option& given) { return given.name == option; });
 }
 
 const std::string* Specification::ask(std::string_view option) {

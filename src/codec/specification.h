@@ -19,7 +19,10 @@ class Specification {
  public:
   static Result<Specification> parse(std::string_view text);
 
+  const std::string& text() const { return text_; }
   const std::string& name() const { return name_; }
+
+  bool has(std::string_view option) const;
 
   // The place of the given word in `allowed`; the first is the default.
   size_t word(std::string_view option, std::initializer_list<std::string_view> allowed);

@@ -95,6 +95,7 @@ void bind_arithmetic(const Request& request, Rank ranks, Call& call) {
   call.user_context = reduction.user_context;
   call.codec = request.codec.get();
   call.draw = request.draw;
+  call.traffic = request.traffic.get();
 }
 
 void bind_layouts(const Request& request, Call& call) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "choose/choose.h"
+#include "codec/whole.h"
 #include "kernels/convert.h"
 #include "kernels/random.h"
 #include "plan/coded.h"
@@ -15,57 +16,70 @@
 namespace hocket {
 namespace {
 
-// Elements that are encoded at once: whole blocks of every codec, and as a whole what selects among all.
-size_t feedback_step(const Codec& codec, size_t count) {
-  constexpr size_t kStep = size_t{1} << 16;
-  return codec.block() == 0 ? std::max<size_t>(count, 1) : kStep;
-}
-
 uint32_t digest_of(std::string_view text) {
   uint64_t hash = 1;
   for (const char letter : text) hash = mix(hash ^ static_cast<unsigned char>(letter));
   return static_cast<uint32_t>(hash) | 1;
 }
 
+// Of one addition, to the result.
+double rounding_of(DataType type) {
+  if (type == DataType::kFloat32) return 0x1p-24;
+  return type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
+}
+
+std::string specification_of(const Compression& compression) {
+  if (compression.codec == nullptr) return compression.program->describe().specification;
+  return compression.codec->describe(DataType::kFloat32).specification;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Coding>> Coding::make(std::string_view specification) {
-  Result<std::unique_ptr<const Codec>> made = make_codec(specification);
+  Result<Compression> made = make_compression(specification);
   HOCKET_TRY(made.status());
-  std::shared_ptr<const Codec> codec = std::move(*made);
-  // What was selected stays selected, in messages that carry all that is not zero.
-  std::shared_ptr<const Codec> wire = codec;
-  if (codec->block() == 0) wire = std::move(*make_codec("blocksparse:block=1"));
-  return std::unique_ptr<Coding>(new Coding(std::move(codec), std::move(wire)));
+  return std::unique_ptr<Coding>(new Coding(std::move(*made)));
 }
 
-Coding::Coding(std::shared_ptr<const Codec> codec, std::shared_ptr<const Codec> wire)
-    : codec_(std::move(codec)),
-      wire_(std::move(wire)),
-      digest_(digest_of(codec_->describe(DataType::kFloat32).specification)),
-      feedback_(Feedback::Kind::kResidual, codec_->describe(DataType::kFloat32).specification) {}
+Coding::Coding(Compression compression)
+    : codec_(std::move(compression.codec)),
+      wire_(codec_ == nullptr ? nullptr : wire_of(codec_)),
+      program_(std::move(compression.program)),
+      specification_(specification_of({codec_, program_})),
+      digest_(digest_of(specification_)),
+      feedback_(Feedback::Kind::kResidual, specification_),
+      states_(specification_) {}
+
+CodecDescription Coding::describe(DataType type) const {
+  return codec_ == nullptr ? program_->describe() : codec_->describe(type);
+}
+
+bool Coding::supports(DataType type) const {
+  if (codec_ != nullptr) return codec_->supports(type);
+  return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16;
+}
 
 Status Coding::check(const Request& request) const {
   const DataType type = request.facts.type;
   const Reduction& reduction = request.reduction;
-  const std::string specification = codec_->describe(DataType::kFloat32).specification;
-  if (!codec_->supports(type)) {
-    return {Code::kInvalidArgument, fmt::format("datatype: codec {} does not take {}", specification, name(type))};
+  if (!supports(type)) {
+    return {Code::kInvalidArgument, fmt::format("datatype: codec {} does not take {}", specification_, name(type))};
   }
   const bool adds = reduction.op == ReduceOp::kSum && reduction.user == nullptr;
-  const bool any = specification == "lossless";
+  const bool any = codec_ != nullptr && codec_->describe(type).lossless;
   if (adds || any) return {};
   return {Code::kInvalidArgument,
-          fmt::format("op: codec {} knows sum and avg only, not {}", specification, op_name(request.facts.op))};
+          fmt::format("op: codec {} knows sum and avg only, not {}", specification_, op_name(request.facts.op))};
 }
 
 Status Coding::attach(Request& request) {
   HOCKET_TRY(check(request));
   request.codec = codec_;
   request.facts.coding = digest_;
-  request.facts
-      .reproducibility = {};  // coded plans combine in one order anyway, and what a codec rounds is never exact
+  // Coded plans combine in one order anyway, and what a codec rounds is never exact.
+  request.facts.reproducibility = {};
   request.draw = calls_.fetch_add(1);
+  request.traffic = traffic_;
   return {};
 }
 
@@ -73,65 +87,106 @@ Status Coding::correct(std::string_view key, Request& request) {
   HOCKET_TRY(check(request));
   const DataType type = request.facts.type;
   const size_t count = request.facts.count;
-  const bool repeatable = codec_->describe(DataType::kFloat32).idempotent || codec_->block() == 0;
-  if (!repeatable) {
+  if (!is_repeatable(*codec_)) {
     return {Code::kInvalidArgument, fmt::format("key: codec {} would encode again what it has encoded, and differently",
                                                 codec_->describe(type).specification)};
   }
   HOCKET_TRY(feedback_.correct(key, {type, static_cast<const std::byte*>(request.send), count}, corrected_));
-  const size_t step = feedback_step(*codec_, count);
   const uint64_t draw = mix(feedback_.steps(key) + digest_of(key));
-  decoded_.resize(count);
-  message_.resize(codec_->max_encoded_bytes(std::min(step, count), DataType::kFloat32));
-  for (size_t first = 0; first < count; first += step) {
-    const size_t some = std::min(step, count - first);
-    const auto* from = reinterpret_cast<const std::byte*>(corrected_.data() + first);
-    const size_t bytes = codec_->encode({DataType::kFloat32, from, some}, draw + first, message_);
-    auto* to = reinterpret_cast<std::byte*>(decoded_.data() + first);
-    HOCKET_TRY(codec_->decode_reduce(std::span(message_).first(bytes), std::nullopt, {DataType::kFloat32, to, some}));
-  }
+  HOCKET_TRY(through(*codec_, corrected_, draw, decoded_));
   // What a narrower type rounds off is lost, too, and kept.
   values_.resize(count * element_bytes(type));
   narrow(type, decoded_.data(), values_.data(), count);
   widen(type, values_.data(), decoded_.data(), count);
-  feedback_.keep(key, corrected_, decoded_);
+  feedback_.keep(corrected_, decoded_);
   request.send = values_.data();
   request.codec = wire_;
   request.facts.reproducibility = {};
   request.facts.coding = digest_ ^ 0x40000000u;  // another call than one without a key
   request.draw = draw;
+  request.traffic = traffic_;
+  return {};
+}
+
+Status Coding::check_program(const char* key, const Request& request) const {
+  HOCKET_TRY(check(request));
+  if (request.facts.collective != Collective::kAllReduce) {
+    return {Code::kInvalidUsage, fmt::format("codec {} compresses all_reduce only", specification_)};
+  }
+  if (request.reduction.scaled) {
+    return {Code::kInvalidArgument,
+            fmt::format("op: codec {} knows sum and avg only, not {}", specification_, op_name(request.facts.op))};
+  }
+  if (program_->needs_state() && key == nullptr) {
+    return {Code::kInvalidArgument,
+            fmt::format("key: codec {} keeps something of each tensor: it needs one", specification_)};
+  }
+  return {};
+}
+
+Result<States::Tensor*> Coding::open(const char* key, const Request& request, const std::vector<size_t>& lengths) {
+  if (key != nullptr) return states_.open(key, request.facts.type, request.facts.count, lengths);
+  passing_ = {};
+  passing_.steps = calls_.fetch_add(1);
+  passing_.now.resize(lengths.size());
+  passing_.next.resize(lengths.size());
+  return &passing_;
+}
+
+Status Coding::run_program(const char* key, const Request& request, Rank rank, Rank ranks, ProgramCalls::Run run) {
+  HOCKET_TRY(check_program(key, request));
+  const std::lock_guard lock(mutex_);
+  ProgramCalls calls(rank, ranks, digest_, traffic_, std::move(run));
+  const DataType type = request.facts.type;
+  const size_t count = request.facts.count;
+  const Result<States::Tensor*> state = open(key, request, program_->lengths(count, calls));
+  HOCKET_TRY(state.status());
+  corrected_.resize(count);
+  widen(type, static_cast<const std::byte*>(request.send), corrected_.data(), count);
+  const uint64_t uncounted = traffic_->value_bytes();
+  const uint64_t draw = mix((*state)->steps + (key == nullptr ? 0 : digest_of(key)));
+  HOCKET_TRY(program_->run({calls, **state, corrected_, draw}));
+  if (traffic_->value_bytes() == uncounted) traffic_->add(calls.sent_bytes(count * element_bytes(type)), 0);
+  if (request.reduction.average) {
+    for (float& value : corrected_) value /= static_cast<float>(ranks);
+  }
+  narrow(type, corrected_.data(), static_cast<std::byte*>(request.recv), count);
+  if (key != nullptr) states_.commit(key);
   return {};
 }
 
 std::string Coding::save() const {
   const std::lock_guard lock(mutex_);
-  return feedback_.save();
+  return program_ != nullptr ? states_.save() : feedback_.save();
 }
 
 Status Coding::load(std::string_view bytes) {
   const std::lock_guard lock(mutex_);
-  return feedback_.load(bytes);
+  return program_ != nullptr ? states_.load(bytes) : feedback_.load(bytes);
 }
 
 void Coding::reset() {
   const std::lock_guard lock(mutex_);
   feedback_.reset();
+  states_.reset();
 }
 
 void Coding::reset(std::string_view key) {
   const std::lock_guard lock(mutex_);
   feedback_.reset(key);
+  states_.reset(key);
 }
 
-Result<CodingEffect> Coding::error_bound(DataType type, Rank ranks) const {
-  if (!codec_->supports(type)) {
-    return Status(Code::kInvalidArgument, fmt::format("datatype: codec {} does not take {}",
-                                                      codec_->describe(DataType::kFloat32).specification, name(type)));
+Result<CodingEffect> Coding::error_bound(Collective collective, DataType type, Rank ranks) const {
+  if (!supports(type)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("datatype: codec {} does not take {}", specification_, name(type)));
   }
   if (ranks < 1 || ranks > kMaxBoundRanks) {
     return Status(Code::kInvalidArgument, fmt::format("ranks: {} is not from 1 to {}", ranks, kMaxBoundRanks));
   }
-  const Builder* builder = coded_builder(Collective::kAllReduce);
+  if (codec_ == nullptr) return program_bound(collective, type, ranks);
+  const Builder* builder = coded_builder(collective);
   std::vector<Plan> plans;
   for (Rank rank = 0; rank < ranks; ++rank) {
     BuildOptions options;
@@ -140,10 +195,25 @@ Result<CodingEffect> Coding::error_bound(DataType type, Rank ranks) const {
     plans.push_back(keep_what_is_sent(builder->build(options)));
   }
   const CodecDescription description = codec_->describe(type);
-  const double rounding = type == DataType::kFloat32 ? 0x1p-24 : type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
   return prove_coded(plans, {.relative_error = description.relative_error,
                              .absolute_error = description.absolute_error,
-                             .rounding = rounding});
+                             .rounding = rounding_of(type)});
+}
+
+Result<CodingEffect> Coding::program_bound(Collective collective, DataType type, Rank ranks) const {
+  const auto error = program_->relative_error(ranks);
+  if (collective != Collective::kAllReduce) {
+    return Status(Code::kInvalidUsage, fmt::format("codec {} compresses all_reduce only", specification_));
+  }
+  if (!error) {
+    return Status(Code::kInvalidUsage,
+                  fmt::format("codec {}: how far a sum is off depends on the values", specification_));
+  }
+  const double rounding = type == DataType::kFloat32 ? 0 : rounding_of(type) * ranks * (1 + *error);
+  return CodingEffect{.relative = *error + rounding,
+                      .absolute = ranks * program_->describe().absolute_error,
+                      .noise = 1,
+                      .encodings = 1};
 }
 
 }  // namespace hocket

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// A codec as a caller holds it: the codec itself, and what error feedback keeps under the keys of tensors. Prepares
-// requests for coded calls. Any thread; calls under keys one at a time.
+// A codec as a caller holds it: the codec itself, or the program that stands for one, and what is kept under the keys
+// of tensors. Prepares requests for coded calls. Any thread; calls under keys and programs one at a time.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,8 @@
 
 #include "codec/codec.h"
 #include "codec/feedback.h"
+#include "codec/programs/program.h"
+#include "comm/program_calls.h"
 #include "comm/request.h"
 #include "prove/coded.h"
 
@@ -24,8 +26,8 @@ class Coding {
  public:
   static Result<std::unique_ptr<Coding>> make(std::string_view specification);
 
-  CodecDescription describe(DataType type) const { return codec_->describe(type); }
-  bool supports(DataType type) const { return codec_->supports(type); }
+  CodecDescription describe(DataType type) const;
+  bool supports(DataType type) const;
 
   // Makes a checked request a coded one.
   Status attach(Request& request);
@@ -42,28 +44,44 @@ class Coding {
     return {};
   }
 
+  // Whether a call with this key, or NULL, is a program of several collectives.
+  bool is_program(const char* key) const { return program_ != nullptr && (codec_ == nullptr || key != nullptr); }
+  // Such a call: a checked request of an all-reduce.
+  Status run_program(const char* key, const Request& request, Rank rank, Rank ranks, ProgramCalls::Run run);
+
   std::string save() const;
   Status load(std::string_view bytes);
   void reset();
   void reset(std::string_view key);
 
-  // Of the all-reduce of so many ranks, at most kMaxBoundRanks.
+  // Of the coded collective of so many ranks, at most kMaxBoundRanks.
   static constexpr Rank kMaxBoundRanks = 256;
-  Result<CodingEffect> error_bound(DataType type, Rank ranks) const;
+  Result<CodingEffect> error_bound(Collective collective, DataType type, Rank ranks) const;
+
+  const CodedTraffic& traffic() const { return *traffic_; }
 
  private:
-  Coding(std::shared_ptr<const Codec> codec, std::shared_ptr<const Codec> wire);
+  explicit Coding(Compression compression);
   Status correct(std::string_view key, Request& request);
   Status check(const Request& request) const;
+  Result<CodingEffect> program_bound(Collective collective, DataType type, Rank ranks) const;
+  Status check_program(const char* key, const Request& request) const;
+  // What is kept under the key, or nothing that lasts.
+  Result<States::Tensor*> open(const char* key, const Request& request, const std::vector<size_t>& lengths);
 
-  std::shared_ptr<const Codec> codec_;
-  std::shared_ptr<const Codec> wire_;  // of what was encoded and decoded already: changes nothing of it
+  std::shared_ptr<const Codec> codec_;  // null: there is only the program
+  std::shared_ptr<const Codec> wire_;   // of what was encoded and decoded already: changes nothing of it
+  std::shared_ptr<const Program> program_;
+  std::string specification_;
   uint32_t digest_;
+  const std::shared_ptr<CodedTraffic> traffic_ = std::make_shared<CodedTraffic>();  // calls may outlive us
   std::atomic<uint64_t> calls_{0};
   mutable std::mutex mutex_;  // guards the rest
   Feedback feedback_;
+  States states_;           // of the program
+  States::Tensor passing_;  // of a program's call without a key
   std::vector<float> corrected_, decoded_;
-  std::vector<std::byte> values_, message_;
+  std::vector<std::byte> values_;
 };
 
 }  // namespace hocket

@@ -12,6 +12,7 @@
 
 #include "base/settings.h"
 #include "codec/codec.h"
+#include "codec/traffic.h"
 #include "comm/mesh_windows.h"
 #include "kernels/kernels.h"
 #include "plan/plan.h"
@@ -72,6 +73,7 @@ struct Request {
   Reduction reduction;
   std::shared_ptr<const Codec> codec;  // null: messages carry the values
   uint64_t draw = 0;                   // for the codec's random choices
+  std::shared_ptr<CodedTraffic> traffic;
   // V-forms: per rank, in elements; empty where this rank does not know or need them.
   std::vector<size_t> send_counts, send_offsets, recv_counts, recv_offsets;
 };

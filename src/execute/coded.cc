@@ -113,6 +113,8 @@ Result<size_t> Coder::run(const CodedSlice& slice) {
   HOCKET_TRY(combine_sources(slice));
   Result<size_t> bytes = write_messages(slice);
   HOCKET_TRY(bytes.status());
+  const size_t messages = slice.reserved.size();
+  if (slice.traffic != nullptr) slice.traffic->add(slice.count * element * messages, *bytes * messages);
   size_t place_number = slice.walks.size();
   for (auto place = slice.step->destinations.rbegin(); place != slice.step->destinations.rend(); ++place) {
     if (is_message(*place)) continue;

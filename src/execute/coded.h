@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "codec/codec.h"
+#include "codec/traffic.h"
 #include "execute/layout.h"
 #include "kernels/kernels.h"
 #include "plan/plan.h"
@@ -36,6 +37,7 @@ struct CodedSlice {
   std::span<std::byte* const> bases;
   std::span<const std::span<const std::byte>> messages;  // of the message places among the sources
   std::span<const std::span<std::byte>> reserved;        // of those among the destinations
+  CodedTraffic* traffic = nullptr;                       // null: nobody counts
 };
 
 // Elements that one message of `bytes` surely carries: whole blocks of the codec, if one block fits. 0: not one

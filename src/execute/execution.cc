@@ -320,7 +320,8 @@ Execution::Outcome Execution::code(const LaneState& lane, Slice& slice) {
                         .walks = walks_,
                         .bases = {bases.data(), chunk_places},
                         .messages = {messages.data(), received},
-                        .reserved = {reserved.data(), sent}};
+                        .reserved = {reserved.data(), sent},
+                        .traffic = call_->traffic};
   const Result<size_t> bytes = coder_.run(work);
   if (!bytes.ok()) return fail(bytes.status());
   slice.bytes = *bytes;

@@ -59,9 +59,10 @@ struct Call {
   int64_t divide = 0;           // epilogue
   UserFunction user = nullptr;
   void* user_context = nullptr;
-  const Codec* codec = nullptr;  // encodes every message; null: they carry the values
-  uint64_t draw = 0;             // for the codec's random choices
-  bool lends = false;            // what is sent from the buffers may be lent (plan/lending.h)
+  const Codec* codec = nullptr;     // encodes every message; null: they carry the values
+  uint64_t draw = 0;                // for the codec's random choices
+  CodedTraffic* traffic = nullptr;  // counts what the codec sends; null: nobody does
+  bool lends = false;               // what is sent from the buffers may be lent (plan/lending.h)
   Layout send;
   Layout recv;
   PeerBuffers peers_send;  // for plans that reach into these

@@ -31,6 +31,12 @@ struct Coded {
 };
 using Values = std::vector<Coded>;
 
+// All ranks are to end with the same.
+bool ranks_agree(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kAllGather ||
+         collective == Collective::kBroadcast;
+}
+
 class Interpreter {
  public:
   Interpreter(const Network& network, const CodingErrors& errors)
@@ -69,24 +75,27 @@ class Interpreter {
   Result<CodingEffect> effect() const {
     CodingEffect worst;
     const Plan& first = network_.plans()[0];
-    for (int32_t chunk = 0; chunk < first.recv_chunks; ++chunk) {
-      const Coded& wanted = memories_[0][1][static_cast<size_t>(chunk)];
-      for (const Plan& plan : network_.plans()) {
-        const Coded& value = memories_[static_cast<size_t>(plan.rank)][1][static_cast<size_t>(chunk)];
-        if (value.version != wanted.version) {
+    for (const Plan& plan : network_.plans()) {
+      for (int32_t chunk = 0; chunk < plan.recv_chunks; ++chunk) {
+        const Coded& value = result(plan, chunk);
+        if (ranks_agree(first.collective) && value.version != result(first, chunk).version) {
           return Status(Code::kInternal,
                         fmt::format("coded, rank {} ends with other bits in recv[{}] than rank 0", plan.rank, chunk));
         }
+        worst.relative = std::max(worst.relative, value.relative);
+        worst.absolute = std::max(worst.absolute, value.absolute);
+        worst.noise = std::max(worst.noise, value.noise / std::max(1.0, value.contributions));
+        worst.encodings = std::max(worst.encodings, value.encodings);
       }
-      worst.relative = std::max(worst.relative, wanted.relative);
-      worst.absolute = std::max(worst.absolute, wanted.absolute);
-      worst.noise = std::max(worst.noise, wanted.noise / std::max(1.0, wanted.contributions));
-      worst.encodings = std::max(worst.encodings, wanted.encodings);
     }
     return worst;
   }
 
  private:
+  const Coded& result(const Plan& plan, int32_t chunk) const {
+    return memories_[static_cast<size_t>(plan.rank)][1][static_cast<size_t>(chunk)];
+  }
+
   Coded& cell(const Plan& plan, const Place& place, int32_t chunk) {
     auto& memory = memories_[static_cast<size_t>(place.owner(plan.rank))];
     return memory[static_cast<size_t>(place.buffer)][static_cast<size_t>(chunk)];

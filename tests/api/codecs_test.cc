@@ -77,7 +77,8 @@ TEST_P(Compressed, AllRanksEndAlikeWithinTheBound) {
       const std::vector<Values> results = all_reduce(ranks, count, GetParam());
       double relative = 0, absolute = 0, largest = 0;
       const Codec codec(GetParam());
-      ASSERT_EQ(hocketCodecErrorBound(codec, hocketFloat32, ranks, &relative, &absolute), hocketSuccess);
+      ASSERT_EQ(hocketCodecErrorBound(codec, hocketFuncAllReduce, hocketFloat32, ranks, &relative, &absolute),
+                hocketSuccess);
       std::vector<double> wanted(count);
       for (int rank = 0; rank < ranks; ++rank) {
         const Values values = input(rank, count);
@@ -101,14 +102,118 @@ INSTANTIATE_TEST_SUITE_P(Codecs, Compressed,
                          testing::Values("fp16", "bf16", "fp8", "int8", "int4:scale=minmax,block=64", "int3", "sign",
                                          "int4:round=stochastic", "natural", "lossless", "topk:ratio=0.1", "bounded"));
 
+// Ordered reductions take the one order that coded plans have, whatever the lanes.
 TEST(Compressed, LosslessIsTheUncompressedSum) {
-  constexpr size_t kCount = 200003;  // where both take the same algorithm
+  constexpr size_t kCount = 200003;
   const std::vector<Values> coded = all_reduce(3, kCount, "lossless");
-  run_threads(3, [&](Member& member) {
+  hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
+  config.reproducibility = HOCKET_REPRODUCIBILITY_ORDERED;
+  const auto sum = [&](Member& member) {
     Values values = input(member.rank, kCount);
     ASSERT_EQ(hocketAllReduce(values.data(), values.data(), kCount, hocketFloat32, hocketSum, member.comm, nullptr),
               hocketSuccess);
     EXPECT_EQ(values, coded[static_cast<size_t>(member.rank)]);
+  };
+  run_threads(3, sum, config);
+}
+
+// What a compressed collective gives to each rank, where sums of the inputs are to be.
+class EachCollective : public testing::TestWithParam<const char*> {
+ protected:
+  static constexpr int kRanks = 4;
+  static constexpr size_t kCount = 30001;  // of a rank's part
+
+  struct Expected {
+    hocketFunc_t collective;
+    std::vector<double> values;
+  };
+
+  // Elements of the contributions of `ranks`, summed, from `first` on.
+  static std::vector<double> sum_of(std::vector<int> ranks, size_t first, size_t count) {
+    std::vector<double> sum(count);
+    for (const int rank : ranks) {
+      const Values values = input(rank, kRanks * kCount);
+      for (size_t i = 0; i < count; ++i) sum[i] += static_cast<double>(values[first + i]);
+    }
+    return sum;
+  }
+
+  static void expect(hocketFunc_t collective, const Values& is, const std::vector<double>& should) {
+    const Codec codec(GetParam());
+    double relative = 0, absolute = 0, largest = 0;
+    ASSERT_EQ(hocketCodecErrorBound(codec, collective, hocketFloat32, kRanks, &relative, &absolute), hocketSuccess);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      for (const float value : input(rank, kRanks * kCount)) {
+        largest = std::max(largest, static_cast<double>(std::fabs(value)));
+      }
+    }
+    for (size_t i = 0; i < should.size(); ++i) {
+      ASSERT_LE(std::fabs(static_cast<double>(is[i]) - should[i]), relative * largest + absolute)
+          << "collective " << collective << ", element " << i;
+    }
+  }
+};
+
+TEST_P(EachCollective, KeepsItsBound) {
+  std::vector<Values> gathered(kRanks), broadcast(kRanks);
+  run_threads(kRanks, [&](Member& member) {
+    const Codec codec(GetParam());
+    const auto rank = static_cast<size_t>(member.rank);
+    const Values send = input(member.rank, kRanks * kCount);
+    Values recv(kRanks * kCount);
+    ASSERT_EQ(hocketAllGatherCompressed(send.data(), recv.data(), kCount, hocketFloat32, codec, member.comm, nullptr),
+              hocketSuccess)
+        << hocketGetLastError(member.comm);
+    gathered[rank] = recv;
+    for (int peer = 0; peer < kRanks; ++peer) {
+      const auto part = recv.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(peer) * kCount);
+      expect(hocketFuncAllGather, Values(part, part + kCount), sum_of({peer}, 0, kCount));
+    }
+    ASSERT_EQ(hocketAllToAllCompressed(send.data(), recv.data(), kCount, hocketFloat32, codec, member.comm, nullptr),
+              hocketSuccess)
+        << hocketGetLastError(member.comm);
+    for (int peer = 0; peer < kRanks; ++peer) {
+      const auto part = recv.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(peer) * kCount);
+      expect(hocketFuncAllToAll, Values(part, part + kCount), sum_of({peer}, rank * kCount, kCount));
+    }
+    Values root = member.rank == 1 ? send : Values(kCount);
+    ASSERT_EQ(
+        hocketBroadcastCompressed(root.data(), recv.data(), kCount, hocketFloat32, 1, codec, member.comm, nullptr),
+        hocketSuccess)
+        << hocketGetLastError(member.comm);
+    broadcast[rank] = Values(recv.begin(), recv.begin() + kCount);
+    expect(hocketFuncBroadcast, recv, sum_of({1}, 0, kCount));
+    ASSERT_EQ(hocketReduceCompressed(send.data(), recv.data(), kCount, hocketFloat32, hocketSum, 2, codec, member.comm,
+                                     nullptr),
+              hocketSuccess)
+        << hocketGetLastError(member.comm);
+    if (member.rank == 2) expect(hocketFuncReduce, recv, sum_of({0, 1, 2, 3}, 0, kCount));
+    ASSERT_EQ(hocketReduceScatterCompressed(send.data(), recv.data(), kCount, hocketFloat32, hocketSum, codec,
+                                            member.comm, nullptr),
+              hocketSuccess)
+        << hocketGetLastError(member.comm);
+    expect(hocketFuncReduceScatter, recv, sum_of({0, 1, 2, 3}, rank * kCount, kCount));
+  });
+  for (const Values& values : gathered) EXPECT_EQ(values, gathered[0]);
+  for (const Values& values : broadcast) EXPECT_EQ(values, broadcast[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, EachCollective,
+                         testing::Values("bf16", "int8", "int4:round=stochastic", "lossless", "topk:ratio=0.1"));
+
+TEST(Compressed, SaysWhatItHasSent) {
+  run_threads(2, [&](Member& member) {
+    const Codec codec("int8");
+    constexpr size_t kCount = 256 * 1000;
+    Values values = input(member.rank, kCount);
+    ASSERT_EQ(hocketAllReduceCompressed(values.data(), values.data(), kCount, hocketFloat32, hocketSum, codec, nullptr,
+                                        member.comm, nullptr),
+              hocketSuccess);
+    hocketCodecDescription_t description{};
+    description.size = sizeof description;
+    ASSERT_EQ(hocketCodecDescribe(codec, hocketFloat32, &description), hocketSuccess);
+    EXPECT_EQ(description.valueBytes, kCount * 4);  // half of it scattered, half gathered
+    EXPECT_EQ(description.messageBytes, kCount + kCount / 32 * 2);
   });
 }
 
@@ -248,8 +353,9 @@ TEST(CodecErrors, DescriptionsAndBounds) {
   EXPECT_NEAR(description.ratio, 0.2656, 1e-4);
   EXPECT_EQ(hocketCodecDescribe(codec, hocketInt8, &description), hocketInvalidArgument);
   double relative = 0, absolute = 0;
-  EXPECT_EQ(hocketCodecErrorBound(codec, hocketFloat32, 0, &relative, &absolute), hocketInvalidArgument);
-  ASSERT_EQ(hocketCodecErrorBound(codec, hocketFloat32, 8, &relative, &absolute), hocketSuccess);
+  EXPECT_EQ(hocketCodecErrorBound(codec, hocketFuncAllReduce, hocketFloat32, 0, &relative, &absolute),
+            hocketInvalidArgument);
+  ASSERT_EQ(hocketCodecErrorBound(codec, hocketFuncAllReduce, hocketFloat32, 8, &relative, &absolute), hocketSuccess);
   // Seven contributions and the sum of eight are encoded.
   EXPECT_NEAR(relative, 15 * description.relativeError, 0.05 * relative);
 }

@@ -44,7 +44,7 @@ class Training {
     const Status status = feedback_.correct("w", view(values), corrected);
     EXPECT_TRUE(status.ok()) << status.message();
     const std::vector<float> decoded = through(*codec_, corrected, feedback_.steps("w"));
-    feedback_.keep("w", corrected, decoded);
+    feedback_.keep(corrected, decoded);
     if (succeed) feedback_.commit("w");
     return decoded;
   }
@@ -147,8 +147,7 @@ TEST(Feedback, DamagedStatesAreRefusedAndChangeNothing) {
   EXPECT_FALSE(training.feedback().load(saved + "x").ok());
   EXPECT_EQ(saved, training.feedback().save());
   Feedback other(Feedback::Kind::kResidual, "int4");
-  EXPECT_EQ("error feedback: the saved state belongs to 'sign', kind 0; this is 'int4', kind 0",
-            other.load(saved).message());
+  EXPECT_EQ("error feedback: the saved state belongs to 'sign', this is 'int4'", other.load(saved).message());
 }
 
 double squares(const std::vector<float>& values) {

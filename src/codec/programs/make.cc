@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The list of programs, and what surrounds codecs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "codec/codecs.h"
+#include "codec/programs/programs.h"
+#include "codec/whole.h"
+
+namespace hocket {
+namespace {
+
+struct Entry {
+  std::string_view name;
+  programs::MadeProgram (*make)(Specification&);
+};
+
+constexpr auto kPrograms = std::to_array<Entry>({
+    {"shared", programs::make_shared_scale},
+    {"powersgd", programs::make_powersgd},
+    {"dgc", programs::make_dgc},
+});
+
+Result<Compression> make_program(const Entry& entry, Specification& specification) {
+  Compression made{.codec = nullptr, .program = entry.make(specification)};
+  HOCKET_TRY(specification.finish());
+  return made;
+}
+
+enum class Around : uint8_t { kResidual, kBoth, kEf21 };
+
+}  // namespace
+
+std::vector<std::string_view> program_names() {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : kPrograms) names.push_back(entry.name);
+  return names;
+}
+
+Result<Compression> make_compression(std::string_view text) {
+  Result<Specification> specification = Specification::parse(text);
+  HOCKET_TRY(specification.status());
+  for (const Entry& entry : kPrograms) {
+    if (entry.name == specification->name()) return make_program(entry, *specification);
+  }
+  const auto around = specification->has("feedback")
+                          ? static_cast<Around>(specification->word("feedback", {"residual", "both", "ef21"}))
+                          : Around::kResidual;
+  Result<std::unique_ptr<const Codec>> made = codecs::make(*specification);
+  HOCKET_TRY(made.status());
+  Compression result{.codec = std::move(*made), .program = nullptr};
+  if (around == Around::kResidual) return result;
+  if (!is_repeatable(*result.codec)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("codec '{}': feedback=both and feedback=ef21 need a codec whose encoding can be repeated "
+                              "(not random, minmax or rotated)",
+                              text));
+  }
+  const FeedbackKind kind = around == Around::kBoth ? FeedbackKind::kResidual : FeedbackKind::kEf21;
+  result.program = programs::make_two_sided(result.codec, kind);
+  return result;
+}
+
+}  // namespace hocket

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Compressors that are more than a codec at the ends of a pipe: short programs over ordinary collectives, each of which
+// gives all ranks the sum of their values. A program has no state; what it keeps of a tensor is handed to it. It calls
+// the same collectives in the same order on all ranks, whatever the values.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codec/codec.h"
+#include "codec/states.h"
+
+namespace hocket {
+
+// What programs are made of: blocking collectives of the ranks that run one together.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  // In place.
+  virtual Status all_reduce(DataType type, ReduceOp op, void* values, size_t count) = 0;
+  // The same sum of float32, with messages that the codec encodes.
+  virtual Status sum(const std::shared_ptr<const Codec>& codec, float* values, size_t count) = 0;
+  // Likewise encoded; counts[i] elements are rank i's.
+  virtual Status reduce_scatter(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
+                                const std::vector<size_t>& counts) = 0;
+  virtual Status all_gather(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
+                            const std::vector<size_t>& counts) = 0;
+};
+
+struct ProgramCall {
+  Collectives& collectives;
+  States::Tensor& state;       // `now` is what lengths() says, or empty; `next` is to be filled
+  std::vector<float>& values;  // of this rank; become the sum
+  uint64_t draw = 0;           // for random choices; equal on all ranks
+};
+
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual CodecDescription describe() const = 0;
+  // How far an element of the sum is off at most, in units of the largest magnitude; none: that depends on the values.
+  virtual std::optional<double> relative_error(int ranks) const = 0;
+  // Makes no sense without what it keeps.
+  virtual bool needs_state() const = 0;
+  // The lengths of the parts that a rank keeps of a tensor of so many elements.
+  virtual std::vector<size_t> lengths(size_t count, const Collectives& collectives) const = 0;
+  virtual Status run(const ProgramCall& call) const = 0;
+};
+
+// A codec, and the program that calls under a key (without a codec: all calls) are. No program: error feedback around
+// the codec.
+struct Compression {
+  std::shared_ptr<const Codec> codec;
+  std::shared_ptr<const Program> program;
+};
+
+// The names of programs.
+std::vector<std::string_view> program_names();
+
+// Of a specification as make_codec() takes, or of a program; codecs also take feedback=residual|both|ef21.
+Result<Compression> make_compression(std::string_view specification);
+
+}  // namespace hocket

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A whole tensor through a codec: what everybody will make of it. Codecs that select see all of it at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "codec/codec.h"
+
+namespace hocket {
+
+// decoded := decode(encode(values))
+Status through(const Codec& codec, const std::vector<float>& values, uint64_t draw, std::vector<float>& decoded);
+
+// What was through the codec can go through it again and stays what it is.
+bool is_repeatable(const Codec& codec);
+
+// The codec of messages that carry what was through the codec, and change nothing of it: what was selected stays
+// selected.
+std::shared_ptr<const Codec> wire_of(const std::shared_ptr<const Codec>& codec);
+
+}  // namespace hocket

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The collectives that programs (codec/programs/) are made of, as requests that are run one after the other.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "codec/programs/program.h"
+#include "codec/traffic.h"
+#include "comm/request.h"
+
+namespace hocket {
+
+class ProgramCalls final : public Collectives {
+ public:
+  // Checks a request and runs it to its end.
+  using Run = std::function<Status(Request&&)>;
+
+  // `coding` tells the calls of different programs apart.
+  ProgramCalls(Rank rank, Rank ranks, uint32_t coding, std::shared_ptr<CodedTraffic> traffic, Run run)
+      : rank_(rank), ranks_(ranks), coding_(coding), traffic_(std::move(traffic)), run_(std::move(run)) {}
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+  Status all_reduce(DataType type, ReduceOp op, void* values, size_t count) override;
+  Status sum(const std::shared_ptr<const Codec>& codec, float* values, size_t count) override;
+  Status reduce_scatter(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
+                        const std::vector<size_t>& counts) override;
+  Status all_gather(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
+                    const std::vector<size_t>& counts) override;
+
+  // What an all-reduce of so many bytes sends from each rank: the least, two shots.
+  size_t sent_bytes(size_t bytes) const;
+
+ private:
+  Status run_coded(Request&& request, const std::shared_ptr<const Codec>& codec);
+
+  Rank rank_, ranks_;
+  uint32_t coding_;
+  std::shared_ptr<CodedTraffic> traffic_;
+  Run run_;
+};
+
+}  // namespace hocket

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The collectives of programs for ranks that are threads of this process, calculated the obvious way: in rank order, in
+// double, with codecs applied as a plan does that encodes each contribution once.
+#pragma once
+
+#include <barrier>
+#include <functional>
+#include <vector>
+
+#include "codec/programs/program.h"
+
+namespace hocket {
+
+class LocalTeam {
+ public:
+  explicit LocalTeam(int ranks) : ranks_(ranks), buffers_(static_cast<size_t>(ranks)), barrier_(ranks) {}
+
+  // On a thread per rank.
+  void run(const std::function<void(Collectives&)>& body);
+
+ private:
+  class Member;
+  int ranks_;
+  std::vector<const void*> buffers_;
+  std::barrier<> barrier_;
+};
+
+}  // namespace hocket
