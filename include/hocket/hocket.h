@@ -503,6 +503,33 @@ typedef enum {
 HOCKET_API hocketResult_t hocketCodecErrorBound(hocketCodec_t codec, hocketFunc_t collective, hocketDataType_t datatype,
                                                 int ranks, double* relative, double* absolute);
 
+/* A tensor of rows * columns elements of which `nonzeros` are given, and the others are zero. */
+typedef enum {
+  hocketSparseCoo = 0, /* indices[i] is row * columns + column, rising; offsets is NULL */
+  hocketSparseCsr = 1  /* indices[i] is the column, rising within a row, whose elements begin at offsets[row] */
+} hocketSparseLayout_t;
+typedef struct {
+  size_t size; /* of this struct; set it before the call */
+  hocketSparseLayout_t layout;
+  uint64_t rows, columns;
+  uint64_t nonzeros; /* of a result: set it to the room; afterwards, how many there are */
+  uint64_t* offsets; /* rows + 1 of them */
+  uint64_t* indices;
+  void* values;
+} hocketSparse_t;
+/* Sums of sparse tensors of the same rows and columns, sent in the shortest form: never more bytes than of dense ones
+ * and one in a hundred. float32, float16 or bfloat16; op is hocketSum or hocketAvg; they block, and stay out of groups.
+ * All ranks end with the same bits. recv has rows, columns and layout of its own, not send's memory; elements that
+ * became zero are left out. Where its room is too small, the error and recv->nonzeros say how many there are. */
+HOCKET_API hocketResult_t hocketAllReduceSparse(const hocketSparse_t* send, hocketSparse_t* recv,
+                                                hocketDataType_t datatype, hocketRedOp_t op, hocketComm_t comm);
+/* recvbuff: rows * columns elements. */
+HOCKET_API hocketResult_t hocketAllReduceSparseToDense(const hocketSparse_t* send, void* recvbuff,
+                                                       hocketDataType_t datatype, hocketRedOp_t op, hocketComm_t comm);
+/* recv: nranks tensors; the one of each rank. */
+HOCKET_API hocketResult_t hocketAllGatherSparse(const hocketSparse_t* send, hocketSparse_t* recv,
+                                                hocketDataType_t datatype, hocketComm_t comm);
+
 /* What is kept under keys, for checkpoints: a program that loads what it saved goes on with the same bits. With buffer
  * NULL, Save only tells *bytes; otherwise *bytes is the room, and what was written. */
 HOCKET_API hocketResult_t hocketCodecSaveState(hocketCodec_t codec, void* buffer, size_t* bytes);

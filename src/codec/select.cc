@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -57,13 +58,22 @@ class Sample {
   std::vector<uint32_t> magnitudes_;
 };
 
+template <typename Bits>
+void count_digits(const std::byte* values, size_t count, int shift, std::vector<uint32_t>& seen) {
+  for (size_t i = 0; i < count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, values + i * sizeof bits, sizeof bits);
+    constexpr Bits kMagnitude = std::numeric_limits<Bits>::max() >> 1;
+    ++seen[static_cast<size_t>(bits & kMagnitude) >> shift];
+  }
+}
+
 // The largest multiple of 2^16 (of float32) or 2^4 that at least k magnitudes reach: the radix of the k-th largest.
 uint32_t radix_threshold(ConstValues values, size_t k) {
   const int shift = element_bytes(values.type) == 4 ? 16 : 4;
   std::vector<uint32_t> seen(size_t{1} << (8 * element_bytes(values.type) - 1 - static_cast<size_t>(shift)));
-  for (size_t i = 0; i < values.count; ++i) {
-    ++seen[magnitude_of(values.type, bits_at(values.type, values.data, i)) >> shift];
-  }
+  const auto count = element_bytes(values.type) == 4 ? count_digits<uint32_t> : count_digits<uint16_t>;
+  count(values.data, values.count, shift, seen);
   size_t above = 0;
   for (size_t digit = seen.size(); digit-- > 0;) {
     above += seen[digit];
@@ -81,7 +91,8 @@ Selection candidates(ConstValues values, size_t k) {
   const auto rank = static_cast<size_t>(expected + 4 * std::sqrt(expected) + 8);
   if (rank < sample.size() / 2) {
     const size_t room = 2 * (values.count / sample.size() + 1) * rank + k;
-    Selection found = collected(values, sample.at_rank(rank), room);
+    // Where almost all are zero, as in sums of selected elements, those that are not will do.
+    Selection found = collected(values, std::max(sample.at_rank(rank), 1u), room);
     if (found.indices.size() >= k && found.indices.size() < room) return found;
   }
   return collected(values, radix_threshold(values, k), values.count);

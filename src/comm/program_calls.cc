@@ -22,6 +22,34 @@ std::vector<size_t> offsets_of(const std::vector<size_t>& counts) {
   return offsets;
 }
 
+// Messages one after the other, and the other way round.
+struct Joined {
+  explicit Joined(const std::vector<std::vector<std::byte>>& messages) {
+    for (const std::vector<std::byte>& message : messages) {
+      sizes.push_back(message.size());
+      bytes.insert(bytes.end(), message.begin(), message.end());
+    }
+  }
+  std::vector<size_t> sizes;
+  std::vector<std::byte> bytes;
+};
+
+struct Parted {
+  explicit Parted(const std::vector<uint64_t>& sizes_in)
+      : sizes(sizes_in), bytes(std::accumulate(sizes.begin(), sizes.end(), uint64_t{0})) {}
+  std::vector<std::vector<std::byte>> parts() const {
+    std::vector<std::vector<std::byte>> messages;
+    auto at = bytes.begin();
+    for (const uint64_t size : sizes) {
+      messages.emplace_back(at, at + static_cast<ptrdiff_t>(size));
+      at += static_cast<ptrdiff_t>(size);
+    }
+    return messages;
+  }
+  std::vector<uint64_t> sizes;
+  std::vector<std::byte> bytes;
+};
+
 }  // namespace
 
 size_t ProgramCalls::sent_bytes(size_t bytes) const {
@@ -62,6 +90,40 @@ Status ProgramCalls::all_gather(const std::shared_ptr<const Codec>& codec, const
   request.recv_offsets = offsets_of(counts);
   note_parts(counts, request.facts);
   return run_coded(std::move(request), codec);
+}
+
+Status ProgramCalls::exchange(const std::vector<std::vector<std::byte>>& to,
+                              std::vector<std::vector<std::byte>>& from) {
+  const Joined sent(to);
+  std::vector<uint64_t> theirs(to.size());
+  HOCKET_TRY(run_(request_of(Collective::kAllToAll, DataType::kUint64, 1, sent.sizes.data(), theirs.data())));
+  Parted received(theirs);
+  Request request = request_of(Collective::kAllToAll, DataType::kUint8, 0, sent.bytes.data(), received.bytes.data());
+  request.facts.v_form = true;
+  request.send_counts = sent.sizes;
+  request.send_offsets = offsets_of(sent.sizes);
+  request.recv_counts = theirs;
+  request.recv_offsets = offsets_of(theirs);
+  HOCKET_TRY(run_(std::move(request)));
+  from = received.parts();
+  return {};
+}
+
+Status ProgramCalls::gather(const std::vector<std::byte>& mine, std::vector<std::vector<std::byte>>& all) {
+  std::vector<uint64_t> sizes(static_cast<size_t>(ranks_));
+  const uint64_t size = mine.size();
+  HOCKET_TRY(run_(request_of(Collective::kAllGather, DataType::kUint64, 1, &size, sizes.data())));
+  Parted received(sizes);
+  Request request = request_of(Collective::kAllGather, DataType::kUint8, 0, mine.data(), received.bytes.data());
+  request.facts.v_form = true;
+  request.send_counts = {mine.size()};
+  request.send_offsets = {0};
+  request.recv_counts = sizes;
+  request.recv_offsets = offsets_of(sizes);
+  note_parts(sizes, request.facts);
+  HOCKET_TRY(run_(std::move(request)));
+  all = received.parts();
+  return {};
 }
 
 Status ProgramCalls::run_coded(Request&& request, const std::shared_ptr<const Codec>& codec) {

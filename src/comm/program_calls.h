@@ -31,6 +31,8 @@ class ProgramCalls final : public Collectives {
                         const std::vector<size_t>& counts) override;
   Status all_gather(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
                     const std::vector<size_t>& counts) override;
+  Status exchange(const std::vector<std::vector<std::byte>>& to, std::vector<std::vector<std::byte>>& from) override;
+  Status gather(const std::vector<std::byte>& mine, std::vector<std::vector<std::byte>>& all) override;
 
   // What an all-reduce of so many bytes sends from each rank: the least, two shots.
   size_t sent_bytes(size_t bytes) const;

@@ -42,6 +42,25 @@ void combine_whole(const CodedSlice& slice, std::span<const std::byte* const> so
            .divide_last = last ? slice.divide : 0});
 }
 
+size_t count_local(const std::vector<Place>& places) {
+  return static_cast<size_t>(
+      std::count_if(places.begin(), places.end(), [](const Place& p) { return !is_message(p); }));
+}
+
+// The memory of a chunk place, if the slice is one piece there.
+std::byte* contiguous(const CodedSlice& slice, size_t place) {
+  const Layout::Range piece = slice.walks[place].piece();
+  if (piece.length < slice.count) return nullptr;
+  return slice.bases[place] + piece.offset * element_bytes(slice.type);
+}
+
+// The memory of the only source, if nothing is to be done to it before it is encoded.
+const std::byte* as_it_lies(const CodedSlice& slice) {
+  const std::vector<Place>& sources = slice.step->sources;
+  if (sources.size() != 1 || is_message(sources[0]) || scales(slice, sources[0]) || divides(slice)) return nullptr;
+  return contiguous(slice, 0);
+}
+
 }  // namespace
 
 size_t coded_slice(const Codec& codec, DataType type, size_t bytes) {
@@ -64,7 +83,7 @@ size_t coded_window(const Codec& codec, DataType type, size_t slice_bytes, size_
   return fitting < block ? fitting : fitting / block * block;
 }
 
-Status Coder::combine_sources(const CodedSlice& slice) {
+Status Coder::combine_sources(const CodedSlice& slice, std::byte* result) {
   const size_t element = element_bytes(slice.type);
   const std::vector<Place>& sources = slice.step->sources;
   auto walk = slice.walks.begin();
@@ -74,24 +93,23 @@ Status Coder::combine_sources(const CodedSlice& slice) {
     const bool first = i == 0;
     if (is_message(sources[i])) {
       const auto op = first ? std::nullopt : std::optional(slice.op);
-      HOCKET_TRY(slice.codec->decode_reduce(*message++, op, {slice.type, result_.data(), slice.count}));
+      HOCKET_TRY(slice.codec->decode_reduce(*message++, op, {slice.type, result, slice.count}));
       continue;
     }
-    std::byte* gathered = first ? result_.data() : operand_.data();
+    std::byte* gathered = first ? result : operand_.data();
     for_pieces(*walk++, *base++, slice.count, element,
                [&](std::byte* memory, size_t offset, size_t bytes) { std::memcpy(gathered + offset, memory, bytes); });
-    const std::array<const std::byte*, 2> both = {result_.data(), gathered};
+    const std::array<const std::byte*, 2> both = {result, gathered};
     const uint64_t scaled = scales(slice, sources[i]) ? 1 : 0;
-    if (!first) combine_whole(slice, both, scaled << 1, false, result_.data());
-    if (first && scaled != 0) combine_whole(slice, std::span(both).first(1), 1, false, result_.data());
+    if (!first) combine_whole(slice, both, scaled << 1, false, result);
+    if (first && scaled != 0) combine_whole(slice, std::span(both).first(1), 1, false, result);
   }
-  const std::byte* whole = result_.data();
-  if (divides(slice)) combine_whole(slice, {&whole, 1}, 0, true, result_.data());
+  const std::byte* whole = result;
+  if (divides(slice)) combine_whole(slice, {&whole, 1}, 0, true, result);
   return {};
 }
 
-Result<size_t> Coder::write_messages(const CodedSlice& slice) {
-  if (slice.reserved.empty()) return size_t{0};
+Result<size_t> Coder::write_messages(const CodedSlice& slice, const std::byte* values) {
   const std::span<std::byte> first = slice.reserved[0];
   size_t bytes;
   if (is_forward(slice)) {
@@ -99,30 +117,55 @@ Result<size_t> Coder::write_messages(const CodedSlice& slice) {
     if (bytes > first.size()) return Status(Code::kInternal, "a message that is passed on is too long");
     std::memcpy(first.data(), slice.messages[0].data(), bytes);
   } else {
-    bytes = slice.codec->encode({slice.type, result_.data(), slice.count}, slice.draw, first);
-    HOCKET_TRY(slice.codec->decode_reduce(first.first(bytes), std::nullopt, {slice.type, result_.data(), slice.count}));
+    bytes = slice.codec->encode({slice.type, values, slice.count}, slice.draw, first);
   }
   for (const std::span<std::byte>& other : slice.reserved.subspan(1)) std::memcpy(other.data(), first.data(), bytes);
+  if (slice.traffic != nullptr) {
+    const size_t messages = slice.reserved.size();
+    slice.traffic->add(slice.count * element_bytes(slice.type) * messages, bytes * messages);
+  }
   return bytes;
 }
 
-Result<size_t> Coder::run(const CodedSlice& slice) {
+void Coder::store(const CodedSlice& slice, const std::byte* values) {
   const size_t element = element_bytes(slice.type);
-  result_.resize(std::max(result_.size(), slice.count * element));
-  operand_.resize(result_.size());
-  HOCKET_TRY(combine_sources(slice));
-  Result<size_t> bytes = write_messages(slice);
-  HOCKET_TRY(bytes.status());
-  const size_t messages = slice.reserved.size();
-  if (slice.traffic != nullptr) slice.traffic->add(slice.count * element * messages, *bytes * messages);
   size_t place_number = slice.walks.size();
   for (auto place = slice.step->destinations.rbegin(); place != slice.step->destinations.rend(); ++place) {
     if (is_message(*place)) continue;
     --place_number;
-    for_pieces(
-        slice.walks[place_number], slice.bases[place_number], slice.count, element,
-        [&](std::byte* memory, size_t offset, size_t size) { std::memcpy(memory, result_.data() + offset, size); });
+    for_pieces(slice.walks[place_number], slice.bases[place_number], slice.count, element,
+               [&](std::byte* memory, size_t offset, size_t size) {
+                 if (memory != values + offset) std::memcpy(memory, values + offset, size);
+               });
   }
+}
+
+Result<size_t> Coder::run(const CodedSlice& slice) {
+  result_.resize(std::max(result_.size(), slice.count * element_bytes(slice.type)));
+  operand_.resize(result_.size());
+  const size_t local_sources = count_local(slice.step->sources);
+  const bool keeps = slice.walks.size() > local_sources;
+  // Where the result may lie at once: sources may overlap it, so they come first.
+  std::byte* home = keeps ? contiguous(slice, local_sources) : nullptr;
+  std::byte* result = home != nullptr && local_sources == 0 ? home : result_.data();
+  const std::byte* values = as_it_lies(slice);
+  if (values == nullptr) {
+    HOCKET_TRY(combine_sources(slice, result));
+    values = result;
+  }
+  size_t bytes = 0;
+  if (!slice.reserved.empty()) {
+    const Result<size_t> written = write_messages(slice, values);
+    HOCKET_TRY(written.status());
+    bytes = *written;
+    if (keeps && !is_forward(slice)) {
+      result = home != nullptr ? home : result_.data();
+      HOCKET_TRY(
+          slice.codec->decode_reduce(slice.reserved[0].first(bytes), std::nullopt, {slice.type, result, slice.count}));
+      values = result;
+    }
+  }
+  if (keeps) store(slice, values);
   return bytes;
 }
 

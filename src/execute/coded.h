@@ -55,8 +55,9 @@ class Coder {
   Result<size_t> run(const CodedSlice& slice);
 
  private:
-  Status combine_sources(const CodedSlice& slice);
-  Result<size_t> write_messages(const CodedSlice& slice);
+  Status combine_sources(const CodedSlice& slice, std::byte* result);
+  Result<size_t> write_messages(const CodedSlice& slice, const std::byte* values);
+  static void store(const CodedSlice& slice, const std::byte* values);
 
   std::vector<std::byte> result_;
   std::vector<std::byte> operand_;

@@ -66,6 +66,27 @@ class LocalTeam::Member final : public Collectives {
     return {};
   }
 
+  Status exchange(const std::vector<std::vector<std::byte>>& to, std::vector<std::vector<std::byte>>& from) override {
+    share(&to);
+    from.clear();
+    for (const void* buffer : team_.buffers_) {
+      from.push_back((*static_cast<const std::vector<std::vector<std::byte>>*>(buffer))[static_cast<size_t>(rank_)]);
+    }
+    for (size_t peer = 0; peer < to.size(); ++peer) {
+      if (peer != static_cast<size_t>(rank_)) team_.sent_bytes_ += to[peer].size();
+    }
+    team_.barrier_.arrive_and_wait();
+    return {};
+  }
+  Status gather(const std::vector<std::byte>& mine, std::vector<std::vector<std::byte>>& all) override {
+    share(&mine);
+    all.clear();
+    for (const void* buffer : team_.buffers_) all.push_back(*static_cast<const std::vector<std::byte>*>(buffer));
+    team_.sent_bytes_ += mine.size() * (all.size() - 1);
+    team_.barrier_.arrive_and_wait();
+    return {};
+  }
+
  private:
   static ptrdiff_t first(const std::vector<size_t>& counts, int rank) {
     return static_cast<ptrdiff_t>(std::accumulate(counts.begin(), counts.begin() + rank, size_t{0}));

@@ -5,7 +5,9 @@
 // double, with codecs applied as a plan does that encodes each contribution once.
 #pragma once
 
+#include <atomic>
 #include <barrier>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -19,12 +21,15 @@ class LocalTeam {
 
   // On a thread per rank.
   void run(const std::function<void(Collectives&)>& body);
+  // By exchange() and gather(), from all ranks to others.
+  uint64_t sent_bytes() const { return sent_bytes_; }
 
  private:
   class Member;
   int ranks_;
   std::vector<const void*> buffers_;
   std::barrier<> barrier_;
+  std::atomic<uint64_t> sent_bytes_{0};
 };
 
 }  // namespace hocket

@@ -34,6 +34,9 @@ class Collectives {
                                 const std::vector<size_t>& counts) = 0;
   virtual Status all_gather(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
                             const std::vector<size_t>& counts) = 0;
+  // Messages of any length: to[i] goes to rank i, from[i] comes from it; and to all.
+  virtual Status exchange(const std::vector<std::vector<std::byte>>& to, std::vector<std::vector<std::byte>>& from) = 0;
+  virtual Status gather(const std::vector<std::byte>& mine, std::vector<std::vector<std::byte>>& all) = 0;
 };
 
 struct ProgramCall {

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+#
+# perf/codecs.sh BUILD [RATES [SIZES]]: compressed all-reduces of float32 (and lossless of bfloat16) between four network
+# namespaces, against our own without a codec, whose turns come between. RATES (1gbit) of each namespace's link both
+# ways and SIZES (32M) are lists of words. Needs root. Prints for each codec the time, the speed-up, what the bytes that
+# were sent allow, and how much of that was reached.
+set -euo pipefail
+readonly build=$1 rates=${2:-1gbit} sizes=${3:-32M} ranks=4 rounds=${ROUNDS:-3}
+read -r -a codecs <<<"${CODECS:-fp16 int8 int4 topk:ratio=0.01 lossless/bfloat16}"
+here=$(cd "$(dirname "$0")/.." && pwd)
+prefix=hkc$$
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"; "$here/tests/netns/hosts.sh" down "$prefix" "$ranks"' EXIT
+
+# What leaves a namespace is shaped within it, what enters it on the bridge's side.
+shape() { # RATE
+  local host
+  for ((host = 0; host < ranks; host++)); do
+    ip netns exec "$prefix$host" tc qdisc replace dev eth0 root tbf rate "$1" burst 256kb latency 20ms
+    tc qdisc replace dev "${prefix}v$host" root tbf rate "$1" burst 256kb latency 20ms
+  done
+}
+
+# run SIZE CODEC|"" TYPE: "microseconds bytes-sent", the median of a few calls.
+run() {
+  local rank with=()
+  rm -f "$folder"/*
+  [[ -z $2 ]] || with=(--codec "$2")
+  for ((rank = ranks - 1; rank >= 0; rank--)); do
+    env HOCKET_RANK=$rank HOCKET_SIZE=$ranks HOCKET_ADDRESS=10.77.0.1:4488 HOCKET_TRANSPORTS=tcp HOCKET_SECRET=codecs \
+      HOCKET_HOST_ID=host-$rank ip netns exec "$prefix$rank" \
+      "$build/perf/all_reduce_perf" -b "$1" -e "$1" -d "$3" -n 5 -w 1 -c 0 --percentiles --csv "$folder/$rank.csv" \
+      "${with[@]}" >"$folder/$rank" 2>&1 &
+  done
+  wait
+  awk -F, '$6 == 0 {print $11, $14}' "$folder/0.csv" || { cat "$folder/0" >&2; return 1; }
+}
+
+"$here/tests/netns/hosts.sh" up "$prefix" "$ranks"
+printf '%-10s %8s  %-18s %10s %9s %8s %8s\n' link size codec ms speed-up allowed reached
+for rate in $rates; do
+  shape "$rate"
+  for size in $sizes; do
+    for codec in "${codecs[@]}"; do
+      type=float
+      [[ $codec == */* ]] && type=${codec#*/}
+      for ((round = 0; round < rounds; round++)); do
+        echo "$(run "$size" "" "$type") $(run "$size" "${codec%/*}" "$type")"
+      done | awk -v rate="$rate" -v size="$size" -v codec="$codec" -v ranks=$ranks '
+        function median(list, count,  i, j, x) {
+          for (i = 2; i <= count; i++) for (j = i; j > 1 && list[j] < list[j - 1]; j--) {
+            x = list[j]; list[j] = list[j - 1]; list[j - 1] = x
+          }
+          return list[int((count + 1) / 2)]
+        }
+        {dense[NR] = $1; coded[NR] = $2; sent = $3}
+        END {
+          bytes = size * (size ~ /M$/ ? 1048576 : size ~ /K$/ ? 1024 : 1)
+          won = median(dense, NR) / median(coded, NR); may = 2 * (ranks - 1) / ranks * bytes / sent
+          printf "%-10s %8s  %-18s %10.2f %9.2f %8.2f %7.0f%%\n", rate, size, codec, median(coded, NR) / 1000, won, may,
+                 100 * won / may
+        }'
+    done
+  done
+done
