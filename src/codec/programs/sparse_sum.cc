@@ -27,6 +27,11 @@ class Chunks {
   uint64_t count_, each_;
 };
 
+// Of the longest chunk, and not none: there is an address also where there are no elements.
+size_t memory_bytes(const Chunks& chunks, DataType type) {
+  return std::max<size_t>(chunks.size(0), 1) * element_bytes(type);
+}
+
 Bytes message_of(DataType type, size_t count, const select::Selection& selection) {
   Bytes message(sparse::max_bytes(count, type));
   message.resize(sparse::encode(type, count, selection, message.data()));
@@ -115,7 +120,7 @@ class Summation {
   Values sum(int chunk) { return {type_, memory_.data(), chunks_.size(chunk)}; }
 
   Status add_up(int chunk, std::span<const Bytes> messages) {
-    memory_.resize(chunks_.size(0) * element_bytes(type_));
+    memory_.resize(memory_bytes(chunks_, type_));
     bool first = true;
     for (const Bytes& message : messages) {
       HOCKET_TRY(sparse::decode(message, !first, sum(chunk)));
@@ -153,7 +158,7 @@ Status gather_sparse(Collectives& collectives, const SparseVector& mine, std::ve
   HOCKET_TRY(agree(collectives, 0, mine.count).status());
   std::vector<Bytes> gathered;
   HOCKET_TRY(collectives.gather(joined(messages_of(mine, chunks, parts)), gathered));
-  Bytes memory(chunks.size(0) * element_bytes(mine.type));
+  Bytes memory(memory_bytes(chunks, mine.type));
   all.clear();
   for (const Bytes& bytes : gathered) {
     std::vector<Bytes> messages;
