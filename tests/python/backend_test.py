@@ -324,7 +324,7 @@ def ordered(group_of):
     """Added in the order of the ranks, whatever the size; summed here as the ranks should."""
     rank, size = ranks()
     group = group_of()
-    for count in (1, 1000, 300_000):
+    for count in (7, 1000, 20_000, 300_000):
         parts = [torch.randn(count, generator=torch.Generator().manual_seed(100 * count + each)) for each in range(size)]
         expected = parts[0].clone()
         for part in parts[1:]:
@@ -468,15 +468,21 @@ class Mixes(unittest.TestCase):
 
 
 class Ordered(unittest.TestCase):
+    """Five ranks over TCP: what is chosen for so many without being asked for order adds in another one."""
+
+    def run_with(self, group_of, **settings):
+        os.environ.update(HOCKET_TRANSPORTS="tcp", **settings)
+        try:
+            on_ranks(5, ordered, group_of)
+        finally:
+            for name in ("HOCKET_TRANSPORTS", *settings):
+                del os.environ[name]
+
     def test_by_option_of_a_group(self):
-        on_ranks(4, ordered, ordered_group)
+        self.run_with(ordered_group)
 
     def test_by_setting(self):
-        os.environ["HOCKET_REPRODUCIBILITY"] = "ordered"
-        try:
-            on_ranks(3, ordered, lambda: None)
-        finally:
-            del os.environ["HOCKET_REPRODUCIBILITY"]
+        self.run_with(lambda: None, HOCKET_REPRODUCIBILITY="ordered")
 
     def test_refusal(self):
         with self.assertRaisesRegex(ValueError, "there is no 'strict', only fast, ordered, exact"):
