@@ -290,11 +290,12 @@ HOCKET_API hocketResult_t hocketWinGetUserPtr(hocketComm_t comm, hocketWindow_t 
  */
 
 /* All of them reach into `peer`'s part of a window that both have registered, `peerWinOffset` bytes behind its
- * beginning; the peer calls nothing, and peer may be this rank. Where that part is memory of hocketMemAlloc on this
- * host, this thread reads and writes it; elsewhere the peer's service thread does, in pieces of 32 KiB
+ * beginning; the peer calls nothing, and peer may be this rank. Where all ranks are on one host and that part is memory
+ * of hocketMemAlloc, this thread reads and writes it; elsewhere the peer's service thread does, in pieces of 32 KiB
  * (docs/one-sided.md has what that costs). stream NULL: they return when it is done there; a peer that has not
  * registered yet is waited for. Within a group they run with its other calls, in no order. What lies outside the part
- * is an error of this call alone. Several accesses to the same bytes at once are ordered by signals, or are atomic. */
+ * is an error of this call alone, and nothing is written. What peers may still access is not deregistered.
+ * Several accesses to the same bytes at once are ordered by signals, or are atomic. */
 HOCKET_API hocketResult_t hocketPut(const void* localbuff, size_t count, hocketDataType_t datatype, int peer,
                                     hocketWindow_t peerWin, size_t peerWinOffset, hocketComm_t comm,
                                     hocketStream_t stream);

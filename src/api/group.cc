@@ -275,7 +275,7 @@ hocketResult_t group_end() {
   return report(status.ok() ? run_calls(std::move(ending->calls)) : status);
 }
 
-hocketResult_t group_simulate_end(float& expected) {
+hocketResult_t group_simulate_end(const Status& fault, float* expected) {
   if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd without hocketGroupStart"));
   const std::optional<Group> ending = taken();
   if (!ending) {
@@ -283,11 +283,12 @@ hocketResult_t group_simulate_end(float& expected) {
     return report(group.error);
   }
   if (!ending->error.ok()) return report_again(ending->error);
+  if (!fault.ok()) return report(fault);
   if (!ending->jobs.empty()) {
     return report(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd: the group creates communicators"));
   }
   const Result<Picoseconds> time = expected_time(ending->calls);
-  if (time.ok()) expected = static_cast<float>(*time) / 1e6F;
+  if (time.ok()) *expected = static_cast<float>(*time) / 1e6F;
   return report(time.status());
 }
 

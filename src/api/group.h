@@ -29,8 +29,9 @@ void group_start();
 bool in_group();
 // Reports what went wrong.
 hocketResult_t group_end();
-// Ends it without running anything: how long its calls would take, in microseconds.
-hocketResult_t group_simulate_end(float& expected);
+// Ends it without running anything: how long its calls would take, in microseconds. `fault`: what is wrong with where
+// that goes.
+hocketResult_t group_simulate_end(const Status& fault, float* expected);
 // An error of a call within the group: the rest of the group is dropped.
 void group_failed(const Status& status);
 

@@ -38,6 +38,14 @@ Status check_mark(const Queue& queue, uint64_t mark) {
   return Status(Code::kInvalidArgument, fmt::format("mark: {} lies ahead of the queue's {}", mark, queue.mark()));
 }
 
+Status check_info(const hocketSimInfo_t* info) {
+  if (info == nullptr) return null_pointer("simInfo");
+  if (info->magic == HOCKET_CONFIG_MAGIC && info->size >= sizeof *info) return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("simInfo: size {}, magic {:#x}: initialise it with HOCKET_SIM_INFO_INITIALIZER", info->size,
+                            info->magic));
+}
+
 }  // namespace
 
 hocketResult_t hocketGroupStart(void) {
@@ -51,13 +59,8 @@ hocketResult_t hocketGroupEnd(void) {
 
 hocketResult_t hocketGroupSimulateEnd(hocketSimInfo_t* simInfo) {
   return guarded([&] {
-    if (simInfo == nullptr) return report(null_pointer("simInfo"));
-    if (simInfo->magic != HOCKET_CONFIG_MAGIC || simInfo->size < sizeof *simInfo) {
-      return report(Status(Code::kInvalidArgument,
-                           fmt::format("simInfo: size {}, magic {:#x}: initialise it with HOCKET_SIM_INFO_INITIALIZER",
-                                       simInfo->size, simInfo->magic)));
-    }
-    return hocket::group_simulate_end(simInfo->estimatedTime);
+    const Status fault = check_info(simInfo);
+    return hocket::group_simulate_end(fault, fault.ok() ? &simInfo->estimatedTime : nullptr);
   });
 }
 

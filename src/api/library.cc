@@ -66,8 +66,10 @@ const char* hocketGetLastError(hocketComm_t comm) {
   const auto pin = hocket::sessions().pin(comm);
   if (!pin) return hocket::last_error_of_thread();
   hocket::Session& session = *pin;
+  const Status opened = session.opened();
   const std::lock_guard lock(session.mutex);
   if (!session.last_error.empty()) return hocket::keep_for_thread(session.last_error);
+  if (!opened.ok()) return hocket::keep_for_thread(opened.message());
   return hocket::keep_for_thread(session.communicator->mesh().status().message());
 }
 

@@ -4,6 +4,7 @@
 // Neighbour exchange: as many sends and receives in one group.
 #include <fmt/format.h>
 
+#include "api/group.h"
 #include "api/session.h"
 #include "comm/request.h"
 #include "hocket/hocket.h"
@@ -53,9 +54,9 @@ hocketResult_t hocketNeighborAllToAllV(const void* sendbuff, const size_t* sendc
                                        void* recvbuff, const size_t* recvcounts, const size_t* rdispls, int nNeighbors,
                                        const int* neighbors, hocketDataType_t datatype, hocketComm_t comm,
                                        hocketStream_t stream) {
-  if (const Status status = check(nNeighbors, neighbors, sendcounts, recvcounts, datatype); !status.ok()) {
-    return hocket::report(status);
-  }
+  const hocketResult_t checked = hocket::with_call(
+      comm, [&](hocket::Session&) { return check(nNeighbors, neighbors, sendcounts, recvcounts, datatype); });
+  if (checked != hocketSuccess) return checked;
   const size_t element = hocket::element_bytes(static_cast<hocket::DataType>(datatype));
   Parts outgoing(sendbuff, sendcounts, sdispls, element);
   Parts incoming(recvbuff, recvcounts, rdispls, element);

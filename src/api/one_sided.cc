@@ -40,13 +40,16 @@ std::string check_signal(int signal, int context, unsigned flags) {
   return flags == 0 ? "" : fmt::format("flags: {:#x}: it must be 0", flags);
 }
 
+Status check_peer_and_type(const Communicator& communicator, hocketDataType_t type, const RemoteCall& call) {
+  if (!is_rank(communicator, call.peer)) return wrong(communicator, call, no_rank(communicator, call.peer));
+  if (static_cast<unsigned>(type) < hocketNumTypes) return {};
+  return wrong(communicator, call, "datatype: there is no such type");
+}
+
 // What moves `count` elements between `local` and the peer's part of a window.
 Status check_transfer(const Communicator& communicator, size_t count, hocketDataType_t type, const char* buffer,
                       RemoteCall& call) {
-  if (!is_rank(communicator, call.peer)) return wrong(communicator, call, no_rank(communicator, call.peer));
-  if (static_cast<unsigned>(type) >= hocketNumTypes) {
-    return wrong(communicator, call, "datatype: there is no such type");
-  }
+  HOCKET_TRY(check_peer_and_type(communicator, type, call));
   if (__builtin_mul_overflow(count, element_bytes(static_cast<DataType>(type)), &call.request.bytes)) {
     return wrong(communicator, call, fmt::format("count: {} elements are more than 2^64 bytes", count));
   }
@@ -70,8 +73,9 @@ hocketResult_t call_atomic(RemoteRequest request, const void* compare, const voi
   return with_call(comm, [&](Session& session) -> Status {
     Communicator& communicator = *session.communicator;
     RemoteCall call{peer, std::move(request), result};
-    HOCKET_TRY(check_transfer(communicator, 0, type, "result", call));
+    HOCKET_TRY(check_peer_and_type(communicator, type, call));
     call.request.type = static_cast<DataType>(type);
+    call.request.bytes = element_bytes(call.request.type);
     if (!is_atomic(call.request.type)) {
       return wrong(communicator, call,
                    fmt::format("datatype: {}: it must be an integer of 4 or 8 bytes", name(call.request.type)));
@@ -80,7 +84,6 @@ hocketResult_t call_atomic(RemoteRequest request, const void* compare, const voi
     if (call.request.kind == Kind::kCompareSwap && compare == nullptr) {
       return wrong(communicator, call, "compare is NULL");
     }
-    call.request.bytes = element_bytes(call.request.type);
     std::memcpy(&call.request.operand, operand, call.request.bytes);
     if (compare != nullptr) std::memcpy(&call.request.compare, compare, call.request.bytes);
     return submit(comm, session, std::make_unique<RemoteAccess>(communicator, std::move(call)), stream);
@@ -196,7 +199,7 @@ hocketResult_t hocketWaitSignal(int nDesc, const hocketWaitSignalDesc_t* signalD
 hocketResult_t hocketFetchOp(const void* operand, void* result, hocketDataType_t datatype, hocketRedOp_t op, int peer,
                              hocketWindow_t peerWin, size_t peerWinOffset, hocketComm_t comm, hocketStream_t stream) {
   const hocket::Result<hocket::ReduceOp> atomic = hocket::atomic_op(op);
-  if (!atomic.ok()) return hocket::report(atomic.status());
+  if (!atomic.ok()) return with_call(comm, [&](Session&) { return atomic.status(); });
   return hocket::call_atomic(
       {.kind = Kind::kFetch, .window = hocket::window_number(peerWin), .offset = peerWinOffset, .op = *atomic}, nullptr,
       operand, result, datatype, peer, comm, stream);

@@ -78,7 +78,9 @@ class Creators {
   // Those whose work has ended.
   void join() {
     const std::lock_guard lock(mutex_);
-    std::erase_if(running_, [](const Creator& creator) { return !creator.pending->under_way(); });
+    std::erase_if(running_, [](const Creator& creator) {
+      return creator.pending->in_its_process() && !creator.pending->under_way();
+    });
   }
 
  private:

@@ -2,6 +2,8 @@
 // Copyright The Hocket authors
 #include "api/pending_creation.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "api/session.h"
@@ -32,18 +34,25 @@ void PendingCreation::abandon() {
 
 void PendingCreation::wait() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return ended_ || abandoned_; });
+  changed_.wait(lock, [this] { return ended_ || abandoned_ || !in_its_process(); });
 }
 
 Status PendingCreation::status() {
   const std::lock_guard lock(mutex_);
   if (ended_) return failure_;
+  if (!in_its_process()) {
+    return Status(
+        Code::kInvalidUsage,
+        fmt::format("comm: process {} was creating it and was forked: this is process {}", process_, ::getpid()));
+  }
   return Status(Code::kInvalidUsage, "comm: it is still being created: hocketCommGetAsyncError tells when it has been");
 }
 
 bool PendingCreation::under_way() {
   const std::lock_guard lock(mutex_);
-  return !ended_;
+  return !ended_ && in_its_process();
 }
+
+bool PendingCreation::in_its_process() const { return ::getpid() == process_; }
 
 }  // namespace hocket

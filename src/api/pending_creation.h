@@ -4,6 +4,8 @@
 // A communicator that is being created on a thread of its own, while its handle exists already.
 #pragma once
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -29,8 +31,11 @@ class PendingCreation {
   // hocketInProgress's text while it goes on; then the failure, if any.
   Status status();
   bool under_way();
+  // The thread that creates is not in a process that was forked.
+  bool in_its_process() const;
 
  private:
+  const pid_t process_ = ::getpid();
   std::mutex mutex_;
   std::condition_variable changed_;
   Session* session_;  // guarded by mutex_, like the rest

@@ -76,16 +76,18 @@ void abort(Communicator& communicator) {
       Code::kRemote, fmt::format("{}rank {} aborted the communicator", communicator.prefix(), communicator.rank())));
 }
 
+Status Occupy::alone() const {
+  if (alone_) return {};
+  return Status(Code::kInvalidUsage, fmt::format("rank {}: another thread is inside a call on this communicator",
+                                                 session_.communicator->rank()));
+}
+
 Status Occupy::status() const {
-  const Session::Phase phase = session_.phase.load(std::memory_order_acquire);
-  if (phase == Session::Phase::kPending) return session_.opened();
-  const Communicator& communicator = *session_.communicator;
-  if (!alone_) {
+  if (const Status opened = session_.opened(); !opened.ok()) return opened;
+  HOCKET_TRY(alone());
+  if (session_.phase == Session::Phase::kFinalized) {
     return Status(Code::kInvalidUsage,
-                  fmt::format("rank {}: another thread is inside a call on this communicator", communicator.rank()));
-  }
-  if (phase == Session::Phase::kFinalized) {
-    return Status(Code::kInvalidUsage, fmt::format("rank {}: the communicator is finalized", communicator.rank()));
+                  fmt::format("rank {}: the communicator is finalized", session_.communicator->rank()));
   }
   Mesh& mesh = session_.communicator->mesh();
   return mesh.failed() ? mesh.status() : Status();

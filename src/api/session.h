@@ -104,6 +104,8 @@ class Occupy {
   Occupy& operator=(const Occupy&) = delete;
   // Fails when another thread is inside, or the communicator is not there yet, is finalized or has failed.
   Status status() const;
+  // Fails for the first of these alone.
+  Status alone() const;
 
  private:
   Session& session_;

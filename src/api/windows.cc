@@ -18,6 +18,7 @@ using hocket::Communicator;
 using hocket::guarded;
 using hocket::null_pointer;
 using hocket::occupied;
+using hocket::Occupy;
 using hocket::report;
 using hocket::Result;
 using hocket::Session;
@@ -47,6 +48,8 @@ Status not_registered(const Communicator& communicator, const char* name, const 
 hocketResult_t close_window(hocketComm_t comm, const void* handle, const char* name) noexcept {
   return with_session(comm, [&](Session& session) -> Status {
     if (handle == nullptr) return {};
+    const Occupy occupy(session);
+    HOCKET_TRY(occupy.alone());
     Communicator& communicator = *session.communicator;
     communicator.wait_until_idle();
     if (communicator.mesh().windows().close(hocket::window_number(handle))) return {};

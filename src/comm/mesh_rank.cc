@@ -153,6 +153,7 @@ void MeshRank::shut() {
 void MeshRank::leave() {
   if (!service_.in_its_process() || has_called_leave_) return;
   has_called_leave_ = true;
+  windows_.shut();
   const Time limit = service_.system().clock.now() + service_.options().timeout;
   while (!failed() && !pipes_.flush() && service_.system().clock.now() < limit) {
     (void)poller_->wait(service_.system().clock.now() + kFlushLook);

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "comm/mesh_rank.h"
+#include "comm/signals.h"
 
 namespace hocket {
 namespace {
@@ -59,7 +60,10 @@ void MeshRank::keep_until_sent(const std::shared_ptr<const Segment>& segment) {
 
 void MeshRank::on_window(int32_t peer, Reader& reader, std::vector<Handle>& handles) {
   WindowOffer offer;
-  const bool makes_sense = read_window(reader, &offer) && handles.size() == (offer.segment_bytes == 0 ? 0U : 1U);
+  bool makes_sense = read_window(reader, &offer) && handles.size() == (offer.segment_bytes == 0 ? 0U : 1U);
+  if (offer.number == WindowTable::kSignals) {
+    makes_sense &= offer.bytes == SignalBoard::bytes(ranks_) && offer.offset % SignalBoard::kLine == 0;
+  }
   if (!makes_sense) return on_misbehaviour(peer, "its part of a window cannot be");
   WindowPart part;
   part.bytes = offer.bytes;

@@ -105,12 +105,18 @@ RemoteReply WindowTable::serve(uint32_t number, const std::function<RemoteReply(
     RemoteReply none;
     const Window* found = find(number);
     const bool opened = found != nullptr && found->known[static_cast<size_t>(rank_)];
-    none.outcome = number > last_ ? RemoteReply::Outcome::kNotYet : RemoteReply::Outcome::kNoWindow;
-    if (!opened) return none;
+    // Who waits for a window of a rank that leaves will hear of that.
+    none.outcome = number > last_ || shut_ ? RemoteReply::Outcome::kNotYet : RemoteReply::Outcome::kNoWindow;
+    if (!opened || shut_) return none;
     const WindowPart& ours = found->parts[static_cast<size_t>(rank_)];
     part = {ours.begin, ours.bytes};
   }
   return work(part);
+}
+
+void WindowTable::shut() {
+  const std::lock_guard serving(serving_);
+  shut_ = true;
 }
 
 std::vector<int32_t> WindowTable::missing(uint32_t number) const {

@@ -69,6 +69,8 @@ class WindowTable {
   Reach reach(int32_t peer, uint32_t number) const;
   // Gives our own part to somebody who works on it for a peer; it is not closed meanwhile.
   RemoteReply serve(uint32_t number, const std::function<RemoteReply(std::span<std::byte>)>& work);
+  // Our parts are no longer ours to give: nobody is served any more.
+  void shut();
 
   // Lock-free: this rank has no window.
   bool empty() const { return open_.load(std::memory_order_relaxed) == 0; }
@@ -101,6 +103,7 @@ class WindowTable {
   const int32_t rank_;
   const size_t ranks_;
   std::mutex serving_;  // taken before mutex_
+  bool shut_ = false;   // guarded by serving_
   mutable std::mutex mutex_;
   std::map<uint32_t, std::unique_ptr<Window>> windows_;
   uint32_t last_ = 0;  // opened by this rank

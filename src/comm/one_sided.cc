@@ -20,6 +20,10 @@ using Reach = WindowTable::Reach;
 
 // A driving thread looks far more often than this.
 constexpr Duration kStopped = std::chrono::seconds(1);
+// Copied before whoever drives looks at its other work.
+constexpr uint64_t kNearBytes = 1 << 20;
+// Of one access; others to the same peer find room beside them.
+constexpr size_t kMostPieces = 4;
 
 std::string_view name(Kind kind) {
   switch (kind) {
@@ -53,11 +57,12 @@ bool OneSided::advance() {
     return true;
   }
   const bool moved = step();
-  moved_ |= moved;
+  news_ |= moved;
   return moved;
 }
 
 void OneSided::end(Status status) {
+  set_waiting(false);  // the communicator may be gone as soon as this does not count as under way
   status_ = std::move(status);
   ended_ = true;
   communicator_.one_sided().ended.fetch_add(1, std::memory_order_release);
@@ -83,7 +88,7 @@ bool OneSided::examine(Time now) {
   const bool left = communicator_.mesh().has_left(awaited());
   retry();
   // What the peer did before it left counts.
-  if (advance() || std::exchange(moved_, false) || stalled_ == Time{}) {
+  if (advance() || std::exchange(news_, false) || stalled_ == Time{} || waits_for_others()) {
     stalled_ = now;
   } else if (left) {
     fail(Code::kRemote, fmt::format("rank {} has left", awaited()));
@@ -108,8 +113,11 @@ std::string RemoteAccess::describe() const { return hocket::describe(call_); }
 bool RemoteAccess::step() {
   if (far_) {
     const bool answered = take_answers();
-    return !ended() && ask() ? true : answered;
+    if (!ended()) ask();  // which is no news
+    return answered;
   }
+  // Its memory is still there, but it is nobody's: examine() says so.
+  if (communicator_.mesh().has_left(call_.peer)) return false;
   return accessed_ ? signal() : reach();
 }
 
@@ -129,22 +137,28 @@ bool RemoteAccess::reach() {
       work_on(reach.part);
       return true;
     case Reach::State::kFar:
-      far_ = true;
       break;
   }
-  return ask();
+  far_ = true;
+  ask();
+  return true;
 }
 
+// Of a long one a piece, so that whoever drives it can look after its other work.
 void RemoteAccess::work_on(std::span<std::byte> part) {
   const RemoteRequest& request = call_.request;
   if (const RemoteReply reply = check_access(request, part); reply.outcome != RemoteReply::Outcome::kDone) {
     return refuse(reply);
   }
   std::byte* const at = part.data() + request.offset;
-  if (request.kind == Kind::kPut) {
-    if (request.bytes > 0) std::memcpy(at, call_.local, request.bytes);
-  } else if (request.kind == Kind::kGet) {
-    if (request.bytes > 0) std::memcpy(call_.local, at, request.bytes);
+  if (request.kind == Kind::kPut || request.kind == Kind::kGet) {
+    const uint64_t bytes = std::min<uint64_t>(request.bytes - moved_, kNearBytes);
+    std::byte* const theirs = at + moved_;
+    std::byte* const ours = static_cast<std::byte*>(call_.local) + moved_;
+    if (bytes > 0)
+      std::memcpy(request.kind == Kind::kPut ? theirs : ours, request.kind == Kind::kPut ? ours : theirs, bytes);
+    moved_ += bytes;
+    if (moved_ < request.bytes) return;
   } else {
     const uint64_t before = update(request, at);
     if (call_.local != nullptr) std::memcpy(call_.local, &before, request.bytes);
@@ -173,29 +187,29 @@ bool RemoteAccess::signal() {
   call_.request.kind = Kind::kSignal;  // what is left of it
   call_.request.bytes = 0;
   far_ = true;
-  return ask();
+  ask();
+  return true;
 }
 
-// The first piece goes alone: it finds out whether the window is there.
-bool RemoteAccess::ask() {
-  bool moved = false;
-  while (!all_asked_ && may_ask_ && (confirmed_ || pieces_.empty())) {
+// The first piece goes alone: it finds out whether the window is there, and long enough for all of them.
+void RemoteAccess::ask() {
+  while (!all_asked_ && may_ask_ && pieces_.size() < (confirmed_ ? kMostPieces : 1)) {
     RemoteRequest piece = call_.request;
     const bool whole = piece.kind != Kind::kPut && piece.kind != Kind::kGet;
-    const uint64_t bytes = whole ? piece.bytes : std::min<uint64_t>(piece.bytes - asked_, kMaxRemoteBytes);
-    const bool last = whole || asked_ + bytes == piece.bytes;
-    piece.offset += asked_;
+    const uint64_t bytes = whole ? piece.bytes : std::min<uint64_t>(piece.bytes - moved_, kMaxRemoteBytes);
+    const bool last = whole || moved_ + bytes == piece.bytes;
+    piece.offset += moved_;
+    piece.extent = piece.bytes - (whole ? 0 : moved_);
     piece.bytes = bytes;
-    if (piece.kind == Kind::kPut) piece.data.assign(static_cast<const char*>(call_.local) + asked_, bytes);
+    if (piece.kind == Kind::kPut) piece.data.assign(static_cast<const char*>(call_.local) + moved_, bytes);
     if (!last) piece.signal = -1;
     const auto answer = communicator_.mesh().access(call_.peer, piece);
-    if (answer == nullptr) break;
-    pieces_.push_back({asked_, bytes, answer});
-    asked_ += bytes;
+    crowded_out_ = answer == nullptr;
+    if (crowded_out_) return;
+    pieces_.push_back({moved_, bytes, answer});
+    moved_ += bytes;
     all_asked_ = last;
-    moved = true;
   }
-  return moved;
 }
 
 bool RemoteAccess::take_answers() {
@@ -205,7 +219,7 @@ bool RemoteAccess::take_answers() {
     pieces_.pop_front();
     const RemoteReply& reply = piece.answer->reply;
     if (reply.outcome == RemoteReply::Outcome::kNotYet) {
-      asked_ = piece.offset;  // once more, a while later
+      moved_ = piece.offset;  // once more, a while later
       all_asked_ = may_ask_ = false;
       return moved;
     }
@@ -220,7 +234,8 @@ bool RemoteAccess::take_answers() {
                                 ? 0
                                 : sizeof(uint64_t);
     if (reply.data.size() != expected) {
-      OneSided::refuse(fmt::format("the peer answered {} bytes instead of {}", reply.data.size(), expected));
+      fail(Code::kInternal,
+           fmt::format("rank {} answered {} bytes instead of {}", call_.peer, reply.data.size(), expected));
       return true;
     }
     if (expected > 0 && call_.local != nullptr) {
@@ -250,15 +265,19 @@ bool SignalWait::step() {
     const Awaited& next = awaited_[taken_];
     if (!communicator_.signals()->take(next.peer, next.signal, next.count)) break;
     ++taken_;
+    seen_ = 0;
   }
   if (taken_ == awaited_.size()) {
     end({});
     return true;
   }
-  return taken_ != before;
+  const Awaited& next = awaited_[taken_];
+  const uint64_t came = communicator_.signals()->left(next.peer, next.signal);
+  return std::exchange(seen_, came) != came || taken_ != before;
 }
 
 void SignalWait::set_waiting(bool waiting) {
+  if (ended() || std::exchange(waits_, waiting) == waiting) return;
   const auto sleepers = communicator_.signals()->board().sleepers();
   if (waiting) {
     sleepers.fetch_add(1);

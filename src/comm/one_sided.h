@@ -32,18 +32,19 @@ class OneSided : public Work {
   virtual std::string describe() const = 0;
   // Nothing has moved for a while.
   virtual void retry() {}
+  // It does not go on because other work is before it.
+  virtual bool waits_for_others() const { return false; }
   void end(Status status);
   // The call was wrong, and nothing else is.
   void refuse(const std::string& why);
-
- private:
   // The communicator fails.
   void fail(Code code, const std::string& why);
 
+ private:
   bool ended_ = true;
-  Time stalled_{};   // since when
-  Time examined_{};  // last
-  bool moved_ = false;
+  Time stalled_{};     // since when
+  Time examined_{};    // last
+  bool news_ = false;  // since it was examined
 };
 
 // A put, a get, an atomic operation or a signal. `local`: what a put reads and the others write.
@@ -69,20 +70,22 @@ class RemoteAccess final : public OneSided {
   int32_t awaited() const override { return call_.peer; }
   std::string describe() const override;
   void retry() override { may_ask_ = true; }
+  bool waits_for_others() const override { return crowded_out_; }
 
   bool reach();
   void work_on(std::span<std::byte> part);
   bool signal();
-  bool ask();
+  void ask();
   bool take_answers();
   void refuse(const RemoteReply& reply);
 
   RemoteCall call_;
   bool accessed_ = false;  // nothing is left but its signal
+  uint64_t moved_ = 0;     // bytes that are copied, or asked for
   bool far_ = false;       // by the peer's service thread, in pieces:
   std::deque<Piece> pieces_;
-  uint64_t asked_ = 0;      // bytes
-  bool confirmed_ = false;  // the window is there: one piece need not wait for another
+  bool crowded_out_ = false;  // too many are under way to that peer
+  bool confirmed_ = false;    // the window is there: one piece need not wait for another
   bool may_ask_ = true;
   bool all_asked_ = false;
 };
@@ -105,7 +108,9 @@ class SignalWait final : public OneSided {
   std::string describe() const override;
 
   std::vector<Awaited> awaited_;
-  size_t taken_ = 0;  // of them
+  size_t taken_ = 0;    // of them
+  uint64_t seen_ = 0;   // signals of the next
+  bool waits_ = false;  // counted among the sleepers
 };
 
 }  // namespace hocket

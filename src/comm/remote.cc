@@ -56,7 +56,8 @@ bool is_atomic(ReduceOp op) {
 
 RemoteReply check_access(const RemoteRequest& request, std::span<const std::byte> part) {
   RemoteReply reply;
-  if (request.offset > part.size() || request.bytes > part.size() - request.offset) {
+  const uint64_t extent = std::max(request.bytes, request.extent);
+  if (request.offset > part.size() || extent > part.size() - request.offset) {
     reply.outcome = RemoteReply::Outcome::kOutside;
     reply.limit = part.size();
   } else if (updates(request.kind) &&

@@ -21,6 +21,7 @@ struct RemoteRequest {
   uint32_t window = 0;
   uint64_t offset = 0;  // in the peer's part, in bytes
   uint64_t bytes = 0;
+  uint64_t extent = 0;               // of the whole access, from here on, if this is a piece of it
   DataType type = DataType::kUint8;  // of the atomic ones: integers of 4 or 8 bytes
   ReduceOp op = ReduceOp::kSum;
   uint64_t operand = 0;

@@ -2,6 +2,7 @@
 // Copyright The Hocket authors
 #include "comm/remote_wire.h"
 
+#include "comm/mesh_windows.h"
 #include "comm/mesh_wire.h"
 #include "comm/signals.h"
 
@@ -12,6 +13,7 @@ using Kind = RemoteRequest::Kind;
 
 bool makes_sense(const RemoteRequest& request) {
   const bool has_signal = request.signal >= 0;
+  if (request.window == WindowTable::kSignals) return false;  // which is no memory of a program
   if (request.kind > Kind::kSignal || request.signal < -1 || request.signal >= SignalBoard::kSignals) return false;
   if (has_signal != (request.kind == Kind::kSignal) && request.kind != Kind::kPut) return false;
   if (request.kind == Kind::kFetch || request.kind == Kind::kCompareSwap) {
@@ -30,6 +32,7 @@ std::string access_message(uint64_t id, const RemoteRequest& request) {
   writer.u32(request.window);
   writer.u64(request.offset);
   writer.u64(request.bytes);
+  writer.u64(request.extent);
   writer.u8(static_cast<uint8_t>(request.type));
   writer.u8(static_cast<uint8_t>(request.op));
   writer.u64(request.operand);
@@ -45,6 +48,7 @@ bool read_access(Reader& reader, uint64_t* id, RemoteRequest* request) {
   request->window = reader.u32();
   request->offset = reader.u64();
   request->bytes = reader.u64();
+  request->extent = reader.u64();
   request->type = static_cast<DataType>(reader.u8());
   request->op = static_cast<ReduceOp>(reader.u8());
   request->operand = reader.u64();

@@ -350,7 +350,108 @@ TEST(OneSided, WhoHasLeftIsNamed) {
   });
 }
 
-// A peer may take back its memory at any time: then access fails, and nothing is written there.
+// Neither near nor far, where it goes in pieces.
+TEST(OneSided, WhatDoesNotFitWhollyIsNotWritten) {
+  for (const bool shared : {true, false}) {
+    run_threads(2, [&](Member& member) {
+      constexpr size_t kCount = 25'000;
+      const Window window(member.comm, kCount, shared);
+      const std::vector<int32_t> ones(2 * kCount, 1);
+      barrier(member);
+      expect_error(
+          hocketPut(ones.data(), 2 * kCount, hocketInt32, 1 - member.rank, window.handle(), 0, member.comm, nullptr),
+          hocketInvalidArgument, member.comm, {"has 100000 bytes"});
+      barrier(member);
+      EXPECT_EQ(std::vector<int32_t>(window.data(), window.data() + kCount), std::vector<int32_t>(kCount));
+      barrier(member);
+    });
+  }
+}
+
+TEST(OneSided, ShortAccessesFindRoomBesideLongOnes) {
+  run_threads(
+      2,
+      [](Member& member) {
+        constexpr size_t kCount = 8 << 20;
+        const Window window(member.comm, kCount, false);
+        barrier(member);
+        if (member.rank == 0) {
+          const std::vector<int32_t> data(kCount, 3);
+          std::vector<hocketQueue_t> queues(4);
+          for (hocketQueue_t& queue : queues) {
+            ASSERT_EQ(hocketQueueCreate(&queue), hocketSuccess);
+            const size_t count = &queue == &queues.back() ? 1 : kCount;
+            ASSERT_EQ(hocketPut(data.data(), count, hocketInt32, 1, window.handle(), 0, member.comm,
+                                hocketQueueStream(queue)),
+                      hocketSuccess);
+          }
+          for (const hocketQueue_t queue : queues) {
+            EXPECT_EQ(hocketQueueSynchronize(queue), hocketSuccess) << hocketGetLastError(member.comm);
+            EXPECT_EQ(hocketQueueDestroy(queue), hocketSuccess);
+          }
+        }
+        barrier(member);
+      },
+      config_with_timeout(20'000));
+}
+
+// As long as some come, others are waited for.
+TEST(OneSided, ManySlowSignalsAreWaitedFor) {
+  run_threads(
+      2,
+      [](Member& member) {
+        const Window window(member.comm, 1);
+        barrier(member);
+        if (member.rank == 0) {
+          EXPECT_EQ(wait_for(member, 1, 8), hocketSuccess) << hocketGetLastError(member.comm);
+        } else {
+          for (int i = 0; i < 8; ++i) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            ASSERT_EQ(hocketSignal(0, 0, 0, 0, member.comm, nullptr), hocketSuccess);
+          }
+        }
+        barrier(member);
+      },
+      config_with_timeout(1500));
+}
+
+TEST(OneSided, AWrongCallDropsItsGroup) {
+  run_threads(2, [](Member& member) {
+    const Window window(member.comm, 4);
+    barrier(member);
+    const int32_t one = 1;
+    ASSERT_EQ(hocketGroupStart(), hocketSuccess);
+    ASSERT_EQ(hocketPut(&one, 1, hocketInt32, 1 - member.rank, window.handle(), 0, member.comm, nullptr),
+              hocketSuccess);
+    expect_error(hocketFetchOp(&one, nullptr, hocketInt32, hocketProd, 0, window.handle(), 0, member.comm, nullptr),
+                 hocketInvalidArgument, member.comm, {"op: it must be sum"});
+    expect_error(hocketGroupEnd(), hocketInvalidArgument, nullptr, {"op: it must be sum"});
+    barrier(member);
+    EXPECT_EQ(window.data()[0], 0);
+    barrier(member);
+  });
+}
+
+// Ranks on two hosts, of which one never registers.
+const Role alone("alone", [](const Part& part) {
+  setenv("HOCKET_HOST_ID", std::to_string(part.rank).c_str(), 1);
+  const Member member = part.join(config_with_timeout(500));
+  if (member.rank == 0) {
+    const Window window(member.comm, 4);
+    const int32_t one = 1;
+    expect_error(hocketPut(&one, 1, hocketInt32, 1, window.handle(), 0, member.comm, nullptr), hocketTimeout,
+                 member.comm, {"put (window 1", "nothing came from rank 1 within 0.5 s"});
+  }
+  hocketResult_t state = hocketSuccess;
+  while (state == hocketSuccess) hocketCommGetAsyncError(member.comm, &state);
+  EXPECT_EQ(state, hocketTimeout);
+  hocketCommDestroy(member.comm);
+  return testing::Test::HasFailure() ? 1 : 0;
+});
+
+TEST(OneSided, WhoNeverRegistersIsNamed) { expect_success("alone", 2, told("tcp"), kLimit); }
+
+// A peer may take back memory of its own at any time: then access fails, and nothing is written there.
 TEST(OneSided, ADeregisteredWindowIsNotWritten) {
   run_threads(2, [](Member& member) {
     std::vector<int32_t> memory(4);

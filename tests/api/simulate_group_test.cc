@@ -83,8 +83,11 @@ TEST_F(SimulateGroup, WhatHasNoTimeIsAnError) {
       hocketAllGatherV(send_.data(), 1, recv_.data(), counts.data(), starts.data(), hocketFloat, comms_[0], nullptr),
       hocketSuccess);
   expect_error(hocketGroupSimulateEnd(&info), hocketInvalidUsage, comms_[0], {"all_gather", "knows no time"});
-  expect_error(hocketGroupSimulateEnd(nullptr), hocketInvalidArgument, nullptr, {"simInfo is NULL"});
   expect_error(hocketGroupSimulateEnd(&info), hocketInvalidUsage, nullptr, {"without hocketGroupStart"});
+  ASSERT_EQ(hocketGroupStart(), hocketSuccess);
+  expect_error(hocketGroupSimulateEnd(nullptr), hocketInvalidArgument, nullptr, {"simInfo is NULL"});
+  expect_error(hocketGroupEnd(), hocketInvalidUsage, nullptr, {"without hocketGroupStart"});
+  ASSERT_EQ(hocketGroupStart(), hocketSuccess);
   info.magic = 0;
   expect_error(hocketGroupSimulateEnd(&info), hocketInvalidArgument, nullptr, {"HOCKET_SIM_INFO_INITIALIZER"});
 }

@@ -3,8 +3,11 @@
 //
 // Communicators created without blocking (blocking = 0): one thread, no group, several ranks.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -94,6 +97,7 @@ TEST(Unblocked, UntilItIsThereNothingElseTakesTheHandle) {
   const hocketUniqueId id = make_id();
   ASSERT_EQ(hocketCommInitRankConfig(&comm, 2, id, 0, &config), hocketInProgress);
   EXPECT_EQ(state_of(comm), hocketInProgress);
+  EXPECT_THAT(hocketGetLastError(comm), testing::HasSubstr("still being created"));
   const auto refused = [&](hocketResult_t result) {
     expect_error(result, hocketInvalidUsage, comm, {"comm: it is still being created", "hocketCommGetAsyncError"});
   };
@@ -160,6 +164,24 @@ TEST(Unblocked, DestroyWaitsForTheCreation) {
   });
   EXPECT_EQ(hocketCommDestroy(comm), hocketSuccess);
   late.join();
+}
+
+// The thread that creates is in the parent only.
+TEST(Unblocked, AForkedChildDoesNotWaitForIt) {
+  hocketConfig_t config = unblocked();
+  hocketComm_t comm = nullptr;
+  ASSERT_EQ(hocketCommInitRankConfig(&comm, 2, make_id(), 0, &config), hocketInProgress);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool told = hocketCommDestroy(comm) == hocketInvalidUsage &&
+                      std::string(hocketGetLastError(nullptr)).find("was forked") != std::string::npos;
+    _exit(told ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(hocketCommAbort(comm), hocketSuccess);
 }
 
 TEST(Unblocked, ArgumentsAreCheckedBeforehand) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 #include "comm/choosing.h"
+#include "comm/crowd.h"
 
 #include <fstream>
 
@@ -64,7 +65,7 @@ TEST(Choosing, WithoutAFileWhatIsBuiltInCounts) {
   auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
   for (const MeshPointer& mesh : meshes) {
     Tuning expected = built_in_tuning();
-    expected.cores = mesh->peer(0).cpus;
+    expected.cores = count_cores({mesh->peer(0).cpus});
     EXPECT_EQ(tuning(*mesh), expected);
   }
   leave_all(meshes);

@@ -34,7 +34,8 @@ struct Options {
 // How sums of `ranks` codes, each from 0 to 2 * levels, lie in words.
 struct Fields {
   Fields(int64_t levels, int ranks)
-      : bits(std::bit_width(static_cast<uint64_t>(2 * levels * ranks))), in_word(static_cast<size_t>(64 / bits)) {}
+      : bits(static_cast<int>(std::bit_width(static_cast<uint64_t>(2 * levels * ranks)))),
+        in_word(static_cast<size_t>(64 / bits)) {}
   int bits;
   size_t in_word;
 };
