@@ -10,7 +10,8 @@ find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
 find_package(hwy 1.0 CONFIG REQUIRED)
 find_package(EXPAT 2.4 REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
-find_package(PkgConfig)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 
 set(HOCKET_BUILD_INFO "")
 
@@ -27,9 +28,7 @@ endfunction()
 
 # hocket_look_for(PREFIX MODULE): PREFIX_FOUND, PREFIX_VERSION and the target PkgConfig::PREFIX, by pkg-config.
 macro(hocket_look_for prefix module)
-  if(PKG_CONFIG_FOUND)
-    pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${module})
-  endif()
+  pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${module})
 endmacro()
 
 hocket_look_for(HWLOC hwloc)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Known answers, and both ways against the definition: bit by bit.
+// Known answers, and the definition: bit by bit.
 #include "base/crc32c.h"
 
 #include <gtest/gtest.h>
@@ -33,12 +33,10 @@ std::vector<std::byte> random_bytes(size_t count) {
 
 // RFC 3720, B.4, and the check value of the catalogue of CRCs.
 TEST(Crc32c, GivesTheKnownAnswers) {
-  for (const auto crc : {crc32c, crc32c_portable}) {
-    EXPECT_EQ(crc(as_bytes("123456789"), 0), 0xE3069283);
-    EXPECT_EQ(crc(std::vector<std::byte>(32, std::byte{0}), 0), 0x8A9136AA);
-    EXPECT_EQ(crc(std::vector<std::byte>(32, std::byte{0xFF}), 0), 0x62A8AB43);
-    EXPECT_EQ(crc({}, 0), 0u);
-  }
+  EXPECT_EQ(crc32c(as_bytes("123456789")), 0xE3069283);
+  EXPECT_EQ(crc32c(std::vector<std::byte>(32, std::byte{0})), 0x8A9136AA);
+  EXPECT_EQ(crc32c(std::vector<std::byte>(32, std::byte{0xFF})), 0x62A8AB43);
+  EXPECT_EQ(crc32c({}), 0u);
 }
 
 TEST(Crc32c, IsRightForEveryLengthAndAlignment) {
@@ -49,9 +47,7 @@ TEST(Crc32c, IsRightForEveryLengthAndAlignment) {
   lengths.push_back(6990);
   for (const size_t length : lengths) {
     const auto part = std::span(bytes).subspan(length % 9, length);
-    const uint32_t wanted = by_definition(part);
-    ASSERT_EQ(crc32c(part), wanted) << length;
-    ASSERT_EQ(crc32c_portable(part), wanted) << length;
+    ASSERT_EQ(crc32c(part), by_definition(part)) << length;
   }
 }
 
@@ -60,7 +56,6 @@ TEST(Crc32c, GoesOnWhereItStopped) {
   const std::span whole(bytes);
   for (const unsigned cut : {0U, 1U, 8U, 383U, 1500U, 4999U, 5000U}) {
     EXPECT_EQ(crc32c(whole.subspan(cut), crc32c(whole.first(cut))), by_definition(whole)) << cut;
-    EXPECT_EQ(crc32c_portable(whole.subspan(cut), crc32c_portable(whole.first(cut))), by_definition(whole)) << cut;
   }
 }
 
