@@ -57,6 +57,22 @@ function(hocket_test name)
   endif()
 endfunction()
 
+# hocket_test_again(NAME TEST [FILTER gtest filter] [TIMEOUT s] [LABELS ...] [SERIAL] ENVIRONMENT A=1 ...): the program of a test
+# once more, under other circumstances.
+function(hocket_test_again name test)
+  cmake_parse_arguments(again "SERIAL" "FILTER;TIMEOUT" "LABELS;ENVIRONMENT" ${ARGN})
+  if(NOT again_TIMEOUT)
+    set(again_TIMEOUT 300)
+  endif()
+  if(NOT again_FILTER)
+    set(again_FILTER *)
+  endif()
+  add_test(NAME ${name} COMMAND ${test} --gtest_filter=${again_FILTER})
+  set_tests_properties(${name} PROPERTIES
+    TIMEOUT ${again_TIMEOUT} LABELS "${again_LABELS}" RUN_SERIAL "${again_SERIAL}"
+    ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/reports/${name}.xml;${again_ENVIRONMENT}")
+endfunction()
+
 # hocket_fuzzer(NAME SOURCES a_fuzzer.cc [KNOWS rooms]): one libFuzzer program; its seeds lie in tests/fuzz/seeds/NAME.
 function(hocket_fuzzer name)
   cmake_parse_arguments(fuzzer "" "" "SOURCES;KNOWS" ${ARGN})

@@ -228,11 +228,16 @@ class Cut {
   std::vector<Witness> witnesses_ = std::vector<Witness>(static_cast<size_t>(ranks_));
 };
 
-// SIMULATION_SEEDS: how many.
+uint64_t number(const char* variable, uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::stoull(text);
+}
+
+// SIMULATION_SEEDS: how many, from SIMULATION_FIRST.
 TEST(SimulatedMesh, SurvivorsOfACutAgreeAndASeedReplaysIdentically) {
-  const char* const wanted = std::getenv("SIMULATION_SEEDS");
-  const uint64_t seeds = wanted == nullptr ? 10 : std::stoull(wanted);
-  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+  const uint64_t first = number("SIMULATION_FIRST", 1);
+  const uint64_t end = first + number("SIMULATION_SEEDS", 10);
+  for (uint64_t seed = first; seed < end; ++seed) {
     Cut cut(seed);
     const uint64_t hash = cut.play();
     cut.expect_one_verdict();
