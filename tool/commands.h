@@ -24,9 +24,11 @@ struct Command {
 Command explain(CLI::App& program);
 Command run(CLI::App& program);
 Command simulate(CLI::App& program);
+Command metrics(CLI::App& program);
 Command status(CLI::App& program);
 Command synthesise(CLI::App& program);
 Command topo(CLI::App& program);
+Command trace(CLI::App& program);
 Command tune(CLI::App& program);
 
 }  // namespace hocket::tool

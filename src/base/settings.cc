@@ -83,6 +83,14 @@ std::string on_or_off(std::string_view text, Settings& settings) {
   return text == "on" || text == "off" ? "" : "expected on or off";
 }
 
+std::string sample_every(std::string_view text, Settings& settings) {
+  constexpr int32_t kMost = 1 << 20;
+  const std::string problem = read_number(text, 1, settings.sample_every);
+  const bool is_power = (settings.sample_every & (settings.sample_every - 1)) == 0;
+  if (problem.empty() && is_power && settings.sample_every <= kMost) return {};
+  return fmt::format("expected a power of two from 1 to {}", kMost);
+}
+
 std::string spin(std::string_view text, Settings& settings) {
   int32_t microseconds = 0;
   std::string problem = read_number(text, -1, microseconds);
@@ -159,6 +167,8 @@ constexpr Setting kSettings[] = {
      "How long a waiting call looks again at once before it lets other threads run. More gives shorter latency where "
      "every rank has its own core, and longer where ranks share one. `-1`: chosen by how many ranks share the cores.",
      spin},
+    {"HOCKET_SAMPLE_EVERY", "number", "32",
+     "One call in so many (a power of two) is timed, for `hocket metrics` and `hocket trace`. `1`: all.", sample_every},
     {"HOCKET_RANK", "number", "", "The rank of this process, where no launcher tells it. Needs `HOCKET_SIZE`.",
      number<&Settings::rank, 0>},
     {"HOCKET_SIZE", "number", "", "How many ranks there are. Needs `HOCKET_RANK`.", number<&Settings::size, 1>},

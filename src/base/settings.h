@@ -50,6 +50,7 @@ struct Settings {
   std::string elastic;
   std::string newcomer;
   std::string host_id;
+  int32_t sample_every = 1;
 };
 
 using Environment = std::map<std::string, std::string, std::less<>>;

@@ -54,7 +54,7 @@ void CallLog::record(CallKey key, uint32_t fingerprint, const CallFacts& facts, 
   const std::lock_guard lock(mutex_);
   entries_[recorded_++ % kEntries] = {key, fingerprint, facts, algorithm};
   if (!is_transfer(key)) last_collective_ = key;
-  if (lane_ != nullptr) lane_->begin(flight_call(key, facts));
+  lane_.begin(flight_call(key, facts), algorithm, clock_);
 }
 
 void CallLog::note_wait(Rank peer, Time since, bool alone) {
@@ -62,7 +62,7 @@ void CallLog::note_wait(Rank peer, Time since, bool alone) {
   awaited_ = peer;
   awaited_since_ = since;
   stuck_on_ = alone ? peer : -1;
-  if (lane_ != nullptr) lane_->wait(peer, since);
+  lane_.wait(peer, since);
 }
 
 Whereabouts CallLog::whereabouts(Time now) const {

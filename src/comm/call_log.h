@@ -13,6 +13,7 @@
 #include "comm/mesh.h"
 #include "comm/request.h"
 #include "observe/flight.h"
+#include "observe/pace.h"
 
 namespace hocket {
 
@@ -33,17 +34,18 @@ std::string mismatch_text(const CallReport& ours, Rank peer, const CallReport& t
 class CallLog {
  public:
   // Null: no recorder has room.
-  explicit CallLog(FlightLane* lane = nullptr) : lane_(lane) {}
+  explicit CallLog(Clock& clock, FlightLane* lane = nullptr)
+      : clock_(clock), lane_(lane == nullptr ? own_lane_ : *lane) {}
 
   // `algorithm` stays.
   void record(CallKey key, uint32_t fingerprint, const CallFacts& facts, std::string_view algorithm);
-  void note_end() {
-    if (lane_ != nullptr) lane_->end();
-  }
+  void note_end() { lane_.end(clock_); }
+  void note_waited(Duration waited) { lane_.note_waited(waited); }
   // The newest call has waited for this peer since then; -1: it goes on. `alone`: nothing else is called until it ends.
   void note_wait(Rank peer, Time since, bool alone = false);
   // Any thread. Key 0: the newest collective.
   CallReport report(CallKey key) const;
+  Pace pace() const { return {lane_.begun(), clock_.now(), lane_.waited()}; }
   Whereabouts whereabouts(Time now) const;
 
  private:
@@ -55,7 +57,9 @@ class CallLog {
   };
   static constexpr size_t kEntries = 128;
 
-  FlightLane* const lane_;
+  Clock& clock_;
+  FlightLane own_lane_;  // where the recorder has no room
+  FlightLane& lane_;
   mutable std::mutex mutex_;
   std::array<Entry, kEntries> entries_;
   uint64_t recorded_ = 0;

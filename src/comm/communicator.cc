@@ -68,8 +68,10 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       crowded_(is_crowded(*mesh_)),
       wait_(system, crowded_, options_.spin),
       chooser_(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message(), options_.lanes),
-      lane_(options_.flight == nullptr ? nullptr : options_.flight->open(options_.name, mesh_->rank(), mesh_->ranks())),
-      call_log_(std::make_shared<CallLog>(lane_)),
+      lane_(options_.flight == nullptr ? nullptr
+                                       : options_.flight->open(options_.name, mesh_->rank(), mesh_->ranks(),
+                                                               static_cast<int32_t>(placement(*mesh_).hosts.size()))),
+      call_log_(std::make_shared<CallLog>(system.clock, lane_)),
       collective_pipes_(*mesh_, PipeClass::kCollective),
       transfer_pipes_(*mesh_, PipeClass::kPointToPoint),
       sends_(static_cast<size_t>(mesh_->ranks())),
@@ -77,6 +79,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       transfer_plans_(2 * static_cast<size_t>(mesh_->ranks())),
       blocking_(*this, collective_pipes_) {
   mesh_->set_recorder([log = call_log_](uint32_t key) { return log->report(key); });
+  mesh_->set_pace([log = call_log_] { return log->pace(); });
   mesh_->set_whereabouts([log = call_log_, &clock = system.clock] { return log->whereabouts(clock.now()); });
 }
 

@@ -15,6 +15,7 @@
 #include "base/system.h"
 #include "comm/mesh_windows.h"
 #include "comm/remote.h"
+#include "observe/pace.h"
 #include "observe/whereabouts.h"
 #include "transports/pipe.h"
 
@@ -86,6 +87,8 @@ class Mesh {
   virtual void set_recorder(Recorder recorder) = 0;
   // Says where this rank stands when the communicator fails. Called and cleared as the recorder is.
   virtual void set_whereabouts(std::function<Whereabouts()> look_up) = 0;
+  // Says how this rank gets on, for neighbours that look for a slow one. Called and cleared as the recorder is.
+  virtual void set_pace(std::function<Pace()> look_up) = 0;
   // Asks a peer for one of its calls. The reply is fetched with answer(); a new question replaces the old one.
   virtual void ask(int32_t peer, uint32_t operation) = 0;
   virtual bool answer(int32_t peer, CallReport* report) = 0;

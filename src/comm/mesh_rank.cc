@@ -172,6 +172,7 @@ void MeshRank::leave() {
   }
   set_recorder(nullptr);
   set_whereabouts(nullptr);
+  set_pace(nullptr);
   // Unless the links are closed, an offer with a pipe's handles may still wait to be sent.
   if (closed_) pipes_.clear();
 }

@@ -61,6 +61,7 @@ class MeshRank final : public Mesh,
   bool has_left(int32_t peer) const override { return left_[static_cast<size_t>(peer)]; }
   void set_recorder(Recorder recorder) override;
   void set_whereabouts(std::function<Whereabouts()> look_up) override;
+  void set_pace(std::function<Pace()> look_up) override;
   void ask(int32_t peer, uint32_t operation) override;
   bool answer(int32_t peer, CallReport* report) override;
   void leave() override;
@@ -120,6 +121,8 @@ class MeshRank final : public Mesh,
   void on_question(int32_t peer, Reader& reader);
   void on_answer(int32_t peer, Reader& reader);
   void on_claim(int32_t peer, Reader& reader);
+  void on_pace(int32_t peer, Reader& reader);
+  void tell_pace();
   void on_misbehaviour(int32_t peer, const std::string& what);
   CallReport report(uint32_t operation) const;
   void compare_claim();
@@ -173,6 +176,7 @@ class MeshRank final : public Mesh,
   View agreed_;  // on which status_ rests
   Recorder recorder_;
   std::function<Whereabouts()> look_up_;
+  std::function<Pace()> pace_;
   std::map<int32_t, uint32_t> questions_;  // the newest to each peer
   std::map<int32_t, CallReport> answers_;
   std::map<int32_t, std::shared_ptr<PeerWaker>> wakers_;
@@ -192,6 +196,7 @@ class MeshRank final : public Mesh,
   uint32_t seen_ = 0;                // our newest collective when we last looked round ...
   uint32_t claimed_ = 0;             // ... and of which the next rank was told
   std::optional<CallReport> claim_;  // of the rank before us, not yet compared
+  PaceWatch paces_;                  // ours and our neighbours'
   bool pursued_ = false;             // the agreement
   bool spreading_ = false;           // our opinion, in the next turn of the loop
   std::vector<std::function<void()>> until_complete_;

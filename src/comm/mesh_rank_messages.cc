@@ -4,6 +4,7 @@
 // What peers say. They have proved the key, so nonsense means a broken peer, and the communicator fails.
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "comm/call_log.h"
 #include "comm/mesh_rank.h"
 
@@ -47,6 +48,9 @@ void MeshRank::on_message(int32_t peer, std::string_view frame, std::vector<Hand
       break;
     case MessageType::kAccessReply:
       on_access_reply(peer, reader);
+      break;
+    case MessageType::kPace:
+      on_pace(peer, reader);
       break;
     default:
       on_misbehaviour(peer, fmt::format("it sent a message of unknown type {}", frame[0]));
@@ -113,10 +117,33 @@ void MeshRank::look_round() {
   compare_claim();
   const CallReport newest = report(0);
   const bool rests = std::exchange(seen_, newest.operation) == newest.operation;
+  if (!rests) tell_pace();
   const int32_t next = (rank_ + 1) % ranks_;
   if (!rests || newest.operation == claimed_ || newest.state != CallReport::State::kKnown || has_left(next)) return;
   claimed_ = newest.operation;
   links_.send(next, report_message(MessageType::kClaim, newest));
+}
+
+// Neighbours hear how we get on. Of a slow rank the one before it tells, once for each rank.
+void MeshRank::tell_pace() {
+  Pace own;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!pace_) return;
+    own = pace_();
+  }
+  paces_.note(rank_, own);
+  links_.send_to_connected(pace_message(own));
+  const std::optional<PaceWatch::Laggard> slow = paces_.judge();
+  if (!slow || (rank_ + 1) % ranks_ != slow->rank || !paces_.is_new(*slow)) return;
+  log_warn("{} is slow: the others wait {:.0f} % of the time in their calls, it waits {:.0f} % (in {} calls, {:.1f} s)",
+           describe(slow->rank), 100 * slow->others_share, 100 * slow->share, slow->calls, seconds(slow->time));
+}
+
+void MeshRank::on_pace(int32_t peer, Reader& reader) {
+  Pace pace;
+  if (!read_pace(reader, &pace)) return on_misbehaviour(peer, "what it said of its pace was malformed");
+  paces_.note(peer, pace);
 }
 
 void MeshRank::on_claim(int32_t peer, Reader& reader) {
@@ -145,6 +172,11 @@ void MeshRank::on_misbehaviour(int32_t peer, const std::string& what) {
 void MeshRank::set_recorder(Recorder recorder) {
   const std::lock_guard lock(mutex_);
   recorder_ = std::move(recorder);
+}
+
+void MeshRank::set_pace(std::function<Pace()> look_up) {
+  const std::lock_guard lock(mutex_);
+  pace_ = std::move(look_up);
 }
 
 void MeshRank::set_whereabouts(std::function<Whereabouts()> look_up) {

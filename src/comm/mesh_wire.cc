@@ -210,6 +210,23 @@ bool read_report(Reader& reader, CallReport* report) {
   return reader.finished() && state <= static_cast<uint8_t>(CallReport::State::kForgotten);
 }
 
+std::string pace_message(const Pace& pace) {
+  Writer writer = message(MessageType::kPace);
+  writer.u64(pace.calls);
+  writer.u64(static_cast<uint64_t>(pace.time.time_since_epoch().count()));
+  writer.u64(static_cast<uint64_t>(pace.waited.count()));
+  return writer.take();
+}
+
+bool read_pace(Reader& reader, Pace* pace) {
+  pace->calls = reader.u64();
+  const uint64_t time = reader.u64(), waited = reader.u64();
+  constexpr uint64_t kMost = INT64_MAX / 2;
+  pace->time = Time(Duration(static_cast<int64_t>(std::min(time, kMost))));
+  pace->waited = Duration(static_cast<int64_t>(std::min(waited, kMost)));
+  return reader.finished() && time <= kMost && waited <= kMost;
+}
+
 std::string check_in_message(const CheckIn& check_in) {
   Writer writer;
   writer.i32(check_in.rank);

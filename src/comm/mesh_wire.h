@@ -30,6 +30,7 @@ enum class MessageType : uint8_t {
   kClaim,   // the sender's newest collective
   kAccess,  // to the receiver's part of a window (remote_wire.h)
   kAccessReply,
+  kPace,    // how the sender gets on
 };
 
 void write_peer(Writer& writer, const PeerInfo& peer);
@@ -64,6 +65,8 @@ std::string question_message(uint32_t operation);
 // An answer or a claim.
 std::string report_message(MessageType type, const CallReport& report);
 bool read_report(Reader& reader, CallReport* report);
+std::string pace_message(const Pace& pace);
+bool read_pace(Reader& reader, Pace* pace);
 std::string plain_message(MessageType type);
 
 // A check-in with the root, and its reply.

@@ -74,6 +74,7 @@ void Operation::issue(bool blocks) {
   status_ = Status();
   moves_ = moves_examined_ = 0;
   stalled_ = Time{};
+  waited_ = {};
 }
 
 bool Operation::advance() {
@@ -142,6 +143,8 @@ bool Operation::run() {
 }
 
 void Operation::end(Status status) {
+  if (stalled_ != Time{}) waited_ += communicator_.system().clock.now() - stalled_;
+  if (waited_ > Duration::zero()) communicator_.call_log().note_waited(waited_);
   if (state_ != State::kIssued) communicator_.call_log().note_end();
   if (!status.ok()) execution_.withdraw();
   stop_waiting();
@@ -175,11 +178,12 @@ bool Operation::examine(Time now) {
   // An operation that waits for its turn waits for another one, which is looked into itself.
   if (state_ == State::kEnded || state_ == State::kIssued) return false;
   // The time in which this process was stopped is nobody's delay.
-  if (now - examined_ > kStopped && stalled_ != Time{}) stalled_ += now - examined_;
-  examined_ = now;
+  const Time before = std::exchange(examined_, now);
+  if (now - before > kStopped && stalled_ != Time{}) stalled_ += now - before;
   if (communicator_.mesh().failed()) {
     end(communicator_.mesh().status());
   } else if (stalled_ == Time{} || moves_ != moves_examined_) {
+    if (stalled_ != Time{}) waited_ += std::max(Duration::zero(), before - stalled_);
     stalled_ = now;
     moves_examined_ = moves_;
     stop_waiting();

@@ -99,6 +99,7 @@ class Operation final : public Work {
   uint64_t moves_ = 0;
   uint64_t moves_examined_ = 0;
   Time stalled_{};     // since when
+  Duration waited_{};  // before that, in this call
   Time examined_{};    // last
   Rank asked_ = -1;    // the peer whose call we have asked for ...
   uint64_t back_ = 0;  // ... so many before this one

@@ -11,7 +11,7 @@
 namespace hocket {
 namespace {
 
-constexpr std::array<char, 8> kMagic = {'H', 'K', 'f', 'l', 'i', 'g', 'h', '1'};
+constexpr std::array<char, 8> kMagic = {'H', 'K', 'f', 'l', 'i', 'g', 'h', '2'};
 constexpr size_t kNames = 32;
 using Word = std::array<char, 24>;
 
@@ -20,6 +20,7 @@ struct Header {
   int32_t process;
   std::array<Word, kNames> kinds;
   std::array<Word, kNames> types;
+  std::array<uint32_t, kNames> type_bytes;
 };
 
 struct Memory {
@@ -55,23 +56,48 @@ Memory& memory_of(const Segment& segment) { return *reinterpret_cast<Memory*>(se
 
 size_t FlightRecorder::bytes() { return sizeof(Memory); }
 
-FlightRecorder::FlightRecorder(std::unique_ptr<Segment> memory, int32_t process, const FlightNames& names)
-    : memory_(std::move(memory)) {
+// A call that others run beside is not timed: whose end was seen would not be known. Whoever turns sampled_ from 0 or
+// to 0 owns the sample meanwhile.
+void FlightLane::begin_sample(uint64_t number, std::string_view algorithm, Time now) {
+  if (ended_.load(std::memory_order_relaxed) != number || sampled_.load(std::memory_order_acquire) != 0) return;
+  sample_ = {calls_[number % kCalls], now.time_since_epoch().count(), 0, {}};
+  write_word(sample_.algorithm, algorithm);
+  sampled_.store(number + 1, std::memory_order_release);
+}
+
+void FlightLane::end_sample(uint64_t sampled, Time now) {
+  if (sampled == kTaken || !sampled_.compare_exchange_strong(sampled, kTaken, std::memory_order_acquire)) return;
+  if (sampled == begun()) {
+    sample_.end_ns = now.time_since_epoch().count();
+    const uint64_t number = taken_.load(std::memory_order_relaxed);
+    samples_[number % kSamples] = sample_;
+    taken_.store(number + 1, std::memory_order_release);
+  }
+  sampled_.store(0, std::memory_order_release);
+}
+
+FlightRecorder::FlightRecorder(std::unique_ptr<Segment> memory, int32_t process, const FlightNames& names,
+                               uint64_t sample_every)
+    : memory_(std::move(memory)), sample_every_(sample_every) {
   Memory& all = *new (memory_->bytes().data()) Memory{};
   all.header.process = process;
   for (size_t i = 0; i < std::min(kNames, names.kinds.size()); ++i) write_word(all.header.kinds[i], names.kinds[i]);
   for (size_t i = 0; i < std::min(kNames, names.types.size()); ++i) write_word(all.header.types[i], names.types[i]);
+  std::copy_n(names.type_bytes.begin(), std::min(kNames, names.type_bytes.size()), all.header.type_bytes.begin());
   all.header.magic = kMagic;
 }
 
-FlightLane* FlightRecorder::open(std::string_view name, int32_t rank, int32_t ranks) {
+FlightLane* FlightRecorder::open(std::string_view name, int32_t rank, int32_t ranks, int32_t hosts) {
   const std::lock_guard lock(mutex_);
   auto& lanes = memory_of(*memory_).lanes;
   const auto found = std::find_if(lanes.begin(), lanes.end(), [](const FlightLane& lane) { return lane.in_use_ == 0; });
   if (found == lanes.end()) return nullptr;
   FlightLane& lane = *found;
   lane.wait(-1, {});
-  lane.begun_ = lane.ended_ = 0;
+  lane.begun_ = lane.ended_ = lane.sampled_ = lane.taken_ = 0;
+  lane.waited_ns_ = 0;
+  lane.sample_mask_ = sample_every_ - 1;
+  lane.hosts_ = hosts;
   lane.rank_ = rank;
   lane.ranks_ = ranks;
   write_word(lane.name_, name);
@@ -93,13 +119,31 @@ class FlightReader {
     copy.ranks = lane.ranks_;
     copy.awaited = lane.awaited_;
     copy.since_ns = lane.since_ns_;
+    copy.hosts = lane.hosts_;
+    copy.waited_ns = lane.waited_ns_;
+    copy.taken = lane.taken_.load(std::memory_order_acquire);
     copy.begun = lane.begun_;
     copy.ended = lane.ended_;
     const uint64_t kept = std::min<uint64_t>({copy.begun, FlightLane::kCalls, max_calls});
     for (uint64_t back = 1; back <= kept; ++back) {
       copy.calls.push_back(text_of(header, lane.calls_[(copy.begun - back) % FlightLane::kCalls]));
     }
+    for (uint64_t back = std::min<uint64_t>(copy.taken, FlightLane::kSamples); back > 0; --back) {
+      copy.timed.push_back(timed(header, lane.samples_[(copy.taken - back) % FlightLane::kSamples]));
+    }
     return copy;
+  }
+
+ private:
+  static FlightCopy::Timed timed(const Header& header, const FlightSample& sample) {
+    const FlightCall& call = sample.call;
+    const bool has_type = call.type >= 0 && static_cast<size_t>(call.type) < kNames;
+    return {std::string(named(header.kinds, call.kind)),
+            std::string(read_word(sample.algorithm)),
+            call.number,
+            has_type ? call.count * header.type_bytes[static_cast<size_t>(call.type)] : 0,
+            sample.begin_ns,
+            sample.end_ns};
   }
 };
 
@@ -123,13 +167,26 @@ Result<FlightCopy> read_flight(std::span<const std::byte> memory, size_t max_cal
   return copy;
 }
 
+const FlightCopy::Lane* same_lane(const FlightCopy::Lane& lane, const FlightCopy& earlier) {
+  const auto same = std::find_if(earlier.lanes.begin(), earlier.lanes.end(),
+                                 [&](const FlightCopy::Lane& other) { return other.place == lane.place; });
+  return same == earlier.lanes.end() || same->ended > lane.ended ? nullptr : &*same;
+}
+
 namespace {
 
 double calls_per_second(const FlightCopy::Lane& lane, const FlightCopy& earlier, Duration between) {
-  const auto same = std::find_if(earlier.lanes.begin(), earlier.lanes.end(),
-                                 [&](const FlightCopy::Lane& other) { return other.place == lane.place; });
-  if (same == earlier.lanes.end() || same->ended > lane.ended || between <= Duration::zero()) return 0;
+  const FlightCopy::Lane* same = same_lane(lane, earlier);
+  if (same == nullptr || between <= Duration::zero()) return 0;
   return static_cast<double>(lane.ended - same->ended) / seconds(between);
+}
+
+std::string waits_of(const FlightCopy::Lane& lane, const FlightCopy& earlier, Duration between) {
+  const FlightCopy::Lane* same = same_lane(lane, earlier);
+  if (same == nullptr || between <= Duration::zero()) return {};
+  const double waited = 1e-9 * (static_cast<double>(lane.waited_ns) - static_cast<double>(same->waited_ns));
+  const double share = waited / seconds(between);
+  return share < 0.005 ? "" : fmt::format(", {:.0f} % of the time waiting", 100 * share);
 }
 
 std::string state_of(const FlightCopy::Lane& lane, Time time) {
@@ -145,8 +202,9 @@ std::string flight_report(const FlightCopy& now, const FlightCopy& earlier, Dura
   std::string page = fmt::format("process {}: {} communicators\n", now.process, now.lanes.size());
   for (const FlightCopy::Lane& lane : now.lanes) {
     page +=
-        fmt::format("  {}rank {} of {}: {} calls, {:.0f} a second; {}\n", lane.name.empty() ? "" : lane.name + ": ",
-                    lane.rank, lane.ranks, lane.ended, calls_per_second(lane, earlier, between), state_of(lane, time));
+        fmt::format("  {}rank {} of {}: {} calls, {:.0f} a second{}; {}\n", lane.name.empty() ? "" : lane.name + ": ",
+                    lane.rank, lane.ranks, lane.ended, calls_per_second(lane, earlier, between),
+                    waits_of(lane, earlier, between), state_of(lane, time));
     for (const std::string& call : lane.calls) page += fmt::format("    {}\n", call);
   }
   return page;

@@ -31,13 +31,36 @@ struct FlightCall {
   int16_t type = 0;
 };
 
+// One call in so many, with its times on the host's steady clock.
+struct FlightSample {
+  FlightCall call;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  std::array<char, 24> algorithm = {};
+};
+
 // What stands in memory for one communicator.
 class FlightLane {
  public:
   static constexpr size_t kCalls = 64;
+  static constexpr size_t kSamples = 64;
+  static constexpr uint64_t kSampleEvery = 32;  // a power of two
 
-  void begin(const FlightCall& call) { calls_[begun_.fetch_add(1, std::memory_order_relaxed) % kCalls] = call; }
-  void end() { ended_.fetch_add(1, std::memory_order_relaxed); }
+  void begin(const FlightCall& call, std::string_view algorithm, Clock& clock) {
+    const uint64_t number = begun_.fetch_add(1, std::memory_order_relaxed);
+    calls_[number % kCalls] = call;
+    if ((number & sample_mask_) == 0) [[unlikely]]
+      begin_sample(number, algorithm, clock.now());
+  }
+  void end(Clock& clock) {
+    ended_.fetch_add(1, std::memory_order_relaxed);
+    if (const uint64_t sampled = sampled_.load(std::memory_order_relaxed); sampled != 0) [[unlikely]]
+      end_sample(sampled, clock.now());
+  }
+  // So long a call waited for others.
+  void note_waited(Duration waited) { waited_ns_.fetch_add(waited.count(), std::memory_order_relaxed); }
+  Duration waited() const { return Duration(waited_ns_.load(std::memory_order_relaxed)); }
+  uint64_t begun() const { return begun_.load(std::memory_order_relaxed); }
   // The newest call waits for this peer since then; -1: it goes on.
   void wait(int32_t peer, Time since) {
     since_ns_.store(since.time_since_epoch().count(), std::memory_order_relaxed);
@@ -48,20 +71,33 @@ class FlightLane {
   friend class FlightRecorder;
   friend class FlightReader;
 
+  static constexpr uint64_t kTaken = UINT64_MAX;  // instead of a number: the sample is being kept
+
+  void begin_sample(uint64_t number, std::string_view algorithm, Time now);
+  void end_sample(uint64_t sampled, Time now);
+
   std::atomic<uint32_t> in_use_ = 0;
   int32_t rank_ = 0;
   int32_t ranks_ = 0;
+  int32_t hosts_ = 1;
   std::atomic<int32_t> awaited_ = -1;
   std::atomic<int64_t> since_ns_ = 0;
   std::atomic<uint64_t> begun_ = 0;
   std::atomic<uint64_t> ended_ = 0;
+  std::atomic<int64_t> waited_ns_ = 0;
+  uint64_t sample_mask_ = kSampleEvery - 1;
+  std::atomic<uint64_t> sampled_ = 0;  // number of the call that is being timed, from 1; 0: none
+  std::atomic<uint64_t> taken_ = 0;    // samples
+  FlightSample sample_;                // of that call
   std::array<char, 40> name_ = {};
   std::array<FlightCall, kCalls> calls_ = {};
+  std::array<FlightSample, kSamples> samples_ = {};
 };
 
 // The words for FlightCall's numbers, written once.
 struct FlightNames {
   std::vector<std::string_view> kinds, types;
+  std::vector<uint32_t> type_bytes;
 };
 
 class FlightRecorder {
@@ -69,30 +105,45 @@ class FlightRecorder {
   static constexpr size_t kLanes = 64;
   static size_t bytes();
 
-  // Of so many bytes, all zero.
-  FlightRecorder(std::unique_ptr<Segment> memory, int32_t process, const FlightNames& names);
+  // Of so many bytes, all zero. One call in `sample_every`, a power of two, is timed.
+  FlightRecorder(std::unique_ptr<Segment> memory, int32_t process, const FlightNames& names,
+                 uint64_t sample_every = FlightLane::kSampleEvery);
 
   // Null when all lanes are taken.
-  FlightLane* open(std::string_view name, int32_t rank, int32_t ranks);
+  FlightLane* open(std::string_view name, int32_t rank, int32_t ranks, int32_t hosts = 1);
   void close(FlightLane* lane);
 
  private:
   const std::unique_ptr<Segment> memory_;
+  const uint64_t sample_every_;
   std::mutex mutex_;
 };
 
 // ---- What a reader makes of it
 
 struct FlightCopy {
+  struct Timed {
+    std::string collective;
+    std::string algorithm;
+    uint64_t number = 0;
+    uint64_t bytes = 0;  // count elements
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+    double seconds() const { return 1e-9 * (static_cast<double>(end_ns) - static_cast<double>(begin_ns)); }
+  };
   struct Lane {
     size_t place = 0;  // in memory; the same for the same communicator
     std::string name;
     int32_t rank = 0;
     int32_t ranks = 0;
+    int32_t hosts = 1;
     int32_t awaited = -1;
     int64_t since_ns = 0;
+    int64_t waited_ns = 0;
     uint64_t begun = 0;
     uint64_t ended = 0;
+    uint64_t taken = 0;  // samples, of which the newest are here, oldest first
+    std::vector<Timed> timed;
     std::vector<std::string> calls;  // newest first: "#12 all_reduce(1000 float32)"
   };
   int32_t process = 0;
@@ -101,6 +152,8 @@ struct FlightCopy {
 
 // Never trusts the bytes, which somebody else writes.
 Result<FlightCopy> read_flight(std::span<const std::byte> memory, size_t max_calls);
+// The same communicator some time ago; null: there was none, or another.
+const FlightCopy::Lane* same_lane(const FlightCopy::Lane& lane, const FlightCopy& earlier);
 // One page for one process. `earlier`: the same some seconds ago, for rates.
 std::string flight_report(const FlightCopy& now, const FlightCopy& earlier, Duration between, Time time);
 

@@ -10,6 +10,8 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -62,13 +64,54 @@ TEST(Diagnosis, ATimeoutShowsWhoWaitsForWhomAndWhoNeverCame) {
 }
 
 // Runs the program and returns what it wrote.
-std::string status_of(const std::string& arguments) {
+std::string written_by(const std::string& arguments) {
   std::string text;
   std::array<char, 4096> buffer;
-  FILE* const pipe = popen((HOCKET_PROGRAM " status " + arguments + " 2>&1").c_str(), "r");
+  FILE* const pipe = popen((HOCKET_PROGRAM " " + arguments + " 2>&1").c_str(), "r");
   while (pipe != nullptr && std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) text += buffer.data();
   if (pipe != nullptr) pclose(pipe);
   return text;
+}
+
+std::string status_of(const std::string& arguments) { return written_by("status " + arguments); }
+
+// Arguments: the name of the communicator; which rank takes twice as long. Each step takes 20 ms. Ends by a signal.
+const Role busy_role("busy", [](const Part& part) {
+  hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
+  config.commName = part.arguments[0].c_str();
+  const Member member = part.join(config);
+  const bool is_slow = part.rank == std::stoi(part.arguments[1]);
+  float value = 0;
+  for (int step = 0; hocketAllReduce(&value, &value, 1, hocketFloat, hocketSum, member.comm, nullptr) == hocketSuccess;
+       ++step) {
+    if (step == 2) std::printf("running\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(is_slow ? 40 : 20));
+  }
+  return 1;
+});
+
+// Within how many steps, pace_test says: here the machine may be busy.
+TEST(Diagnosis, NamesTheRankThatKeepsTheOthersWaiting) {
+  Processes processes("busy", 4, {{}, {"job", "2"}, {}, true});
+  EXPECT_TRUE(processes.wait_for(1, "rank 2 (process ", Seconds(60)));
+  EXPECT_TRUE(processes.wait_for(1, "is slow: the others wait ", Seconds(60)));
+}
+
+TEST(Diagnosis, MetricsAndTraceOfARunningJob) {
+  const std::string name = "busy " + std::to_string(getpid());
+  Processes processes("busy", 2, {{"HOCKET_SAMPLE_EVERY=1"}, {name, "-1"}, {}, true});
+  for (const int rank : {0, 1}) ASSERT_TRUE(processes.wait_for(rank, "running", Seconds(60)));
+  const std::string metrics = written_by("metrics --seconds 0.5");
+  EXPECT_THAT(metrics, HasSubstr("comm_name=\"" + name + "\",n_nodes=\"1\",nranks=\"2\",rank=\"1\""));
+  EXPECT_THAT(metrics, HasSubstr("collective=\"all_reduce\",message_size=\"4\""));
+  EXPECT_THAT(metrics, HasSubstr("hocket_collective_time_share{"));
+  const std::string file = testing::TempDir() + "hocket-trace-" + std::to_string(getpid()) + ".json";
+  EXPECT_THAT(written_by("trace --seconds 0.3 " + file), HasSubstr(" calls"));
+  EXPECT_THAT(written_by("trace --merge " + file + " --merge " + file + " -- " + file), testing::IsEmpty());
+  std::ifstream trace(file);
+  const std::string json{std::istreambuf_iterator<char>(trace), {}};
+  EXPECT_THAT(json, HasSubstr("\"name\": \"all_reduce\", \"cat\": \"" + name + "\""));
+  std::remove(file.c_str());
 }
 
 TEST(Diagnosis, StatusShowsAJobThatStandsStill) {
@@ -82,6 +125,8 @@ TEST(Diagnosis, StatusShowsAJobThatStandsStill) {
   EXPECT_THAT(text, HasSubstr(name + ": rank 0 of 4: 3 calls, 0 a second; "));
   EXPECT_THAT(text, HasSubstr("waits for rank 2 since "));
   EXPECT_THAT(text, HasSubstr("    #4 all_reduce(1 float32)\n    #3 barrier("));
+  EXPECT_THAT(status_of("--seconds 0 --name \"" + name + "\""), HasSubstr(name + ": rank 2 of 4: 3 calls"));
+  EXPECT_THAT(status_of("--seconds 0 --name another"), HasSubstr("uses Hocket now for a communicator another"));
 }
 
 TEST(Diagnosis, StatusOfNobodyIsAnError) {

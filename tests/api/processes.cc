@@ -202,11 +202,10 @@ void Processes::read_output(Clock::time_point until) {
   }
 }
 
-bool Processes::wait_for(int rank, std::string_view line, Seconds limit) {
+bool Processes::wait_for(int rank, std::string_view text, Seconds limit) {
   const Child& child = children_[static_cast<size_t>(rank)];
   const Clock::time_point until = after(limit);
-  const std::string wanted = "\n" + std::string(line);
-  while (("\n" + child.end.output).find(wanted) == std::string::npos) {
+  while (child.end.output.find(text) == std::string::npos) {
     if (child.output < 0 || Clock::now() >= until) return false;
     read_output(until);
   }

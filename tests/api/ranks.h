@@ -75,8 +75,8 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  // Until a rank has written a line that begins so. False: it ended, or not within the limit.
-  bool wait_for(int rank, std::string_view line, Seconds limit);
+  // Until a rank has written this. False: it ended, or not within the limit.
+  bool wait_for(int rank, std::string_view text, Seconds limit);
   void send_signal(int rank, int signal);
   // Until all have ended; kills those that have not within the limit.
   std::vector<End> finish(Seconds limit);

@@ -9,6 +9,7 @@
 #include <array>
 #include <deque>
 
+#include "base/real_system.h"
 #include "comm/call_log.h"
 #include "comm/crowd.h"
 #include "comm/handshake_crypto.h"
@@ -212,7 +213,7 @@ CallFacts facts_of(Collective collective, uint64_t count) {
 }
 
 TEST(CallLog, TellsTheCallThatIsAskedForOrElseTheNewest) {
-  CallLog log;
+  CallLog log(real_system().clock);
   EXPECT_EQ(log.report(1).text, "");
   log.record(1, 11, facts_of(Collective::kAllGather, 3), "ring");
   log.record(transfer_key(2, true, 0), 12, facts_of(Collective::kSendRecv, 4), "direct");

@@ -57,6 +57,13 @@ void read_the_rest(std::string_view bytes) {
   if (Reader reader(bytes); read_access_reply(reader, &id, &reply)) {
     check(access_reply_message(id, reply).substr(1) == bytes);
   }
+  hocket::Pace pace;
+  if (Reader reader(bytes); read_pace(reader, &pace)) {
+    const std::string message = pace_message(pace);
+    Reader again = behind_type(message);
+    hocket::Pace same;
+    check(read_pace(again, &same) && same.calls == pace.calls && same.time == pace.time && same.waited == pace.waited);
+  }
   hocket::CheckIn check_in;
   if (read_check_in(bytes, &check_in)) check(check_in_message(check_in).size() <= bytes.size());
   (void)hocket::read_reply(bytes);

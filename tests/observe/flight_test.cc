@@ -8,6 +8,8 @@
 #include <random>
 
 #include "base/real_system.h"
+#include "observe/metrics.h"
+#include "observe/timeline.h"
 
 namespace hocket {
 namespace {
@@ -16,12 +18,14 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+Clock& clock() { return real_system().clock; }
+
 struct Flight {
   Flight() {
     auto memory = real_system().memory.create(FlightRecorder::bytes());
     bytes = (*memory)->bytes();
     recorder = std::make_unique<FlightRecorder>(std::move(*memory), 4711,
-                                                FlightNames{{"all_reduce", "barrier"}, {"int8", "float32"}});
+                                                FlightNames{{"all_reduce", "barrier"}, {"int8", "float32"}, {1, 4}});
   }
   FlightCopy read(size_t max_calls = 3) const {
     const Result<FlightCopy> copy = read_flight(bytes, max_calls);
@@ -37,8 +41,8 @@ TEST(Flight, ShowsTheNewestCallsFirst) {
   const Flight flight;
   FlightLane* const lane = flight.recorder->open("training", 2, 8);
   for (uint64_t number = 1; number <= 100; ++number) {
-    lane->begin({number, 10 * number, number == 99 ? 5 : -1, 0, 1});
-    if (number < 100) lane->end();
+    lane->begin({number, 10 * number, number == 99 ? 5 : -1, 0, 1}, "ring", clock());
+    if (number < 100) lane->end(clock());
   }
   const FlightCopy copy = flight.read();
   ASSERT_EQ(copy.lanes.size(), 1u);
@@ -53,13 +57,16 @@ TEST(Flight, ReportsRatesAndWaits) {
   const Flight flight;
   FlightLane* const lane = flight.recorder->open("", 1, 2);
   const FlightCopy earlier = flight.read();
-  for (int i = 0; i < 50; ++i) lane->begin({1, 1, -1, 1, 0}), lane->end();
-  lane->begin({51, 1, -1, 1, 0});
+  for (int i = 0; i < 50; ++i) lane->begin({1, 1, -1, 1, 0}, "ring", clock()), lane->end(clock());
+  lane->begin({51, 1, -1, 1, 0}, "ring", clock());
   lane->wait(0, Time(seconds(100)));
   EXPECT_THAT(flight_report(flight.read(1), earlier, seconds(2), Time(seconds(103))),
               HasSubstr("rank 1 of 2: 50 calls, 25 a second; waits for rank 0 since 3.0 s\n    #51 barrier(1 int8)\n"));
   lane->wait(-1, {});
-  lane->end();
+  lane->note_waited(seconds(1));
+  lane->end(clock());
+  EXPECT_THAT(flight_report(flight.read(), earlier, seconds(2), Time(seconds(103))),
+              HasSubstr("26 a second, 50 % of the time waiting; in no call"));
   EXPECT_THAT(flight_report(flight.read(), earlier, seconds(2), Time(seconds(103))), HasSubstr("in no call"));
 }
 
@@ -68,7 +75,7 @@ TEST(Flight, LanesAreUsedAgain) {
   std::vector<FlightLane*> lanes;
   for (size_t i = 0; i < FlightRecorder::kLanes; ++i) lanes.push_back(flight.recorder->open("one", 0, 1));
   EXPECT_EQ(flight.recorder->open("too many", 0, 1), nullptr);
-  lanes[7]->begin({});
+  lanes[7]->begin({}, "ring", clock());
   flight.recorder->close(lanes[7]);
   EXPECT_EQ(flight.read().lanes.size(), FlightRecorder::kLanes - 1);
   EXPECT_EQ(flight.recorder->open("another", 3, 4), lanes[7]);
@@ -78,7 +85,7 @@ TEST(Flight, LanesAreUsedAgain) {
 
 TEST(Flight, DoesNotTrustWhatItReads) {
   const Flight flight;
-  flight.recorder->open("one", 0, 1)->begin({1, 1, 1, 1, 1});
+  flight.recorder->open("one", 0, 1)->begin({1, 1, 1, 1, 1}, "ring", clock());
   EXPECT_FALSE(read_flight(flight.bytes.first(100), 1).ok());
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
@@ -88,6 +95,10 @@ TEST(Flight, DoesNotTrustWhatItReads) {
     ASSERT_TRUE(copy.ok());
     for (const FlightCopy::Lane& lane : copy->lanes) ASSERT_LE(lane.calls.size(), FlightLane::kCalls);
     (void)flight_report(*copy, *copy, seconds(1), Time{});
+    (void)metrics_text({{*copy, *copy, seconds(1)}}, {});
+    Timeline timeline("here", 0);
+    timeline.add(*copy);
+    (void)timeline.json();
   }
   std::vector<std::byte> other(flight.bytes.size());
   EXPECT_FALSE(read_flight(other, 1).ok());
