@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""What HOCKET_CHECKSUM costs: all-reduce between two processes with and without it, in turns.
+"""What HOCKET_CHECKSUM (or another setting that is on or off) costs: all-reduce between two processes with and without
+it, in turns.
 
 Over loopback, as if it led to another host (within one host nothing carries one), and, as root, between two network
 namespaces whose links carry 1 Gbit/s. The fastest tenth of the calls of all rounds ends at the times that are shown: what
@@ -20,6 +21,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/perf/all_reduce_perf"
 HOSTS = ROOT / "tests/netns/hosts.sh"
+SETTING = ["HOCKET_CHECKSUM"]
 PREFIX = f"hkc{os.getpid() % 10000}x"
 
 
@@ -38,7 +40,7 @@ def run(rank_command, address, setting, size, calls, report):
     processes = []
     for number in range(2):
         more = {"HOCKET_RANK": str(number), "HOCKET_SIZE": "2", "HOCKET_ADDRESS": address, "HOCKET_SECRET": "checksum",
-                "HOCKET_HOST_ID": f"host-{number}", "HOCKET_CHECKSUM": setting}
+                "HOCKET_HOST_ID": f"host-{number}", SETTING[0]: setting}
         command = [*rank_command(number), PROGRAM, *options(size, calls, report)]
         processes.append(subprocess.Popen(command, env=os.environ | more, stdout=subprocess.DEVNULL))
     if any([process.wait(timeout=120) for process in processes]):
@@ -63,14 +65,17 @@ def compare(name, measure, cases, rounds):
                 for setting, taken in times.items():
                     taken += measure(setting, size, calls, report)
             without, with_it = (statistics.quantiles(times[setting], n=10)[0] for setting in ("off", "on"))
-            print(f"{name}, {size}: {without:.1f} us without, {with_it:.1f} us with a checksum: "
+            print(f"{name}, {size}: {without:.1f} us without, {with_it:.1f} us with {SETTING[0]}: "
                   f"{100 * (with_it / without - 1):+.1f} %", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--setting", default=SETTING[0])
+    wish = parser.parse_args()
+    SETTING[0] = wish.setting
+    rounds = wish.rounds
     compare("loopback", over_loopback, [("1K", 3000), ("64K", 1000), ("1M", 200), ("32M", 10)], rounds)
     if os.geteuid() != 0:
         print("1 Gbit/s: left out, network namespaces need root")

@@ -135,6 +135,11 @@ constexpr Setting kSettings[] = {
      "Without it, only headers and control messages do, and data rests on TCP's own 16-bit sum. Each sender decides "
      "for itself.",
      on_or_off<&Settings::checksum>},
+    {"HOCKET_ENCRYPT", "on or off", "off",
+     "Whether all that goes over TCP is encrypted (AES-256-GCM, with keys made of the communicator's for each "
+     "connection), between processes of one host, too. What goes through shared memory and unix sockets is not. Must "
+     "be equal on all ranks.",
+     on_or_off<&Settings::encrypt>},
     {"HOCKET_INTERFACE", "list", "",
      "The network interfaces that may be used, by the beginnings of their names, divided by commas: `eth,ib`. With `^` "
      "before the list, all but those; with `=`, whole names. Not set: the first that leads to other hosts.",

@@ -32,6 +32,7 @@ struct Settings {
   Duration spin{};  // negative: chosen
   LogLevel log = LogLevel::kWarn;
   bool checksum = true;
+  bool encrypt = false;
   Reproducibility reproducibility = Reproducibility::kFast;
   std::string transports;   // empty: all
   std::string interface;    // empty: chosen

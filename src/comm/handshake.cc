@@ -11,13 +11,14 @@
 
 #include "base/bytes.h"
 #include "comm/handshake_crypto.h"
+#include "comm/sealed_socket.h"
 #include "comm/unique_id.h"
 
 namespace hocket {
 namespace {
 
 constexpr std::string_view kMagic = "HKhs";
-constexpr uint16_t kProtocol = 1;
+constexpr uint16_t kProtocol = 2;
 constexpr size_t kNonceBytes = 16;
 constexpr size_t kMacBytes = 32;
 constexpr size_t kHeadBytes = 12;
@@ -39,7 +40,7 @@ std::string hello_bytes(const Hello& hello, std::string_view nonce) {
   writer.u8(static_cast<uint8_t>(hello.purpose));
   writer.u8(hello.pipe_class);
   writer.u8(hello.transport);
-  writer.u8(0);
+  writer.u8(hello.sealed ? 1 : 0);
   writer.u16(hello.lane);
   writer.u16(0);
   writer.i32(hello.from);
@@ -55,7 +56,7 @@ Hello parse_hello(Reader& reader) {
   hello.purpose = static_cast<Purpose>(reader.u8());
   hello.pipe_class = reader.u8();
   hello.transport = reader.u8();
-  (void)reader.u8();
+  hello.sealed = reader.u8() != 0;
   hello.lane = reader.u16();
   (void)reader.u16();
   hello.from = reader.i32();
@@ -81,6 +82,14 @@ std::string acceptor_proof(std::string_view key, std::string_view transcript) {
   return hmac_sha256(key, {"hocket acceptor", transcript});
 }
 
+std::string dialers_seal(std::string_view key, std::string_view transcript) {
+  return hmac_sha256(key, {"hocket dialer seals", transcript});
+}
+
+std::string acceptors_seal(std::string_view key, std::string_view transcript) {
+  return hmac_sha256(key, {"hocket acceptor seals", transcript});
+}
+
 std::string_view refusal_text(Refusal refusal) {
   switch (refusal) {
     case Refusal::kNone:
@@ -97,12 +106,14 @@ std::string_view refusal_text(Refusal refusal) {
       return "the two ranks are connected already";
     case Refusal::kNotAllowed:
       return "it does not expect this connection";
+    case Refusal::kSealing:
+      return "one side encrypts what goes over TCP and the other does not: HOCKET_ENCRYPT must be equal on all ranks";
   }
   return "for an unknown reason";
 }
 
 Refusal known_refusal(uint32_t value) {
-  return value <= static_cast<uint32_t>(Refusal::kNotAllowed) ? static_cast<Refusal>(value) : Refusal::kNotAllowed;
+  return value <= static_cast<uint32_t>(Refusal::kSealing) ? static_cast<Refusal>(value) : Refusal::kNotAllowed;
 }
 
 }  // namespace
@@ -113,6 +124,12 @@ std::string version_text(uint32_t version) {
 
 Handshake::Handshake(std::unique_ptr<Socket> socket, uint32_t library_version)
     : library_version_(library_version), socket_(std::move(socket)) {}
+
+std::unique_ptr<Socket> Handshake::take_socket() {
+  const std::optional<Keys> sealing = keys();
+  if (!sealing) return std::move(socket_);
+  return std::make_unique<SealedSocket>(std::move(socket_), sealing->send, sealing->receive);
+}
 
 Handshake::State Handshake::advance() {
   if (state_ == State::kPending) step();
@@ -150,9 +167,15 @@ void Handshake::fail(Refusal refusal, std::string message) {
 
 DialingHandshake::DialingHandshake(std::unique_ptr<Socket> socket, uint32_t library_version, const Hello& hello,
                                    std::string key, std::string nonce)
-    : Handshake(std::move(socket), library_version), key_(std::move(key)) {
+    : Handshake(std::move(socket), library_version), key_(std::move(key)), sealed_(hello.sealed) {
   out_ = head_bytes(library_version) + hello_bytes(hello, nonce);
   transcript_ = out_;
+}
+
+// Both nonces are in the transcript.
+std::optional<Handshake::Keys> DialingHandshake::keys() const {
+  if (!sealed_) return {};
+  return Keys{dialers_seal(key_, transcript_), acceptors_seal(key_, transcript_)};
 }
 
 void DialingHandshake::step() {
@@ -217,6 +240,11 @@ AcceptingHandshake::AcceptingHandshake(std::unique_ptr<Socket> socket, uint32_t 
       judge_(std::move(judge)),
       decide_(std::move(decide)),
       nonce_(std::move(nonce)) {}
+
+std::optional<Handshake::Keys> AcceptingHandshake::keys() const {
+  if (!hello_.sealed) return {};
+  return Keys{acceptors_seal(key_, transcript_), dialers_seal(key_, transcript_)};
+}
 
 void AcceptingHandshake::step() {
   while (state() == State::kPending) {

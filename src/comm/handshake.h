@@ -36,9 +36,10 @@ struct Hello {
   uint8_t pipe_class = 0;  // kData only, as the next two
   uint16_t lane = 0;
   uint8_t transport = 0;
+  bool sealed = false;  // what follows the handshake is encrypted (sealed_socket.h)
 };
 
-enum class Refusal : uint8_t { kNone = 0, kVersion, kUnknown, kClosed, kWrongKey, kDuplicate, kNotAllowed };
+enum class Refusal : uint8_t { kNone = 0, kVersion, kUnknown, kClosed, kWrongKey, kDuplicate, kNotAllowed, kSealing };
 
 // What the acceptor decides at the hello: the key to prove, a refusal, or nothing yet (ask again later).
 struct Admission {
@@ -57,7 +58,8 @@ class Handshake {
   State advance();
   State state() const { return state_; }
   Socket& socket() { return *socket_; }
-  std::unique_ptr<Socket> take_socket() { return std::move(socket_); }
+  // Of a successful exchange: the socket, sealed if that was said, with keys that no other connection has.
+  std::unique_ptr<Socket> take_socket();
   // Of a failed exchange: why, naming the other end's address; and the refusal that was said or heard, if one was.
   const Status& status() const { return status_; }
   Refusal refusal() const { return refusal_; }
@@ -65,6 +67,11 @@ class Handshake {
   bool was_answered() const { return answered_; }
 
  protected:
+  struct Keys {
+    std::string send, receive;
+  };
+  // After the proofs; none: what follows is not sealed.
+  virtual std::optional<Keys> keys() const = 0;
   virtual void step() = 0;  // called while bytes move
 
   // Both return true when whole; they fail the exchange when the connection breaks.
@@ -93,12 +100,14 @@ class DialingHandshake final : public Handshake {
                    std::string nonce);
 
  private:
+  std::optional<Keys> keys() const override;
   void step() override;
   void on_challenge();
   void on_verdict();
 
   enum class Stage : uint8_t { kHello, kChallenge, kProof, kVerdict } stage_ = Stage::kHello;
   const std::string key_;
+  const bool sealed_;
 };
 
 class AcceptingHandshake final : public Handshake {
@@ -115,6 +124,7 @@ class AcceptingHandshake final : public Handshake {
   void expire();
 
  private:
+  std::optional<Keys> keys() const override;
   void step() override;
   bool read_head();
   bool read_hello();

@@ -250,6 +250,7 @@ Result<ServiceOptions> service_options_from_settings() {
   options.interface = from->interface;
   options.transports = from->transports;
   options.checksum = from->checksum;
+  options.encrypt = from->encrypt;
   options.host_id = from->host_id;
   options.secret = from->secret;
   options.tuning = read_tuning_file(from->tuning_file);

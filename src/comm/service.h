@@ -37,6 +37,7 @@ struct ServiceOptions {
   std::string interface;
   std::string transports;
   bool checksum = true;          // of what pipes send over a network
+  bool encrypt = false;          // what goes over TCP
   std::string host_id;           // ranks with another one are on another host
   std::string secret;            // admits ranks that meet without a unique id
   std::string tuning;            // what all choose by where this process has rank 0; empty: what is built in
@@ -77,6 +78,8 @@ class Service {
 
   System& system() { return system_; }
   Reactor& reactor() { return reactor_; }
+  // What goes over a connection to this address, of ours or of a peer, is encrypted.
+  bool seals(const Address& address) const { return options_.encrypt && !address.starts_with("unix:"); }
   const ServiceOptions& options() const { return options_; }
   Link::Context link_context() { return {system_, reactor_, heart_}; }
   // What a call in such a child hears.

@@ -23,7 +23,7 @@ constexpr size_t kNonceBytes = 16;
 bool is_worrying(const AcceptingHandshake& handshake) {
   const Refusal refusal = handshake.refusal();
   if (refusal == Refusal::kUnknown) return handshake.hello().purpose == Purpose::kCheckIn;
-  return refusal == Refusal::kVersion || refusal == Refusal::kWrongKey;
+  return refusal == Refusal::kVersion || refusal == Refusal::kWrongKey || refusal == Refusal::kSealing;
 }
 
 }  // namespace
@@ -61,12 +61,12 @@ void Acceptor::accept_all(Listener* listener) {
     }
     starved_ = false;
     if (*socket == nullptr) return;
-    receive(std::move(*socket));
+    receive(std::move(*socket), service_.seals(listener->address()));
   }
   service_.reactor().post([this, listener] { accept_all(listener); });
 }
 
-void Acceptor::receive(std::unique_ptr<Socket> socket) {
+void Acceptor::receive(std::unique_ptr<Socket> socket, bool seals) {
   if (strangers_.size() >= service_.options().max_strangers) {
     dismiss(strangers_.begin(), "too many connections wait to prove who they are");
   }
@@ -75,7 +75,8 @@ void Acceptor::receive(std::unique_ptr<Socket> socket) {
   const Handle handle = socket->handle();
   const auto stranger = strangers_.emplace(strangers_.end());
   stranger->handshake = std::make_unique<AcceptingHandshake>(
-      std::move(socket), service_.options().library_version, [this](const Hello& hello) { return judge(hello); },
+      std::move(socket), service_.options().library_version,
+      [this, seals](const Hello& hello) { return judge(hello, seals); },
       [this](const Hello& hello) { return decide(hello); }, std::move(*nonce));
   stranger->deadline = service_.reactor().at(service_.system().clock.now() + service_.options().handshake_timeout,
                                              [this, stranger] { expire(stranger); });
@@ -120,7 +121,8 @@ void Acceptor::look_again() {
   for (auto stranger = strangers_.begin(); stranger != strangers_.end();) advance(stranger++);
 }
 
-std::optional<Admission> Acceptor::judge(const Hello& hello) {
+std::optional<Admission> Acceptor::judge(const Hello& hello, bool seals) {
+  if (hello.sealed != seals) return Admission{Refusal::kSealing, {}};
   if (const std::shared_ptr<Door> door = service_.find_door(hello.id, hello.to)) return Admission{{}, door->key()};
   if (service_.was_closed(hello.id, hello.to)) return Admission{Refusal::kClosed, {}};
   if (hello.purpose == Purpose::kCheckIn) ++unknown_guests_;

@@ -39,11 +39,11 @@ class Acceptor {
 
   void watch(std::shared_ptr<Listener> listener);
   void accept_all(Listener* listener);
-  void receive(std::unique_ptr<Socket> socket);
+  void receive(std::unique_ptr<Socket> socket, bool seals);
   void advance(Strangers::iterator stranger);
   void expire(Strangers::iterator stranger);
   void dismiss(Strangers::iterator stranger, const std::string& why);
-  std::optional<Admission> judge(const Hello& hello);
+  std::optional<Admission> judge(const Hello& hello, bool seals);
   Refusal decide(const Hello& hello) const;
 
   Service& service_;

@@ -52,8 +52,10 @@ Status Dial::connect(const Address& address) {
   Result<std::unique_ptr<Socket>> socket = service_.system().network.connect(address);
   if (!socket.ok()) return socket.status();
   const Handle handle = (*socket)->handle();
-  handshake_ = std::make_unique<DialingHandshake>(std::move(*socket), service_.options().library_version,
-                                                  options_.hello, options_.key, std::move(*nonce));
+  Hello hello = options_.hello;
+  hello.sealed = service_.seals(address);
+  handshake_ = std::make_unique<DialingHandshake>(std::move(*socket), service_.options().library_version, hello,
+                                                  options_.key, std::move(*nonce));
   return service_.reactor().watch(handle, [this] { advance(); });
 }
 

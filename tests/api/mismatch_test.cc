@@ -343,6 +343,23 @@ TEST(MismatchOfPlans, NamesThePlans) {
   }
 }
 
+const Role half_sealed_role("half sealed", [](const Part& part) {
+  setenv("HOCKET_ENCRYPT", part.rank == 0 ? "on" : "off", 1);
+  const Member member = part.join(config_with_timeout(3000));
+  hocketCommDestroy(member.comm);
+  return 0;
+});
+
+TEST(Encryption, IsOfAllRanksOrOfNone) {
+  Processes processes("half sealed", 2, {{}, {}, {}, true});
+  std::string all;
+  for (const Processes::End& end : processes.finish(kSoon)) {
+    EXPECT_EQ(end.status, 3) << end.output;
+    all += end.output;
+  }
+  EXPECT_THAT(all, HasSubstr("HOCKET_ENCRYPT must be equal on all ranks"));
+}
+
 // A rank that lives but does not come: everybody is told which, whatever the plan of the call.
 void missing_rank(int ranks, int missing, const std::function<hocketResult_t(float*, float*, hocketComm_t)>& call) {
   run_threads(
