@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -179,6 +180,7 @@ const Role lasting_role("lasting", [](const Part& part) {
   std::printf("running\n");
   while (hocketBarrier(member.comm, nullptr) == hocketSuccess) {
   }
+  const auto noticed = Clock::now();
   int lost = -1;
   int count = 0;
   EXPECT_EQ(hocketCommGetFailed(member.comm, &lost, 1, &count), hocketSuccess);
@@ -186,6 +188,8 @@ const Role lasting_role("lasting", [](const Part& part) {
   EXPECT_EQ(lost, 1);
   hocketComm_t fewer = nullptr;
   if (hocketCommShrink(member.comm, nullptr, 0, &fewer, nullptr, HOCKET_SHRINK_ABORT) != hocketSuccess) return 2;
+  EXPECT_EQ(gather(fewer, part.rank), (std::vector<int32_t>{0, 2, 3}));
+  const auto shrunk = Clock::now();
   hocketUniqueId id;
   std::thread newcomer;
   if (part.rank == 0) {
@@ -195,18 +199,38 @@ const Role lasting_role("lasting", [](const Part& part) {
   hocketComm_t whole = nullptr;
   if (hocketCommGrow(fewer, 4, part.rank == 0 ? &id : nullptr, -1, &whole, nullptr) != hocketSuccess) return 3;
   EXPECT_EQ(gather(whole, part.rank), (std::vector<int32_t>{0, 2, 3, 103}));
+  std::printf("times %.6f %.6f\n", Seconds(shrunk - noticed).count(), Seconds(Clock::now() - shrunk).count());
   if (newcomer.joinable()) newcomer.join();
   for (hocketComm_t comm : {whole, fewer, member.comm}) hocketCommDestroy(comm);
   return 0;
 });
 
+double percentile_99(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() * 99 / 100];
+}
+
+// GROWTHS: how often (./dev soak: 300). The figures are for reading: this machine may be busy.
 TEST(Grow, ReplacesARankThatWasKilled) {
-  Processes processes("lasting", 4, {});
-  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", Seconds(60)));
-  processes.send_signal(1, SIGKILL);
-  const std::vector<Processes::End> ends = processes.finish(Seconds(60));
-  for (const size_t rank : {0u, 2u, 3u})
-    EXPECT_EQ(ends[rank].status, 0) << "rank " << rank << ": " << ends[rank].output;
+  const char* wanted = std::getenv("GROWTHS");
+  std::vector<double> shrinking, growing;
+  for (int left = wanted == nullptr ? 1 : std::atoi(wanted); left > 0; --left) {
+    Processes processes("lasting", 4, {});
+    for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", Seconds(60)));
+    processes.send_signal(1, SIGKILL);
+    const std::vector<Processes::End> ends = processes.finish(Seconds(60));
+    for (const size_t rank : {0u, 2u, 3u}) {
+      ASSERT_EQ(ends[rank].status, 0) << "rank " << rank << ": " << ends[rank].output;
+      double shrunk = 0, grown = 0;
+      const size_t at = ends[rank].output.find("times ");
+      ASSERT_NE(at, std::string::npos) << ends[rank].output;
+      ASSERT_EQ(std::sscanf(ends[rank].output.c_str() + at, "times %lf %lf", &shrunk, &grown), 2);
+      shrinking.push_back(shrunk);
+      growing.push_back(grown);
+    }
+  }
+  std::printf("%zu survivors: shrunk after %.1f ms (p99), grown after %.1f ms (p99), to the first right collective\n",
+              shrinking.size(), 1e3 * percentile_99(shrinking), 1e3 * percentile_99(growing));
 }
 
 }  // namespace

@@ -3,8 +3,14 @@
 //
 // Who does not belong: strangers, wrong keys, sizes, ranks and versions. They hear why; the others start.
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <fstream>
 #include <future>
+#include <random>
 
 #include "comm/handshake_crypto.h"
 #include "comm/service_dial.h"
@@ -92,6 +98,51 @@ TEST(Strangers, AreClosedAndDisturbNobody) {
   EXPECT_TRUE(eventually([&] { return open_descriptors() <= descriptors; })) << open_descriptors();
 }
 
+size_t number(const char* variable, size_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+size_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  size_t pages = 0;
+  statm >> pages >> pages;
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// STRANGERS connections, of which a third says nothing, spread over INITS inits (./dev soak: 100,000 and 200).
+TEST(Strangers, ManyDuringManyInitsLeaveNothingBehind) {
+  const size_t inits = number("INITS", 3);
+  const size_t each = number("STRANGERS", 600) / inits;
+  const auto services = make_services(3);
+  const auto service_of = [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; };
+  const auto init = [&] {
+    const auto id = make_unique_id(*services[0]);
+    std::thread crowd([&] {
+      std::deque<std::unique_ptr<Socket>> half_open;
+      for (size_t i = 0; i < each; ++i) {
+        const Address& address = services[i % 3]->self().addresses[0];
+        const bool is_quiet = i % 3 == 0;
+        auto socket = knock(address, is_quiet ? std::string() : kNonsense[i / 3 % kNonsense.size()]);
+        if (is_quiet) half_open.push_back(std::move(socket));
+        if (half_open.size() > 100) half_open.pop_front();
+      }
+    });
+    auto meshes = join_all(*id, 3, service_of);
+    crowd.join();
+    for (const MeshPointer& mesh : meshes) ASSERT_TRUE(mesh != nullptr && mesh->status().ok());
+    leave_all(meshes);
+  };
+  init();  // what is made once
+  const size_t descriptors = open_descriptors();
+  const size_t memory = resident_bytes();
+  for (size_t i = 0; i < inits && !HasFatalFailure(); ++i) init();
+  EXPECT_TRUE(eventually([&] { return open_descriptors() <= descriptors; })) << open_descriptors();
+  EXPECT_LT(resident_bytes(), memory + (size_t{16} << 20));
+  std::printf("%zu inits among %zu strangers; %zd KiB more than at first\n", inits, inits * each,
+              (static_cast<ssize_t>(resident_bytes()) - static_cast<ssize_t>(memory)) / 1024);
+}
+
 TEST(Strangers, AFloodOfHalfOpenConnectionsIsBounded) {
   ServiceOptions options = quick_options();
   options.max_strangers = 16;
@@ -129,6 +180,20 @@ TEST(WrongKey, IsRefusedAndBothSidesKnow) {
   const DialOutcome outcome = dial_once(*services[1], address, hello, std::string(kKeyBytes, 'x'));
   EXPECT_EQ(outcome.refusal, Refusal::kWrongKey);
   EXPECT_THAT(outcome.status.message(), AllOf(HasSubstr(address), HasSubstr("keys of the communicator differ")));
+}
+
+// WRONG_KEYS: how many (./dev soak: 1,000).
+TEST(WrongKey, NoneOfManyOpens) {
+  const auto services = make_services(2);
+  const auto id = decode_unique_id(*make_unique_id(*services[0]));
+  const Hello hello{Purpose::kCheckIn, id->public_id(), 1, kRoot};
+  std::mt19937_64 random(1);
+  for (size_t left = number("WRONG_KEYS", 50); left > 0; --left) {
+    std::string key = id->key;
+    key[random() % key.size()] ^= static_cast<char>(1u << random() % 8);  // one bit
+    ASSERT_EQ(dial_once(*services[1], services[0]->self().addresses[0], hello, key).refusal, Refusal::kWrongKey);
+  }
+  EXPECT_TRUE(dial_once(*services[1], services[0]->self().addresses[0], hello, id->key).status.ok());
 }
 
 // A listener that accepts everything proves nothing.
