@@ -178,11 +178,10 @@ Status run_calls(std::vector<Pending> calls) {
 
 // On a thread of its own.
 Status run_in_order(const std::vector<Job>& jobs) noexcept {
-  const auto run = [&]() -> Status {
+  return tried([&]() -> Status {
     for (const Job& job : jobs) HOCKET_TRY(job());
     return {};
-  };
-  return caught(run, [](const Status& status) { return status; });
+  });
 }
 
 Status run_jobs(const std::vector<std::vector<Job>>& lists) {

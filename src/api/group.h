@@ -41,7 +41,9 @@ hocketResult_t with_call(hocketComm_t comm, const Body& body) noexcept {
   return guarded([&] {
     const auto pin = sessions().pin(comm);
     Session* const session = pin ? &*pin : nullptr;
-    const Status status = session != nullptr ? occupied(*session, [&] { return body(*session); }) : no_communicator();
+    const Status status = tried([&]() -> Status {
+      return session != nullptr ? occupied(*session, [&] { return body(*session); }) : no_communicator();
+    });
     if (!status.ok()) group_failed(status);
     return report(status, session);
   });

@@ -69,6 +69,12 @@ auto caught(const Body& body, const Otherwise& otherwise) noexcept -> decltype(b
   }
 }
 
+// Runs what returns a Status.
+template <typename Body>
+Status tried(const Body& body) noexcept {
+  return caught(body, [](const Status& status) { return status; });
+}
+
 // Runs the body of a C function.
 template <typename Body>
 hocketResult_t guarded(const Body& body) noexcept {
@@ -88,8 +94,11 @@ hocketResult_t with_session(hocketComm_t comm, const Body& body) noexcept {
   return guarded([&] {
     const auto pin = sessions().pin(comm);
     if (!pin) return report(no_communicator());
-    const Status opened = pin->opened();
-    return report(opened.ok() ? body(*pin) : opened, &*pin);
+    const Status status = tried([&]() -> Status {
+      HOCKET_TRY(pin->opened());
+      return body(*pin);
+    });
+    return report(status, &*pin);
   });
 }
 
