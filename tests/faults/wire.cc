@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -97,6 +98,18 @@ std::thread Wire::on_host(int host, std::function<void()> body) const {
 
 void Wire::damage(int to_host, int64_t after) { bytes_left_[static_cast<size_t>(to_host)] = after; }
 
+void Wire::look_for(std::vector<std::byte> bytes) {
+  const std::lock_guard lock(mutex_);
+  wanted_ = std::move(bytes);
+  sightings_ = 0;
+}
+
+void Wire::look_at(std::span<const std::byte> packet) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::search(packet.begin(), packet.end(), wanted_.begin(), wanted_.end());
+  if (!wanted_.empty() && found != packet.end()) ++sightings_;
+}
+
 void Wire::carry() {
   std::array<std::byte, kMaxPacket> packet;
   while (!stopping_) {
@@ -106,6 +119,7 @@ void Wire::carry() {
       const ssize_t length = ::read(polled[from].fd, packet.data(), packet.size());
       if (length <= 0) continue;
       const auto bytes = std::span(packet).first(static_cast<size_t>(length));
+      look_at(bytes);
       perhaps_damage(bytes, 1 - from);
       // A packet that finds no room is lost, as on any wire.
       [[maybe_unused]] const ssize_t written = ::write(polled[1 - from].fd, bytes.data(), bytes.size());

@@ -11,10 +11,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <random>
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/descriptor.h"
 
@@ -42,6 +44,10 @@ class Wire {
   // Flips so far.
   uint64_t damaged() const { return damaged_; }
 
+  // Counts the packets that hold these bytes, from now on.
+  void look_for(std::vector<std::byte> bytes);
+  uint64_t sightings() const { return sightings_; }
+
  private:
   struct Host {
     Descriptor name_space;
@@ -50,6 +56,7 @@ class Wire {
 
   std::string set_up(int host);
   void carry();
+  void look_at(std::span<const std::byte> packet);
   // The data of this segment passes for the first time.
   bool is_new(std::span<const std::byte> segment, size_t data_bytes, int to_host);
   void perhaps_damage(std::span<std::byte> packet, int to_host);
@@ -61,6 +68,9 @@ class Wire {
   std::atomic<bool> stopping_ = false;
   std::array<std::atomic<int64_t>, 2> bytes_left_{-1, -1};  // until one is damaged; negative: none will be
   std::atomic<uint64_t> damaged_ = 0;
+  std::mutex mutex_;
+  std::vector<std::byte> wanted_;
+  std::atomic<uint64_t> sightings_ = 0;
   std::thread carrier_;
 };
 

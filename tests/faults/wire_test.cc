@@ -145,22 +145,34 @@ std::string gather_until(Communicator& communicator, const std::function<bool(ui
 
 class Couple {
  public:
-  explicit Couple(Wire& wire) : wire_(wire) {}
+  explicit Couple(Wire& wire, bool encrypts = false) : wire_(wire), encrypts_(encrypts) {}
 
   // What both ranks say when a byte is damaged after so many others went to that host.
   std::array<std::string, 2> play(int to_host, int64_t after) {
-    std::thread other = wire_.on_host(1, [&] { take_part(1, to_host, after); });
-    std::thread first = wire_.on_host(0, [&] { take_part(0, to_host, after); });
+    const Time end = limit();
+    constexpr uint64_t kWarmUp = 3;  // all pipes are open by then
+    return gather([&, end](int rank, uint64_t round) {
+      if (round == kWarmUp && rank == 0) wire_.damage(to_host, after);
+      return real_system().clock.now() > end;
+    });
+  }
+
+  // What both say in the end.
+  using Enough = std::function<bool(int rank, uint64_t round)>;
+  std::array<std::string, 2> gather(const Enough& enough) {
+    std::thread other = wire_.on_host(1, [&] { take_part(1, enough); });
+    std::thread first = wire_.on_host(0, [&] { take_part(0, enough); });
     first.join();
     other.join();
     return said_;
   }
 
  private:
-  void take_part(int rank, int to_host, int64_t after) {
+  void take_part(int rank, const Enough& enough) {
     ServiceOptions options;
     options.interface = std::string("=") + Wire::kInterface;
     options.host_id = "host " + std::to_string(rank);
+    options.encrypt = encrypts_;
     Service service(real_system(), options);
     ASSERT_TRUE(service.ready().ok()) << service.ready().message();
     if (rank == 0) id_.set_value(*make_unique_id(service));
@@ -173,15 +185,11 @@ class Couple {
     CommunicatorOptions patient;
     patient.operation_timeout = kPatience;
     Communicator communicator(real_system(), *mesh, patient);
-    const Time end = limit();
-    constexpr uint64_t kWarmUp = 3;  // all pipes are open by then
-    said_[static_cast<size_t>(rank)] = gather_until(communicator, [&](uint64_t round) {
-      if (round == kWarmUp && rank == 0) wire_.damage(to_host, after);
-      return real_system().clock.now() > end;
-    });
+    said_[static_cast<size_t>(rank)] = gather_until(communicator, [&](uint64_t round) { return enough(rank, round); });
   }
 
   Wire& wire_;
+  const bool encrypts_;
   std::promise<std::string> id_;
   std::shared_future<std::string> shared_id_ = id_.get_future().share();
   std::array<std::string, 2> said_;
@@ -192,6 +200,19 @@ TEST_F(WireTest, BothRanksHearWhatWasDamagedInWhichCall) {
     const auto said = Couple(wire_).play(trial % 2, static_cast<int64_t>(random_() % 1'000'000));
     EXPECT_THAT(said[0], testing::AllOf(HasSubstr("damaged on"), HasSubstr("all_gather"), HasSubstr("from rank")));
     EXPECT_EQ(said[0], said[1]);
+  }
+}
+
+// Some of the numbers that are gathered pass in every round, in one piece but where a packet ends.
+TEST_F(WireTest, NobodyOnTheWireReadsWhatIsEncrypted) {
+  std::array<uint32_t, 16> numbers;
+  std::iota(numbers.begin(), numbers.end(), 5000U);
+  const auto bytes = std::as_bytes(std::span(numbers));
+  for (const bool encrypts : {false, true}) {
+    wire_.look_for({bytes.begin(), bytes.end()});
+    const auto said = Couple(wire_, encrypts).gather([](int, uint64_t round) { return round == 4; });
+    EXPECT_EQ(said[0] + said[1], "");
+    EXPECT_EQ(wire_.sightings() == 0, encrypts) << wire_.sightings();
   }
 }
 
