@@ -30,7 +30,7 @@ enum class MessageType : uint8_t {
   kClaim,   // the sender's newest collective
   kAccess,  // to the receiver's part of a window (remote_wire.h)
   kAccessReply,
-  kPace,    // how the sender gets on
+  kPace,  // how the sender gets on
 };
 
 void write_peer(Writer& writer, const PeerInfo& peer);

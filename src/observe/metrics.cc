@@ -26,9 +26,7 @@ class Family {
  public:
   Family(std::string_view name, std::string_view kind, std::string_view help)
       : name_(name), text_(fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, kind)) {}
-  void add(std::string_view labels, double value, std::string_view suffix = {}) {
-    text_ += fmt::format("{}{}{{{}}} {}\n", name_, suffix, labels, value);
-  }
+  void add(std::string_view labels, double value) { text_ += fmt::format("{}{{{}}} {:.15g}\n", name_, labels, value); }
   const std::string& text() const { return text_; }
 
  private:

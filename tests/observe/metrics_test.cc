@@ -88,7 +88,7 @@ TEST(Timelines, HoldEachCallOnce) {
   EXPECT_FALSE(timeline.is_cut());
   const std::string json = timeline.json();
   EXPECT_THAT(json, HasSubstr(R"("ts": 105000000.000, "dur": 7.000, "pid": )"));
-  EXPECT_THAT(json, HasSubstr(R"("name": "rank 2 (node-a 4711)")"));
+  EXPECT_THAT(json, HasSubstr(R"x("name": "rank 2 (node-a 4711)")x"));
   EXPECT_THAT(json, HasSubstr(R"("cat": "train \"a\"")"));
   for (size_t i = 0; i <= FlightLane::kSamples; ++i) flight.call(microseconds(1));
   timeline.add(flight.read());
@@ -99,8 +99,7 @@ TEST(Timelines, HoldEachCallOnce) {
   EXPECT_FALSE(merge_timelines({json, "{}"}).ok());
   Timeline other("node-b", 0);
   other.add(flight.read());
-  const auto track = [](const std::string& text) {
-    return text.substr(text.find("\"pid\""), 18); };
+  const auto track = [](const std::string& text) { return text.substr(text.find("\"pid\""), 18); };
   EXPECT_NE(track(other.json()), track(json)) << "processes of two hosts may have one number";
 }
 
