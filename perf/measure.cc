@@ -81,7 +81,7 @@ struct Bench::Prepared {
   std::vector<Rank> ranks;
   size_t stride_bytes = 0;  // --cold: from one iteration's data to the next
   size_t places = 1;
-  Promise promise;
+  Promise promise{};
 };
 
 Shape Bench::shape_of(const Job& job) const {

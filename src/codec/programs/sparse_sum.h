@@ -21,8 +21,8 @@ namespace hocket {
 struct SparseVector {
   DataType type = DataType::kFloat32;
   uint64_t count = 0;  // of all elements; at most kMaxSparseCount
-  std::vector<uint64_t> places;
-  std::vector<uint32_t> bits;
+  std::vector<uint64_t> places{};
+  std::vector<uint32_t> bits{};
 };
 
 inline constexpr uint64_t kMaxSparseCount = uint64_t{1} << 31;
