@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "comm/call_log.h"
+#include "comm/crowd.h"
 #include "comm/mesh_rank.h"
 
 namespace hocket {
@@ -136,8 +137,13 @@ void MeshRank::tell_pace() {
   links_.send_to_connected(pace_message(own));
   const std::optional<PaceWatch::Laggard> slow = paces_.judge();
   if (!slow || (rank_ + 1) % ranks_ != slow->rank || !paces_.is_new(*slow)) return;
-  log_warn("{} is slow: the others wait {:.0f} % of the time in their calls, it waits {:.0f} % (in {} calls, {:.1f} s)",
-           describe(slow->rank), 100 * slow->others_share, 100 * slow->share, slow->calls, seconds(slow->time));
+  const std::string text = fmt::format(
+      "{} is slow: the others wait {:.0f} % of the time in their calls, it waits {:.0f} % (in {} calls, {:.1f} s)",
+      describe(slow->rank), 100 * slow->others_share, 100 * slow->share, slow->calls, seconds(slow->time));
+  // Of ranks that share a core one is always slower.
+  const Crowd here = crowd(*this, slow->rank);
+  if (here.ranks > here.cores) return log_info("{}", text);
+  log_warn("{}", text);
 }
 
 void MeshRank::on_pace(int32_t peer, Reader& reader) {
