@@ -11,6 +11,7 @@
 
 #include "kernels/host/block_scale.h"
 #include "kernels/host/codec_table.h"
+#include "kernels/host/four_heads-inl.h"
 #include "kernels/host/planes-inl.h"
 #include "kernels/host/rotate-inl.h"
 #include "kernels/host/sums-inl.h"
@@ -22,27 +23,9 @@ namespace {
 
 using Integers = hn::RebindToSigned<Words>;
 using Bytes = hn::Rebind<uint8_t, Words>;
-constexpr size_t kLanes = hn::MaxLanes(Floats());
-
-// Blocks are whole multiples of this many elements, which is also what loops do at a time.
-constexpr size_t kStride = 32;
-
-template <typename Function>
-HWY_INLINE void for_vectors(size_t count, Function function) {
-  for (size_t i = 0; i < count; i += kStride) {
-    HWY_UNROLL(kStride / kLanes)
-    for (size_t v = 0; v < kStride; v += kLanes) function(i + v);
-  }
-}
 
 HWY_INLINE uint32_t largest_magnitude(const float* block, size_t count) {
-  const Words words;
-  auto largest = hn::Zero(words);
-  for_vectors(count, [&](size_t i) HWY_ATTR {
-    const auto bits = hn::BitCast(words, hn::LoadU(Floats(), block + i));
-    largest = hn::Max(largest, hn::And(bits, hn::Set(words, 0x7fffffffu)));
-  });
-  return hn::GetLane(hn::MaxOfLanes(words, largest));
+  return hn::GetLane(hn::MaxOfLanes(Words(), magnitudes_of(block, count)));
 }
 
 HWY_INLINE void find_range(const float* block, size_t count, BlockExtremes& extremes) {
@@ -166,6 +149,20 @@ struct GroupForm {
         bytes(heads + padded * static_cast<size_t>(quantiser.bits) / 8) {}
 };
 
+// Four blocks; false where they need to be looked at one by one.
+template <typename Random>
+HWY_INLINE bool encode_four(const Quantiser& quantiser, const float* blocks, float share, Random& random,
+                            uint8_t* heads, uint8_t* codes) {
+  float inverses[kFour];
+  if (!write_four_heads(quantiser, blocks, share, heads, inverses)) return false;
+  const CodeRange range = code_range(quantiser);
+  for (size_t b = 0; b < kFour; ++b) {
+    const size_t first = b * quantiser.block;
+    integer_codes(blocks + first, quantiser.block, {.inverse = inverses[b]}, range, random, codes + first);
+  }
+  return true;
+}
+
 // `group` has whole blocks.
 template <typename Random>
 HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, Random random, const float* group,
@@ -173,8 +170,14 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
   alignas(64) uint8_t codes[kQuantiseGroup];
   const size_t head = head_bytes(quantiser.scaling);
   const float share = step_share(quantiser);
+  const bool by_fours = quantiser.scaling == Scaling::kMagnitude;
   for (size_t b = 0; b < form.blocks; ++b) {
     const float* block = group + b * quantiser.block;
+    if (by_fours && b + kFour <= form.blocks &&
+        encode_four(quantiser, block, share, random, out + b * head, codes + b * quantiser.block)) {
+      b += kFour - 1;
+      continue;
+    }
     const BlockExtremes extremes = extremes_of(quantiser, block);
     uint8_t* block_codes = codes + b * quantiser.block;
     if (extremes.magnitude < kInfinityBits) {
@@ -188,6 +191,13 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
   pack(quantiser.bits, codes, form.padded, out + form.heads);
 }
 
+// Hardware looks ahead within a page only.
+constexpr size_t kAhead = 2048;  // elements
+
+HWY_INLINE void prefetch_group(const float* group) {
+  for (size_t i = 0; i < kQuantiseGroup; i += 16) hwy::Prefetch(group + kAhead + i);
+}
+
 template <typename Random>
 void quantise_groups(const Quantiser& quantiser, uint64_t draw, const float* values, size_t count, std::byte* out) {
   const DrawKey key(draw);
@@ -196,6 +206,7 @@ void quantise_groups(const Quantiser& quantiser, uint64_t draw, const float* val
     alignas(64) float copy[kQuantiseGroup];
     const size_t some = std::min(kQuantiseGroup, count - first);
     const float* group = values + first;
+    if (count - first > kAhead + kQuantiseGroup) prefetch_group(group);
     if (some < kQuantiseGroup || quantiser.rotated) {
       memcpy(copy, group, some * sizeof(float));
       std::fill(copy + some, copy + kQuantiseGroup, copy[some - 1]);
@@ -283,6 +294,7 @@ void dequantise_all(const Quantiser& quantiser, const std::byte* in, float* valu
     const size_t some = std::min(kQuantiseGroup, count - first);
     const GroupForm form(quantiser, quantiser.rotated ? kQuantiseGroup : some);
     const auto* bytes = reinterpret_cast<const uint8_t*>(in);
+    if (count - first > kAhead + kQuantiseGroup) prefetch_group(values + first);
     if (some < kQuantiseGroup || quantiser.rotated) {
       decode_aside(quantiser, rotation, form, bytes, values + first, some, add);
     } else if (add) {
