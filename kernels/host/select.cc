@@ -9,6 +9,8 @@
 // foreach_target.h comes first: it includes this file again for each instruction set.
 #include <hwy/highway.h>
 
+#include <hwy/cache_control.h>
+
 #include <cstring>
 
 #include "kernels/host/codec_table.h"
@@ -25,6 +27,9 @@ using Words = hn::ScalableTag<uint32_t>;
 using Integers = hn::RebindToSigned<Words>;
 using WordVector = hn::Vec<Words>;
 
+// Hardware looks ahead within a page only.
+constexpr size_t kAhead = 2048;  // elements
+
 HWY_INLINE WordVector load(const uint32_t* from) { return hn::LoadU(Words(), from); }
 HWY_INLINE WordVector load(const uint16_t* from) {
   return hn::PromoteTo(Words(), hn::LoadU(hn::Rebind<uint16_t, Words>(), from));
@@ -38,14 +43,17 @@ size_t collect_from(const std::byte* bytes, size_t count, uint32_t least, uint32
   const auto* values = reinterpret_cast<const Storage*>(bytes);
   constexpr uint32_t kMagnitude = ~uint32_t{0} >> (33 - 8 * sizeof(Storage));
   const auto below = hn::Set(Integers(), static_cast<int32_t>(least) - 1);
+  const auto numbers = hn::Iota(words, 0);
   size_t found = 0, i = 0;
+  // Without a branch: whether a vector holds one of them is a matter of luck.
   const auto take = [&](const Storage* from, size_t first) HWY_ATTR {
+    hwy::Prefetch(from + kAhead);
     const auto value = load(from);
     const auto magnitude = hn::BitCast(Integers(), hn::And(value, hn::Set(words, kMagnitude)));
     const auto mask = hn::RebindMask(words, hn::Gt(magnitude, below));
-    if (hn::AllFalse(words, mask)) return;
+    const auto index = hn::Add(numbers, hn::Set(words, static_cast<uint32_t>(first)));
     // Compressed in a register: storing with a compressing instruction is many times slower on some machines.
-    hn::StoreU(hn::Compress(hn::Iota(words, static_cast<uint32_t>(first)), mask), words, indices + found);
+    hn::StoreU(hn::Compress(index, mask), words, indices + found);
     hn::StoreU(hn::Compress(value, mask), words, bits + found);
     found += hn::CountTrue(words, mask);
   };

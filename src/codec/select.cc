@@ -3,9 +3,11 @@
 #include "codec/select.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -35,24 +37,46 @@ Selection gathered(ConstValues values, std::vector<uint32_t> indices) {
   return selection;
 }
 
-// The magnitude that `rank` (from 0) elements of a sample of the values exceed. One element out of each of equal parts,
-// at a place that no period in the values meets.
+// The k-th largest (from 1) of at least k: buckets between the least and the largest say among which few it is.
+uint32_t kth_largest(const std::vector<uint32_t>& numbers, size_t k) {
+  constexpr int kBucketBits = 10;
+  const auto [least, largest] = std::minmax_element(numbers.begin(), numbers.end());
+  const int shift = std::max(0, static_cast<int>(std::bit_width(*largest - *least)) - kBucketBits);
+  const auto bucket_of = [&, least = *least](uint32_t number) { return (number - least) >> shift; };
+  std::array<uint32_t, 1 << kBucketBits> seen{};
+  for (const uint32_t number : numbers) ++seen[bucket_of(number)];
+  uint32_t bucket = seen.size() - 1;
+  size_t above = 0;
+  for (; above + seen[bucket] < k; --bucket) above += seen[bucket];
+  std::vector<uint32_t> few;
+  std::copy_if(numbers.begin(), numbers.end(), std::back_inserter(few),
+               [&](uint32_t number) { return bucket_of(number) == bucket; });
+  const auto place = few.begin() + static_cast<ptrdiff_t>(k - above - 1);
+  std::nth_element(few.begin(), place, few.end(), std::greater<>());
+  return *place;
+}
+
+// The magnitude that `rank` (from 0) elements of a sample of the values exceed. A cache line out of each of equal
+// parts, at a place that no period in the values meets: to read one element of it would take as long.
 class Sample {
  public:
   explicit Sample(ConstValues values) {
-    const size_t parts = std::clamp<size_t>(values.count / 64, std::min<size_t>(values.count, 1024), 16384);
-    const size_t part = values.count / parts;
-    for (size_t i = 0; i < parts; ++i) {
-      const uint32_t bits = bits_at(values.type, values.data, i * part + mix(i) % part);
-      magnitudes_.push_back(magnitude_of(values.type, bits));
+    constexpr size_t kRun = 16, kFewest = 64, kMost = 1024;
+    const size_t run = std::min(kRun, values.count);
+    const size_t runs = std::clamp(values.count / 512, std::min(kFewest, values.count / run), kMost);
+    const size_t part = values.count / runs;
+    std::array<uint32_t, kRun + kCollectSlack> places;
+    magnitudes_.resize(runs * run + kCollectSlack);
+    for (size_t i = 0; i < runs; ++i) {
+      const size_t first = i * part + mix(i) % (part - run + 1);
+      collect(values.type, values.data + first * element_bytes(values.type), run, 0, places.data(),
+              magnitudes_.data() + i * run, run);
     }
+    magnitudes_.resize(runs * run);
+    for (uint32_t& magnitude : magnitudes_) magnitude = magnitude_of(values.type, magnitude);
   }
   size_t size() const { return magnitudes_.size(); }
-  uint32_t at_rank(size_t rank) {
-    const auto place = magnitudes_.begin() + static_cast<ptrdiff_t>(std::min(rank, size() - 1));
-    std::nth_element(magnitudes_.begin(), place, magnitudes_.end(), std::greater<>());
-    return *place;
-  }
+  uint32_t at_rank(size_t rank) const { return kth_largest(magnitudes_, std::min(rank, size() - 1) + 1); }
 
  private:
   std::vector<uint32_t> magnitudes_;
@@ -102,17 +126,17 @@ Selection candidates(ConstValues values, size_t k) {
 void keep_best(DataType type, Selection& selection, size_t k) {
   std::vector<uint32_t> magnitudes(selection.bits.size());
   for (size_t i = 0; i < magnitudes.size(); ++i) magnitudes[i] = magnitude_of(type, selection.bits[i]);
-  const auto last = magnitudes.begin() + static_cast<ptrdiff_t>(k - 1);
-  std::nth_element(magnitudes.begin(), last, magnitudes.end(), std::greater<>());
-  const uint32_t least = *last;
-  auto ties = k - static_cast<size_t>(std::count_if(magnitudes.begin(), last, [&](uint32_t m) { return m > least; }));
+  const uint32_t least = kth_largest(magnitudes, k);
+  auto ties = k - static_cast<size_t>(std::count_if(magnitudes.begin(), magnitudes.end(),
+                                                    [&](uint32_t magnitude) { return magnitude > least; }));
+  // Without branches on the values: which one stays is a matter of luck.
   size_t kept = 0;
-  for (size_t i = 0; i < selection.bits.size(); ++i) {
-    const uint32_t magnitude = magnitude_of(type, selection.bits[i]);
-    if (magnitude < least || (magnitude == least && ties == 0)) continue;
-    if (magnitude == least) --ties;
+  for (size_t i = 0; i < magnitudes.size(); ++i) {
+    const bool tie = magnitudes[i] == least && ties > 0;
     selection.indices[kept] = selection.indices[i];
-    selection.bits[kept++] = selection.bits[i];
+    selection.bits[kept] = selection.bits[i];
+    kept += magnitudes[i] > least || tie ? 1 : 0;
+    ties -= tie ? 1 : 0;
   }
   selection.indices.resize(kept);
   selection.bits.resize(kept);
