@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "kernels/host/convert.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h comes first: it includes this file again for each instruction set.
+#include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
 #include "kernels/host/words-inl.h"
 
@@ -83,9 +84,18 @@ void narrow_all(const float* from, std::byte* bytes, size_t count) {
   Storage* to = reinterpret_cast<Storage*>(bytes);
   size_t i = 0;
   if constexpr (requires { Conversion<type>::narrow_two(from, to); }) {
-    for (; i + 2 * kLanes <= count; i += 2 * kLanes) Conversion<type>::narrow_two(from + i, to + i);
+    for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+      look_ahead(from + i, count - i);
+      look_ahead(from + i + kLanes, count - i - kLanes);
+      look_ahead(to + i, count - i);
+      Conversion<type>::narrow_two(from + i, to + i);
+    }
   }
-  for (; i + kLanes <= count; i += kLanes) Conversion<type>::narrow(from + i, to + i);
+  for (; i + kLanes <= count; i += kLanes) {
+    look_ahead(from + i, count - i);
+    look_ahead(to + i, count - i);
+    Conversion<type>::narrow(from + i, to + i);
+  }
   if (i == count) return;
   float rest[kLanes] = {};
   Storage codes[kLanes];
@@ -106,7 +116,11 @@ void widen_all(const std::byte* bytes, float* to, size_t count) {
   using Storage = typename Conversion<type>::Storage;
   const Storage* from = reinterpret_cast<const Storage*>(bytes);
   size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) widen_vector<type, kAdd>(from + i, to + i);
+  for (; i + kLanes <= count; i += kLanes) {
+    look_ahead(from + i, count - i);
+    look_ahead(to + i, count - i);
+    widen_vector<type, kAdd>(from + i, to + i);
+  }
   if (i == count) return;
   Storage codes[kLanes] = {};
   float rest[kLanes] = {};

@@ -9,6 +9,7 @@
 // foreach_target.h comes first: it includes this file again for each instruction set.
 #include <type_traits>
 
+#include "kernels/host/ahead.h"
 #include "kernels/host/block_scale.h"
 #include "kernels/host/codec_table.h"
 #include "kernels/host/four_heads-inl.h"
@@ -191,11 +192,10 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
   pack(quantiser.bits, codes, form.padded, out + form.heads);
 }
 
-// Hardware looks ahead within a page only.
-constexpr size_t kAhead = 2048;  // elements
-
-HWY_INLINE void prefetch_group(const float* group) {
-  for (size_t i = 0; i < kQuantiseGroup; i += 16) hwy::Prefetch(group + kAhead + i);
+// Of all lines of the first `some` of `left` elements.
+template <typename T>
+HWY_INLINE void look_ahead_of(const T* from, size_t some, size_t left) {
+  for (size_t i = 0; i < std::min(some, left); i += 64 / sizeof(T)) look_ahead(from + i, left - i);
 }
 
 template <typename Random>
@@ -206,7 +206,7 @@ void quantise_groups(const Quantiser& quantiser, uint64_t draw, const float* val
     alignas(64) float copy[kQuantiseGroup];
     const size_t some = std::min(kQuantiseGroup, count - first);
     const float* group = values + first;
-    if (count - first > kAhead + kQuantiseGroup) prefetch_group(group);
+    look_ahead_of(group, kQuantiseGroup, count - first);
     if (some < kQuantiseGroup || quantiser.rotated) {
       memcpy(copy, group, some * sizeof(float));
       std::fill(copy + some, copy + kQuantiseGroup, copy[some - 1]);
@@ -294,7 +294,7 @@ void dequantise_all(const Quantiser& quantiser, const std::byte* in, float* valu
     const size_t some = std::min(kQuantiseGroup, count - first);
     const GroupForm form(quantiser, quantiser.rotated ? kQuantiseGroup : some);
     const auto* bytes = reinterpret_cast<const uint8_t*>(in);
-    if (count - first > kAhead + kQuantiseGroup) prefetch_group(values + first);
+    look_ahead_of(values + first, kQuantiseGroup, count - first);
     if (some < kQuantiseGroup || quantiser.rotated) {
       decode_aside(quantiser, rotation, form, bytes, values + first, some, add);
     } else if (add) {

@@ -9,10 +9,9 @@
 // foreach_target.h comes first: it includes this file again for each instruction set.
 #include <hwy/highway.h>
 
-#include <hwy/cache_control.h>
-
 #include <cstring>
 
+#include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
 #include "kernels/select.h"
 
@@ -26,9 +25,6 @@ using Words = hn::ScalableTag<uint32_t>;
 // Magnitudes fit into signed integers, which compare faster.
 using Integers = hn::RebindToSigned<Words>;
 using WordVector = hn::Vec<Words>;
-
-// Hardware looks ahead within a page only.
-constexpr size_t kAhead = 2048;  // elements
 
 HWY_INLINE WordVector load(const uint32_t* from) { return hn::LoadU(Words(), from); }
 HWY_INLINE WordVector load(const uint16_t* from) {
@@ -47,7 +43,6 @@ size_t collect_from(const std::byte* bytes, size_t count, uint32_t least, uint32
   size_t found = 0, i = 0;
   // Without a branch: whether a vector holds one of them is a matter of luck.
   const auto take = [&](const Storage* from, size_t first) HWY_ATTR {
-    hwy::Prefetch(from + kAhead);
     const auto value = load(from);
     const auto magnitude = hn::BitCast(Integers(), hn::And(value, hn::Set(words, kMagnitude)));
     const auto mask = hn::RebindMask(words, hn::Gt(magnitude, below));
@@ -57,7 +52,10 @@ size_t collect_from(const std::byte* bytes, size_t count, uint32_t least, uint32
     hn::StoreU(hn::Compress(value, mask), words, bits + found);
     found += hn::CountTrue(words, mask);
   };
-  for (; i + lanes <= count && found < room; i += lanes) take(values + i, i);
+  for (; i + lanes <= count && found < room; i += lanes) {
+    look_ahead(values + i, count - i);
+    take(values + i, i);
+  }
   if (i == count || found >= room) return found;
   Storage rest[hn::MaxLanes(words)] = {};
   memcpy(rest, values + i, (count - i) * sizeof(Storage));

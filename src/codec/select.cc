@@ -39,7 +39,7 @@ Selection gathered(ConstValues values, std::vector<uint32_t> indices) {
 
 // The k-th largest (from 1) of at least k: buckets between the least and the largest say among which few it is.
 uint32_t kth_largest(const std::vector<uint32_t>& numbers, size_t k) {
-  constexpr int kBucketBits = 10;
+  constexpr int kBucketBits = 8;
   const auto [least, largest] = std::minmax_element(numbers.begin(), numbers.end());
   const int shift = std::max(0, static_cast<int>(std::bit_width(*largest - *least)) - kBucketBits);
   const auto bucket_of = [&, least = *least](uint32_t number) { return (number - least) >> shift; };
