@@ -18,11 +18,12 @@ from hocket._communicator import NO_COLOR, Communicator, unique_id
 from hocket._errors import Error, InternalError, InvalidArgument, InvalidUsage, RemoteError, SystemError, Timeout
 from hocket._operations import OPERATIONS, Operation
 from hocket._queue import Queue, group
+from hocket._sparse import Sparse
 from hocket._windows import Window, allocate
 
-__all__ = ["Codec", "CodecDescription", "Communicator", "Error", "InternalError", "InvalidArgument", "InvalidUsage", "NO_COLOR", "OPERATIONS",
-           "Operation", "Queue", "RemoteError", "SystemError", "TYPES", "Timeout", "Window", "algorithms", "allocate", "build_info", "group",
-           "unique_id"]
+__all__ = ["Codec", "CodecDescription", "Communicator", "Error", "InternalError", "InvalidArgument", "InvalidUsage",
+           "NO_COLOR", "OPERATIONS", "Operation", "Queue", "RemoteError", "Sparse", "SystemError", "TYPES",
+           "Timeout", "Window", "algorithms", "allocate", "build_info", "group", "unique_id"]
 
 
 def _version():

@@ -48,11 +48,13 @@ class Codec:
         return CodecDescription(raw.ratio, raw.relative_error, raw.absolute_error, raw.range, bool(raw.lossless),
                                 bool(raw.unbiased), raw.specification.decode(), raw.value_bytes, raw.message_bytes)
 
-    def error_bound(self, ranks: int, datatype: str = "float32") -> tuple[float, float]:
-        """(relative, absolute): the most that an element of an all_reduce_compressed without a key is off."""
+    def error_bound(self, ranks: int, datatype: str = "float32", collective: str = "all_reduce") -> tuple[float, float]:
+        """(relative, absolute): the most that an element of such a collective with this codec, and without a key, is off."""
+        if collective not in _library.COMPRESSED:
+            raise InvalidArgument(f"collective: '{collective}' takes no codec, only {', '.join(_library.COMPRESSED)} do")
         relative, absolute = ctypes.c_double(), ctypes.c_double()
-        call("CodecErrorBound", self.handle, _library.ALL_REDUCE, _type_code(datatype), ranks, ctypes.byref(relative),
-             ctypes.byref(absolute))
+        call("CodecErrorBound", self.handle, _library.COMPRESSED[collective], _type_code(datatype), ranks,
+             ctypes.byref(relative), ctypes.byref(absolute))
         return relative.value, absolute.value
 
     def save_state(self) -> bytes:

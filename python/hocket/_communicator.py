@@ -15,6 +15,7 @@ from hocket._library import call, sizes
 from hocket._operations import Op, Operation, operation_code
 from hocket._queue import Queue, hold
 from hocket._recovery import Recovery
+from hocket._sparse import SparseSums
 from hocket._windows import Windows
 
 _PYTHON_TYPES = {0: ctypes.c_int8, 1: ctypes.c_uint8, 2: ctypes.c_int32, 3: ctypes.c_uint32, 4: ctypes.c_int64,
@@ -31,13 +32,13 @@ def unique_id() -> bytes:
     return bytes(value)
 
 
-class Communicator(Recovery, Windows):
+class Communicator(Recovery, Windows, SparseSums):
     """One rank of a group of ranks. Make it with join(), from_environment(), or all().
 
     Buffers are torch tensors, NumPy arrays, and whatever has the buffer protocol, __array_interface__ or DLPack: in host
     memory, contiguous, used without a copy. `queue` runs a call in the background; without it a call returns when it is
-    done on this rank. All ranks issue the same collectives in the same order. One thread at a time uses a communicator;
-    abort() may come from any.
+    done on this rank. A `codec` encodes what is sent. All ranks issue the same collectives in the same order. One thread at
+    a time uses a communicator; abort() may come from any.
     """
 
     def __init__(self, handle: Any) -> None:
@@ -140,26 +141,18 @@ class Communicator(Recovery, Windows):
 
     # ---- Collectives
 
-    def all_reduce(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Optional[Queue] = None) -> Elements:
-        """recv = send combined over all ranks; in place without recv."""
-        return self._reducing("AllReduce", send, recv, op, queue)
-
-    def all_reduce_compressed(self, send: Elements, recv: Elements = None, op: Op = "sum", *, codec: Codec,
-                              key: Optional[str] = None, queue: Optional[Queue] = None) -> Elements:
-        """As all_reduce with every message encoded by a hocket.Codec; op is "sum" or "avg". `key` names the tensor whose
-        errors the codec keeps for its next values."""
+    def all_reduce(self, send: Elements, recv: Elements = None, op: Op = "sum", *, codec: Optional[Codec] = None,
+                   key: Optional[str] = None, queue: Optional[Queue] = None) -> Elements:
+        """recv = send combined over all ranks; in place without recv. With a codec every message is encoded, and op is "sum" or
+        "avg" (lossless ones: any); `key` names the tensor whose errors the codec keeps for its next values."""
+        if codec is None:
+            if key is not None:
+                raise InvalidArgument(f"key: '{key}' needs a codec that keeps something")
+            return self._reducing("AllReduce", send, recv, op, queue)
         source, target = self._pair(send, recv)
         self.run("AllReduceCompressed", queue, (source, target, codec), source.address, target.address, source.count,
                   source.code, operation_code(op), codec.handle, None if key is None else key.encode())
         return target.keep
-
-    def reduce_scatter_compressed(self, send: Elements, recv: Elements, op: Op = "sum", *, codec: Codec,
-                                  queue: Optional[Queue] = None) -> Elements:
-        """As reduce_scatter with every message encoded by a hocket.Codec."""
-        target, source = self._parts("recv", recv, "send", send, whole_is_read=True)
-        self.run("ReduceScatterCompressed", queue, (source, target, codec), source.address, target.address,
-                  target.count, target.code, operation_code(op), codec.handle)
-        return recv
 
     def scan(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Optional[Queue] = None) -> Elements:
         """recv = send combined over ranks 0 to this one."""
@@ -170,39 +163,45 @@ class Communicator(Recovery, Windows):
         return self._reducing("ExScan", send, recv, op, queue)
 
     def reduce(self, send: Elements, recv: Elements = None, root: int = 0, op: Op = "sum", *,
-               queue: Optional[Queue] = None) -> Elements:
+               codec: Optional[Codec] = None, queue: Optional[Queue] = None) -> Elements:
         """As all_reduce, but only root receives (and returns what it received); elsewhere recv is not used."""
         source, target = self._pair(send, recv) if self.rank == root else (buffer_of("send", send), None)
         self.run("Reduce", queue, (source, target), source.address, target and target.address, source.count,
-                  source.code, operation_code(op), root)
+                  source.code, operation_code(op), root, codec=codec)
         return target and target.keep
 
-    def broadcast(self, buffer: Elements, root: int = 0, *, queue: Optional[Queue] = None) -> Elements:
-        """Root's elements to all."""
-        target = buffer_of("buffer", buffer, writable=self.rank != root)
-        self.run("Broadcast", queue, (target,), target.address, target.address, target.count, target.code, root)
+    def broadcast(self, buffer: Elements, root: int = 0, *, codec: Optional[Codec] = None,
+                  queue: Optional[Queue] = None) -> Elements:
+        """Root's elements to all; with a codec, what they decode to, to root as well."""
+        target = buffer_of("buffer", buffer, writable=self.rank != root or codec is not None)
+        self.run("Broadcast", queue, (target,), target.address, target.address, target.count, target.code, root,
+                 codec=codec)
         return buffer
 
-    def all_gather(self, send: Elements, recv: Elements, *, queue: Optional[Queue] = None) -> Elements:
+    def all_gather(self, send: Elements, recv: Elements, *, codec: Optional[Codec] = None,
+                   queue: Optional[Queue] = None) -> Elements:
         """recv = the sends of all ranks, one after the other."""
         source, target = self._parts("send", send, "recv", recv)
-        self.run("AllGather", queue, (source, target), source.address, target.address, source.count, source.code)
+        self.run("AllGather", queue, (source, target), source.address, target.address, source.count, source.code,
+                 codec=codec)
         return recv
 
-    def reduce_scatter(self, send: Elements, recv: Elements, op: Op = "sum", *, queue: Optional[Queue] = None) -> Elements:
+    def reduce_scatter(self, send: Elements, recv: Elements, op: Op = "sum", *, codec: Optional[Codec] = None,
+                       queue: Optional[Queue] = None) -> Elements:
         """send has a part for each rank; recv = this rank's part combined over all ranks."""
         target, source = self._parts("recv", recv, "send", send, whole_is_read=True)
         self.run("ReduceScatter", queue, (source, target), source.address, target.address, target.count, target.code,
-                  operation_code(op))
+                  operation_code(op), codec=codec)
         return recv
 
-    def all_to_all(self, send: Elements, recv: Elements, *, queue: Optional[Queue] = None) -> Elements:
+    def all_to_all(self, send: Elements, recv: Elements, *, codec: Optional[Codec] = None,
+                   queue: Optional[Queue] = None) -> Elements:
         """send and recv have a part for each rank: part i goes to, and comes from, rank i."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same(source, target)
         self._divisible("send", source)
         self.run("AllToAll", queue, (source, target), source.address, target.address, source.count // self.size,
-                  source.code)
+                  source.code, codec=codec)
         return recv
 
     def gather(self, send: Elements, recv: Elements = None, root: int = 0, *, queue: Optional[Queue] = None) -> Elements:
@@ -316,8 +315,11 @@ class Communicator(Recovery, Windows):
 
     # ---- What they share
 
-    def run(self, name, queue, buffers, *arguments):
-        """Calls hocket<name>; the buffers are held while it is under way. For the other parts of this package."""
+    def run(self, name, queue, buffers, *arguments, codec=None):
+        """Calls hocket<name>, of a codec hocket<name>Compressed; the buffers are held while it is under way. For the other
+        parts of this package."""
+        if codec is not None:
+            name, buffers, arguments = f"{name}Compressed", (*buffers, codec), (*arguments, codec.handle)
         with Interruptible(self.handle):
             call(name, *arguments, self.handle, None if queue is None else queue.stream)
         hold(queue, buffers)

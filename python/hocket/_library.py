@@ -38,7 +38,14 @@ class CodecDescription(ctypes.Structure):
                 ("message_bytes", ctypes.c_uint64)]
 
 
-ALL_REDUCE = 4  # hocketFuncAllReduce
+class Sparse(ctypes.Structure):
+    """hocketSparse_t"""
+    _fields_ = [("size", Size), ("layout", Int), ("rows", ctypes.c_uint64), ("columns", ctypes.c_uint64),
+                ("nonzeros", ctypes.c_uint64), ("offsets", Handle), ("indices", Handle), ("values", Handle)]
+
+
+# hocketFunc_t
+COMPRESSED = {"broadcast": 0, "reduce": 1, "all_gather": 2, "reduce_scatter": 3, "all_reduce": 4, "all_to_all": 5}
 
 
 _CONFIG_MAGIC = 0x686F636B
@@ -75,6 +82,7 @@ class WaitSignal(ctypes.Structure):
 
 _CONFIG = ctypes.POINTER(Config)
 _COUNT = ctypes.POINTER(ctypes.c_uint64)
+_SPARSE = ctypes.POINTER(Sparse)
 _BUFFERS = (Handle, Handle)
 _END = (Handle, Handle)  # communicator and stream
 _AT_PEER = (Int, Handle, Size)  # peer, window, offset
@@ -130,6 +138,13 @@ _PROTOTYPES = {
     "CodecResetState": (Handle, ctypes.c_char_p),
     "AllReduceCompressed": (*_BUFFERS, Size, Int, Int, Handle, ctypes.c_char_p, *_END),
     "ReduceScatterCompressed": (*_BUFFERS, Size, Int, Int, Handle, *_END),
+    "AllGatherCompressed": (*_BUFFERS, Size, Int, Handle, *_END),
+    "BroadcastCompressed": (*_BUFFERS, Size, Int, Int, Handle, *_END),
+    "ReduceCompressed": (*_BUFFERS, Size, Int, Int, Int, Handle, *_END),
+    "AllToAllCompressed": (*_BUFFERS, Size, Int, Handle, *_END),
+    "AllReduceSparse": (_SPARSE, _SPARSE, Int, Int, Handle),
+    "AllReduceSparseToDense": (_SPARSE, Handle, Int, Int, Handle),
+    "AllGatherSparse": (_SPARSE, _SPARSE, Int, Handle),
     "GroupStart": (),
     "GroupEnd": (),
     "QueueCreate": (ctypes.POINTER(Handle),),

@@ -398,19 +398,42 @@ class Codecs(unittest.TestCase):
                 values = numpy.random.default_rng(comm.rank).standard_normal(3 * 256).astype(numpy.float32)
                 exact = comm.all_reduce(values, numpy.empty_like(values))
                 largest = comm.all_reduce(numpy.array([abs(values).max()]), op="max")[0]
-                result = comm.all_reduce_compressed(values, numpy.empty_like(values), codec=codec)
+                result = comm.all_reduce(values, numpy.empty_like(values), codec=codec)
                 self.assertGreater(abs(result - exact).max(), 0)
                 self.assertLessEqual(abs(result - exact).max(), relative * largest + absolute)
-                part = comm.reduce_scatter_compressed(values, numpy.empty(256, numpy.float32), codec=codec)
+                part = comm.reduce_scatter(values, numpy.empty(256, numpy.float32), codec=codec)
                 mine = exact[256 * comm.rank:256 * (comm.rank + 1)]
                 self.assertLessEqual(abs(part - mine).max(), relative * largest + absolute)
 
             on_ranks(body)
 
+    def test_every_collective_takes_a_codec(self):
+        def body(comm):
+            with hocket.Codec("bf16") as codec:
+                mine = numpy.float32(1 + 2**-7 + 2**-14) * numpy.ones(RANKS, numpy.float32)  # not a bfloat16
+                sent = numpy.float32(1 + 2**-7)
+                everything = comm.all_gather(mine, numpy.empty(RANKS * RANKS, numpy.float32), codec=codec)
+                self.assertTrue((everything == sent).all())
+                self.assertTrue((comm.broadcast(mine.copy(), root=1, codec=codec) == sent).all())
+                exchanged = comm.all_to_all(mine, numpy.empty_like(mine), codec=codec)
+                self.assertTrue((numpy.delete(exchanged, comm.rank) == sent).all())
+                relative, absolute = codec.error_bound(RANKS, collective="reduce")
+                result = comm.reduce(mine, numpy.empty_like(mine) if comm.rank == 2 else None, root=2, codec=codec)
+                if comm.rank == 2:
+                    self.assertLessEqual(abs(result - RANKS * mine).max(), relative * mine[0] + absolute)
+                with self.assertRaisesRegex(ValueError, "read-only"):
+                    comm.broadcast(bytes(4), root=comm.rank, codec=codec)
+                with self.assertRaisesRegex(ValueError, "'x' needs a codec"):
+                    comm.all_reduce(mine, key="x")
+                with self.assertRaisesRegex(ValueError, "'scan' takes no codec"):
+                    codec.error_bound(2, collective="scan")
+
+        on_ranks(body)
+
     def test_what_is_kept_goes_through_a_checkpoint(self):
         def step(comm, codec):
             values = numpy.arange(64, dtype=numpy.float32) + comm.rank
-            return comm.all_reduce_compressed(values, codec=codec, key="x")
+            return comm.all_reduce(values, codec=codec, key="x")
 
         def body(comm):
             with hocket.Codec("topk:ratio=0.1") as codec, hocket.Codec("topk:ratio=0.1") as resumed:
@@ -431,6 +454,59 @@ class Codecs(unittest.TestCase):
                 codec.describe("quad")
             with self.assertRaises(ValueError):
                 codec.load_state(b"garbage")
+
+
+class SparseTensors(unittest.TestCase):
+    @staticmethod
+    def room(nonzeros, rows=0):
+        return hocket.Sparse(2, 8, numpy.empty(nonzeros, numpy.uint64), numpy.empty(nonzeros, numpy.float32),
+                             numpy.empty(rows + 1, numpy.uint64) if rows else None)
+
+    @staticmethod
+    def mine(rank):
+        return hocket.Sparse(2, 8, numpy.array([rank, 8], numpy.int64), numpy.array([1, rank], numpy.float32))
+
+    def test_sums(self):
+        def body(comm):
+            dense = numpy.zeros(16, numpy.float32)
+            dense[:RANKS], dense[8] = 1, sum(range(RANKS))
+            numpy.testing.assert_array_equal(comm.all_reduce_sparse_to_dense(self.mine(comm.rank), numpy.empty(16, numpy.float32)),
+                                             dense)
+            for result in (self.room(16), self.room(16, rows=2)):
+                comm.all_reduce_sparse(self.mine(comm.rank), result)
+                self.assertEqual(RANKS + 1, result.nonzeros)
+                numpy.testing.assert_array_equal(result.values[:RANKS + 1], dense[dense != 0])
+                last = 0 if result.offsets is not None else 8
+                self.assertEqual([*range(RANKS), last], result.indices[:RANKS + 1].tolist())
+            self.assertEqual([0, RANKS, RANKS + 1], result.offsets.tolist())
+            tensors = comm.all_gather_sparse(self.mine(comm.rank), [self.room(4) for _ in range(RANKS)])
+            self.assertEqual([[rank, 8] if rank else [0] for rank in range(RANKS)],
+                             [tensor.indices[:tensor.nonzeros].tolist() for tensor in tensors])
+
+        on_ranks(body)
+
+    def test_refusals(self):
+        def body(comm):
+            small = self.room(1)
+            with self.assertRaisesRegex(ValueError, "4"):
+                comm.all_reduce_sparse(self.mine(comm.rank), small)
+            self.assertEqual(RANKS + 1, small.nonzeros)
+            mine = self.mine(comm.rank)
+            for wrong, why in ((hocket.Sparse(2, 8, numpy.zeros(1, numpy.int32), mine.values), "int32, not uint64"),
+                               (hocket.Sparse(2, 8, mine.indices, mine.values[:1]), "values: 1 elements, 2 are needed"),
+                               (hocket.Sparse(2, 8, mine.indices, mine.values, numpy.zeros(2, numpy.int64)), "offsets: 2 elem"),
+                               (hocket.Sparse(-2, 8, mine.indices, mine.values), "cannot be negative"),
+                               (mine.values, "ndarray is no hocket.Sparse")):
+                with self.assertRaisesRegex(ValueError, why):
+                    comm.all_reduce_sparse(wrong, self.room(4))
+            with self.assertRaisesRegex(ValueError, "15 elements, not 2 rows of 8"):
+                comm.all_reduce_sparse_to_dense(mine, numpy.empty(15, numpy.float32))
+            with self.assertRaisesRegex(ValueError, "float32, recv of float64"):
+                comm.all_reduce_sparse_to_dense(mine, numpy.empty(16))
+            with self.assertRaisesRegex(ValueError, "2 tensors, there must be 3"):
+                comm.all_gather_sparse(mine, [self.room(4)] * 2)
+
+        on_ranks(body)
 
 
 class Recovery(unittest.TestCase):

@@ -78,7 +78,7 @@ def train(comm, images, digits, steps, seed, codec=None, *, feedback=True, model
             if codec is None:
                 comm.all_reduce(gradient, op="avg")
             else:
-                comm.all_reduce_compressed(gradient, op="avg", codec=codec, key=name if feedback else None)
+                comm.all_reduce(gradient, op="avg", codec=codec, key=name if feedback else None)
             model.weights[name] -= RATE * gradient
         if after is not None:
             after(step, model)

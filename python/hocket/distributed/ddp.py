@@ -94,8 +94,7 @@ class DdpHook:
     def _encoded(self, gradients):
         for key, gradient in gradients:
             flat = gradient.as_strided((gradient.numel(),), (1,))  # dense, in whatever order of dimensions
-            self._communicator.all_reduce_compressed(flat, op="avg", codec=self._codec,
-                                                     key=key if self._feeds_back else None)
+            self._communicator.all_reduce(flat, op="avg", codec=self._codec, key=key if self._feeds_back else None)
 
     def profile(self) -> Profile:
         """How long communication took, and how much of it backward did not hide."""

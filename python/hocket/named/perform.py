@@ -77,11 +77,8 @@ class Performer:
         call.complete(target)
 
     def _all_reduce(self, source, target, request, codec):
-        if codec is None:
-            self._communicator.all_reduce(source, target, op=request.op)
-        else:
-            self._communicator.all_reduce_compressed(source, target, op=request.op, codec=codec,
-                                                     key=request.key if request.feedback else None)
+        feeds_back = codec is not None and request.feedback
+        self._communicator.all_reduce(source, target, op=request.op, codec=codec, key=request.key if feeds_back else None)
 
     def _allgather(self, entries, calls):
         (entry,), (call,) = entries, calls
