@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -130,10 +131,8 @@ Result<Prepared> prepare(Pending& call) {
   return Prepared{call.comm, communicator, std::move(operation)};
 }
 
-Status run_blocking(const std::vector<Prepared>& blocking) {
+Status run_blocking(const std::vector<Prepared>& blocking, std::span<Work* const> works) {
   if (blocking.empty()) return {};
-  std::vector<Work*> works;
-  for (const Prepared& one : blocking) works.push_back(one.work.get());
   Communicator& first = *blocking.front().communicator;
   Wait wait = first.make_wait();
   drive(first.system(), works, wait);
@@ -145,10 +144,11 @@ Status run_blocking(const std::vector<Prepared>& blocking) {
   return failure;
 }
 
-// What is issued must run: nothing is, unless all can be prepared and all queues are there.
+// What is issued must run: nothing is, unless all can be prepared, and all queues and all memory are there.
 Status run_calls(std::vector<Pending> calls) {
   HOCKET_TRY(match_transfers_with_self(calls));
   std::vector<Work*> in_order;
+  std::vector<Work*> driven_here;
   std::vector<Prepared> blocking;
   std::map<hocketStream_t, std::pair<std::shared_ptr<Queue>, Batch>> queued;
   for (Pending& call : calls) {
@@ -156,6 +156,7 @@ Status run_calls(std::vector<Pending> calls) {
     if (!prepared.ok()) return kept_by(call.comm, prepared.status());
     in_order.push_back(prepared->work.get());
     if (call.stream == nullptr) {
+      driven_here.push_back(prepared->work.get());
       blocking.push_back(std::move(*prepared));
       continue;
     }
@@ -171,9 +172,11 @@ Status run_calls(std::vector<Pending> calls) {
     if (!started.ok()) return started.status();
     running = *started;
   }
+  std::vector<Submission> submissions;
+  for (auto& [stream, work] : queued) submissions.emplace_back(work.first, std::move(work.second));
   for (Work* work : in_order) work->issue();
-  for (auto& [stream, work] : queued) running->submit(work.first, std::move(work.second));
-  return run_blocking(blocking);
+  for (Submission& submission : submissions) running->submit(std::move(submission));
+  return run_blocking(blocking, driven_here);
 }
 
 // On a thread of its own.

@@ -8,11 +8,11 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 
 #include "api/handles.h"
 #include "api/pending_creation.h"
+#include "base/caught.h"
 #include "base/status.h"
 #include "base/system.h"
 #include "comm/communicator.h"
@@ -58,22 +58,6 @@ bool remember(Session& session, const Status& status);
 const char* last_error_of_thread();
 // Copies the text to where it stays valid until this thread's next call.
 const char* keep_for_thread(std::string text);
-
-// The only catch of the library: exhausted memory is a status, of which `otherwise` makes what the body would return.
-template <typename Body, typename Otherwise>
-auto caught(const Body& body, const Otherwise& otherwise) noexcept -> decltype(body()) {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return otherwise(Status(Code::kSystem, "out of memory"));
-  }
-}
-
-// Runs what returns a Status.
-template <typename Body>
-Status tried(const Body& body) noexcept {
-  return caught(body, [](const Status& status) { return status; });
-}
 
 // Runs the body of a C function.
 template <typename Body>

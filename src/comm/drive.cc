@@ -54,6 +54,28 @@ void sleep(System& system, std::span<Work* const> works, Wait& wait, Time now, P
   for (Work* work : works) work->set_waiting(false);
 }
 
+bool all_ended(std::span<Work* const> works) {
+  return std::all_of(works.begin(), works.end(), [](const Work* work) { return work->ended(); });
+}
+
+// Exhausted memory must leave nothing under way.
+class Ending {
+ public:
+  Ending(System& system, std::span<Work* const> works) : system_(system), works_(works) {}
+  ~Ending() {
+    while (!all_ended(works_)) {
+      abandon(system_, works_);
+      system_.threads.sleep_until(system_.clock.now() + kSharedNap);
+    }
+  }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+ private:
+  System& system_;
+  const std::span<Work* const> works_;
+};
+
 }  // namespace
 
 bool advance_all(std::span<Work* const> works) {
@@ -72,11 +94,20 @@ void wait_for_news(System& system, std::span<Work* const> works, Wait& wait, Pol
   if (advice == Wait::Advice::kSleep) sleep(system, works, wait, now, all);
 }
 
+// Of a failed communicator examine() ends what runs, and advance() what has its turn.
+void abandon(System& system, std::span<Work* const> works) noexcept {
+  for (Work* work : works) {
+    if (work->ended()) continue;
+    work->communicator().mesh().fail_without_memory();
+    if (!work->examine(system.clock.now())) work->advance();
+  }
+}
+
 void drive(System& system, std::span<Work* const> works, Wait& wait) {
-  const auto ended = [](const Work* work) { return work->ended(); };
+  const Ending ending(system, works);
   while (true) {
     const bool moved = advance_all(works);
-    if (std::all_of(works.begin(), works.end(), ended)) return;
+    if (all_ended(works)) return;
     if (moved) {
       wait.progressed();
     } else {
@@ -86,11 +117,12 @@ void drive(System& system, std::span<Work* const> works, Wait& wait) {
 }
 
 Status run(Communicator& communicator, Work& work) {
+  Work* const works[] = {&work};
   work.issue(true);
+  const Ending ending(communicator.system(), works);
   work.advance();
   if (work.ended()) return work.status();
   Wait wait = communicator.make_wait();
-  Work* const works[] = {&work};
   drive(communicator.system(), works, wait);
   return work.status();
 }

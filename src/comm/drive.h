@@ -18,7 +18,9 @@ bool advance_all(std::span<Work* const> works);
 // Called when nothing moved, with at least one work. Spins, yields or sleeps a little; sleeps on `all`, if given,
 // together with the pollers of all communicators; otherwise on the first one's poller.
 void wait_for_news(System& system, std::span<Work* const> works, Wait& wait, Poller* all = nullptr);
-// Returns when all have ended.
+// Fails the communicators of what has not ended, and ends what has had its turn. Takes no memory.
+void abandon(System& system, std::span<Work* const> works) noexcept;
+// Returns when all have ended, also by an exception.
 void drive(System& system, std::span<Work* const> works, Wait& wait);
 // Issues a prepared operation of the communicator and returns when it has ended.
 Status run(Communicator& communicator, Work& work);

@@ -73,6 +73,8 @@ class Mesh {
   virtual void fail(const Status& status) = 0;
   // The same, but waits for nobody: here the communicator has failed by this. Any thread.
   virtual void abort(const Status& status) = 0;
+  // Fails this communicator here and takes no memory; the others hear of it in the service's next round. Any thread.
+  virtual void fail_without_memory() noexcept = 0;
   // The ranks that are lost, as all survivors have agreed; empty while there is no failure, and when nobody is to
   // blame.
   virtual std::vector<int32_t> lost() const = 0;

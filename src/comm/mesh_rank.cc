@@ -128,6 +128,7 @@ void MeshRank::on_link_up(int32_t peer) {
 void MeshRank::say_farewell() {
   // Who leaves before all are in leaves the others without what it had to pass on.
   if (!complete_ && !said_farewell_) conclude(Status(Code::kRemote, fmt::format("rank {} gave up joining", rank_)));
+  tell_of_memory();
   if (spreading_) tell();
   if (said_farewell_.exchange(true)) return;
   visit_.reset();

@@ -56,6 +56,7 @@ class MeshRank final : public Mesh,
   Status status() const override;
   void fail(const Status& status) override;
   void abort(const Status& status) override;
+  void fail_without_memory() noexcept override;
   std::vector<int32_t> lost() const override;
   std::vector<int32_t> present() const override;
   bool has_left(int32_t peer) const override { return left_[static_cast<size_t>(peer)]; }
@@ -94,6 +95,7 @@ class MeshRank final : public Mesh,
   // mesh_rank_failure.cc
   void blame(const Status& cause);
   void conclude(const Status& status);
+  void tell_of_memory();
   void give_up(int32_t peer, Absence how, const std::string& text);
   void spread();
   void tell();
@@ -184,6 +186,7 @@ class MeshRank final : public Mesh,
   uint64_t last_access_ = 0;
   std::atomic<bool> said_farewell_ = false;
   std::atomic<bool> disowned_ = false;
+  std::atomic<bool> lacks_memory_ = false;  // and nobody has been told
   std::atomic<bool> closed_ = false;
   bool has_called_leave_ = false;
 

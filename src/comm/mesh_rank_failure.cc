@@ -5,6 +5,7 @@
 // and then those who drive learn it. The agreement lives on the service thread.
 #include <fmt/format.h>
 
+#include "base/caught.h"
 #include "base/log.h"
 #include "comm/mesh_rank.h"
 
@@ -70,10 +71,20 @@ void MeshRank::abort(const Status& status) {
   if (record(status, {})) show_failure();
 }
 
+void MeshRank::fail_without_memory() noexcept {
+  if (failed() || said_farewell_) return;
+  lacks_memory_ = true;
+  if (record(out_of_memory(), {})) show_failure();
+}
+
 // ---- How all come to know it
 
 void MeshRank::blame(const Status& cause) {
   if (agreement_.note_cause(cause)) spread();
+}
+
+void MeshRank::tell_of_memory() {
+  if (lacks_memory_.exchange(false)) blame(Status(Code::kSystem, fmt::format("{}: out of memory", describe(rank_))));
 }
 
 // This rank does not wait for the others' opinions.

@@ -114,6 +114,7 @@ void MeshRank::on_answer(int32_t peer, Reader& reader) {
 // A call in which we waited for nobody may differ from the others' unnoticed. A rank that has called nothing for a
 // round tells the next one what it called last: while calls go on their messages tell, and nothing is sent.
 void MeshRank::look_round() {
+  tell_of_memory();
   if (!complete_ || ranks_ == 1 || failed() || said_farewell_) return;
   compare_claim();
   const CallReport newest = report(0);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/caught.h"
 #include "comm/drive.h"
 
 namespace hocket {
@@ -55,32 +56,43 @@ Engine::~Engine() {
   thread_.reset();
 }
 
-void Engine::submit(std::shared_ptr<Queue> queue, Batch batch) {
+Submission::Submission(std::shared_ptr<Queue> to, Batch what) {
+  queue.push_back(std::move(to));
+  batch.push_back(std::move(what));
+}
+
+void Engine::submit(Submission submission) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    if (queue->batches_.empty()) queues_.push_back(queue);
-    queue->batches_.push_back(std::move(batch));
-    ++queue->submitted_;
+    Queue& queue = *submission.queue.front();
+    if (queue.batches_.empty()) queues_.splice(queues_.end(), submission.queue);
+    queue.batches_.splice(queue.batches_.end(), submission.batch);
+    ++queue.submitted_;
   }
   news_ = true;
   poller_->wake();
 }
 
 void Engine::run() {
-  while (!stopping_) {
-    if (news_.exchange(false)) collect_heads();
-    if (heads_.empty()) {
-      poller_->wait(system_.clock.now() + hours(1));
-      continue;
-    }
-    if (advance_all(heads_)) {
-      wait_.progressed();
-      retire_heads();
-    } else {
-      wait_for_news(system_, heads_, wait_, poller_.get());
-      retire_heads();
-    }
+  const auto without_memory = [this](const Status&) {
+    abandon(system_, heads_);
+    news_ = true;
+  };
+  while (!stopping_) caught([this] { turn(); }, without_memory);
+}
+
+void Engine::turn() {
+  if (news_.exchange(false)) retire();
+  if (heads_.empty()) {
+    poller_->wait(system_.clock.now() + hours(1));
+    return;
   }
+  if (advance_all(heads_)) {
+    wait_.progressed();
+  } else {
+    wait_for_news(system_, heads_, wait_, poller_.get());
+  }
+  retire_heads();
 }
 
 void Engine::collect_heads() {
@@ -93,9 +105,12 @@ void Engine::collect_heads() {
   }
 }
 
-// Takes ended batches off their queues, and tells who waits for them.
 void Engine::retire_heads() {
-  if (std::none_of(heads_.begin(), heads_.end(), [](const Work* work) { return work->ended(); })) return;
+  if (std::any_of(heads_.begin(), heads_.end(), [](const Work* work) { return work->ended(); })) retire();
+}
+
+// Takes ended batches off their queues, tells who waits for them, and looks at what comes next.
+void Engine::retire() {
   {
     const std::lock_guard lock(mutex_);
     for (const auto& queue : queues_) {

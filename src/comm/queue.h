@@ -8,7 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -22,6 +22,15 @@ namespace hocket {
 
 // Operations that run at the same time.
 using Batch = std::vector<std::unique_ptr<Work>>;
+
+class Queue;
+
+// A batch on its way to a queue, with all the memory that takes.
+struct Submission {
+  Submission(std::shared_ptr<Queue> to, Batch what);
+  std::list<std::shared_ptr<Queue>> queue;
+  std::list<Batch> batch;
+};
 
 class Queue {
  public:
@@ -38,7 +47,7 @@ class Queue {
  private:
   friend class Engine;
 
-  std::deque<Batch> batches_;  // guarded by the engine's mutex
+  std::list<Batch> batches_;  // guarded by the engine's mutex
   std::atomic<uint64_t> submitted_{0};
   std::atomic<uint64_t> completed_{0};
   mutable std::mutex mutex_;
@@ -52,18 +61,20 @@ class Engine {
   ~Engine();
 
   // Issued operations, to run after all that the queue holds already. Any thread.
-  void submit(std::shared_ptr<Queue> queue, Batch batch);
+  void submit(Submission submission) noexcept;
 
  private:
   Engine(System& system, std::unique_ptr<Poller> poller);
   void run();
+  void turn();
   void collect_heads();
   void retire_heads();
+  void retire();
 
   System& system_;
   std::unique_ptr<Poller> poller_;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Queue>> queues_;  // that hold batches; guarded by mutex_
+  std::list<std::shared_ptr<Queue>> queues_;  // that hold batches; guarded by mutex_
   std::atomic<bool> news_{false};
   std::atomic<bool> stopping_{false};
   std::vector<Work*> heads_;  // the engine's thread only

@@ -5,11 +5,14 @@
 // hangs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <new>
 #include <string>
 #include <vector>
@@ -18,11 +21,18 @@
 
 namespace {
 
-// Counts down in the thread that asks for it; at 0 there is no memory, once.
-thread_local long allocations_left = -1;
+// Counts the allocations of threads of this name down; at 0 there is no memory, once.
+std::atomic<long> allocations_left = -1;
+std::atomic<const char*> starved_thread = "";
+
+bool is_starved() {
+  char name[16] = "";
+  pthread_getname_np(pthread_self(), name, sizeof name);
+  return std::strcmp(name, starved_thread) == 0;
+}
 
 void* allocate(std::size_t size, std::size_t alignment) {
-  if (allocations_left > 0 && --allocations_left == 0) return nullptr;
+  if (allocations_left > 0 && is_starved() && --allocations_left == 0) return nullptr;
   return alignment <= alignof(std::max_align_t)
              ? std::malloc(size)
              : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
@@ -87,37 +97,82 @@ TEST(Limits, FewDescriptorsAreToldOrEnough) {
   std::printf("%d of 24 ranks had enough\n", well);
 }
 
-// The first allocations of the calling thread, which plan a call that is made for the first time, fail in their turn.
-TEST(Limits, AllocationsOfACallMayFail) {
-  constexpr long kTried = 100;
-  const auto fails_at = [](long allocation) {
-    bool failed = false;
-    run_threads(
-        2,
-        [&](Member& member) {
-          std::vector<float> values(100000, 1.0f);
-          if (member.rank == 0) allocations_left = allocation;
-          hocketResult_t result = hocketAllReduce(values.data(), values.data(), values.size(), hocketFloat32, hocketSum,
-                                                  member.comm, nullptr);
-          if (member.rank == 0) {
-            failed = allocations_left == 0;
-            allocations_left = -1;
-          }
-          if (result == hocketSuccess) {
-            EXPECT_EQ(values[99999], 2.0f) << allocation;
-          } else {
-            EXPECT_STRNE(hocketGetLastError(member.comm), "") << allocation;
-            hocketCommAbort(member.comm);
-            member.comm = nullptr;
-          }
-        },
-        config_with_timeout(3000));
-    return failed;
-  };
-  for (long allocation = 1; allocation <= kTried && !HasFailure(); ++allocation) {
-    EXPECT_TRUE(fails_at(allocation)) << "the library's allocations are not ours, or fewer than " << kTried;
-  }
+// What a rank calls while memory runs out.
+using Calls = std::function<hocketResult_t(Member& member, std::vector<float>& values)>;
+
+hocketResult_t sum(Member& member, std::vector<float>& values, hocketStream_t stream = nullptr) {
+  return hocketAllReduce(values.data(), values.data(), values.size(), hocketFloat32, hocketSum, member.comm, stream);
 }
+
+// The second time it goes another way.
+hocketResult_t sum_twice(Member& member, std::vector<float>& values) {
+  values.resize(16);
+  const hocketResult_t first = sum(member, values);
+  return first == hocketSuccess ? sum(member, values) : first;
+}
+
+hocketResult_t sum_in_group(Member& member, std::vector<float>& values) {
+  hocketGroupStart();
+  sum(member, values);
+  sum(member, values);
+  return hocketGroupEnd();
+}
+
+hocketResult_t sum_on_queue(Member& member, std::vector<float>& values) {
+  hocketQueue_t queue = nullptr;
+  hocketResult_t result = hocketQueueCreate(&queue);
+  if (result == hocketSuccess) result = sum(member, values, hocketQueueStream(queue));
+  if (result == hocketSuccess) result = hocketQueueSynchronize(queue);
+  const hocketResult_t end = hocketQueueDestroy(queue);
+  return result == hocketSuccess ? end : result;
+}
+
+// True when there were so many allocations.
+bool fails_at(long allocation, const char* thread, const Calls& calls) {
+  starved_thread = thread;
+  bool failed = false;
+  run_threads(
+      2,
+      [&](Member& member) {
+        std::vector<float> values(100000, 1.0f);
+        if (member.rank == 0) {
+          pthread_setname_np(pthread_self(), "rank-0");
+          allocations_left = allocation;
+        }
+        const hocketResult_t result = calls(member, values);
+        if (member.rank == 0) failed = allocations_left.exchange(-1) == 0;
+        if (result != hocketSuccess) {
+          const bool told = *hocketGetLastError(member.comm) != 0 || *hocketGetLastError(nullptr) != 0;
+          EXPECT_TRUE(told) << allocation;
+          hocketCommAbort(member.comm);
+          member.comm = nullptr;
+        }
+      },
+      config_with_timeout(3000));
+  return failed;
+}
+
+// One after the other until the calls need no more, every so many, or every ALLOCATION_STEP.
+void fail_all(const char* thread, const Calls& calls, long step) {
+  const char* given = std::getenv("ALLOCATION_STEP");
+  if (given != nullptr) step = std::stol(given);
+  long allocation = 1;
+  while (!testing::Test::HasFailure() && fails_at(allocation, thread, calls)) allocation += step;
+  EXPECT_GT(allocation, 1) << "the library's allocations are not ours";
+  std::printf("allocation 1, %ld, ... %ld of %s\n", 1 + step, allocation - step, thread);
+}
+
+TEST(Limits, AllocationsOfACallMayFail) {
+  fail_all("rank-0", [](Member& member, std::vector<float>& values) { return sum(member, values); }, 13);
+}
+
+TEST(Limits, AllocationsOfARepeatedCallMayFail) { fail_all("rank-0", sum_twice, 13); }
+
+TEST(Limits, AllocationsOfAGroupMayFail) { fail_all("rank-0", sum_in_group, 41); }
+
+TEST(Limits, AllocationsOfAQueuedCallMayFail) { fail_all("rank-0", sum_on_queue, 13); }
+
+TEST(Limits, AllocationsOfTheQueuesThreadMayFail) { fail_all("hocket-queues", sum_on_queue, 1); }
 
 }  // namespace
 }  // namespace hocket::test
