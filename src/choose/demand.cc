@@ -28,10 +28,23 @@ const Place* first_chunk_place(const Step& step) {
   return nullptr;
 }
 
+// How many chunks of the caller's the rank reads for the first time: what it has read or written is in its cache.
+int64_t read(const Plan& plan, const Place& source, std::vector<bool>& is_read) {
+  int64_t count = 0;
+  if (source.buffer != Buffer::kSend) return count;
+  for_each_chunk(source.regions, plan.send_chunks, [&](int32_t chunk) {
+    auto seen = is_read[static_cast<size_t>(chunk)];
+    if (!seen) ++count;
+    seen = true;
+  });
+  return count;
+}
+
 RankDemand count(const Plan& plan, const NetworkModel& model) {
   RankDemand demand;
   const bool flows = std::ranges::any_of(model.levels, [](const auto& level) { return level.cost.flow_byte > 0; });
   std::vector<int64_t> sent(flows ? static_cast<size_t>(plan.ranks) : 0);  // chunks by this lane, by peer
+  std::vector<bool> is_read(static_cast<size_t>(plan.send_chunks));
   for (const Lane& lane : plan.lanes) {
     std::ranges::fill(sent, 0);
     for (const Step& step : lane.steps) {
@@ -40,8 +53,7 @@ RankDemand count(const Plan& plan, const NetworkModel& model) {
       ++demand.steps;
       for (const Place& source : step.sources) {
         if (source.kind == Place::Kind::kChunk) {
-          // What this rank itself has just written is still in its cache.
-          if (source.buffer == Buffer::kSend) demand.chunks_placed += chunks;
+          demand.chunks_placed += read(plan, source, is_read);
           continue;
         }
         RankDemand::Traffic& traffic = demand.levels[model.level_of(plan.rank, source.peer)];
@@ -82,6 +94,12 @@ void raise(RankDemand& most, const RankDemand& other) {
   most.steps = std::max(most.steps, other.steps);
   most.chunks_placed = std::max(most.chunks_placed, other.chunks_placed);
   most.chunks_combined = std::max(most.chunks_combined, other.chunks_combined);
+}
+
+void keep_heavy(std::vector<RankDemand>& heavy, const RankDemand& rank) {
+  if (std::ranges::any_of(heavy, [&](const RankDemand& other) { return other.exceeds(rank); })) return;
+  std::erase_if(heavy, [&](const RankDemand& other) { return rank.exceeds(other); });
+  heavy.push_back(rank);
 }
 
 int32_t count_peers(const Plan& plan) {
@@ -155,15 +173,30 @@ RankDemand& RankDemand::operator+=(const RankDemand& other) {
   return *this;
 }
 
-Demand over_lanes(Demand demand, int32_t lanes) {
-  for (RankDemand* rank : {&demand.busiest, &demand.average}) {
-    for (RankDemand::Traffic& traffic : rank->levels) {
-      for (int64_t* count :
-           {&traffic.messages_sent, &traffic.messages_received, &traffic.chunks_sent, &traffic.chunks_received})
-        *count *= lanes;
-    }
-    for (int64_t* count : {&rank->steps, &rank->chunks_placed, &rank->chunks_combined}) *count *= lanes;
+bool RankDemand::exceeds(const RankDemand& other) const {
+  for (size_t level = 0; level < levels.size(); ++level) {
+    const Traffic& mine = levels[level];
+    const Traffic& theirs = other.levels[level];
+    if (mine.messages_sent < theirs.messages_sent || mine.messages_received < theirs.messages_received) return false;
+    if (mine.chunks_sent < theirs.chunks_sent || mine.chunks_received < theirs.chunks_received) return false;
   }
+  return steps >= other.steps && chunks_placed >= other.chunks_placed && chunks_combined >= other.chunks_combined;
+}
+
+RankDemand& RankDemand::operator*=(int64_t times) {
+  for (Traffic& traffic : levels) {
+    for (int64_t* count :
+         {&traffic.messages_sent, &traffic.messages_received, &traffic.chunks_sent, &traffic.chunks_received})
+      *count *= times;
+  }
+  for (int64_t* count : {&steps, &chunks_placed, &chunks_combined}) *count *= times;
+  return *this;
+}
+
+Demand over_lanes(Demand demand, int32_t lanes) {
+  demand.busiest *= lanes;
+  demand.average *= lanes;
+  for (RankDemand& rank : demand.heavy) rank *= lanes;
   if (demand.host_chunks > 0) demand.host_chunks *= lanes;
   for (int32_t* count : {&demand.chunks, &demand.parts, &demand.lanes}) *count *= lanes;
   demand.most_lanes /= lanes;
@@ -204,6 +237,7 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
     own.rank = rank;
     const RankDemand seen = count(rank == first.rank ? first : builder.build(own), model);
     raise(result.busiest, seen);
+    keep_heavy(result.heavy, seen);
     result.average += seen;
     ++result.ranks_seen;
   }

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "plan/builders.h"
 #include "topology/network_model.h"
@@ -25,15 +26,19 @@ struct RankDemand {
   };
   std::array<Traffic, kMaxLevels> levels{};  // by the innermost level that holds both ends
   int64_t steps = 0;
-  int64_t chunks_placed = 0;    // read from or written to buffers
+  int64_t chunks_placed = 0;    // read from the caller's buffers for the first time, or written
   int64_t chunks_combined = 0;  // for each source beyond the first
 
   RankDemand& operator+=(const RankDemand& other);
+  RankDemand& operator*=(int64_t times);
+  // Each number at least the other's.
+  bool exceeds(const RankDemand& other) const;
 };
 
 struct Demand {
-  RankDemand busiest;  // for each number that of the rank which has most
-  RankDemand average;  // of the ranks looked at, times `ranks_seen`
+  RankDemand busiest;             // for each number that of the rank which has most
+  RankDemand average;             // of the ranks looked at, times `ranks_seen`
+  std::vector<RankDemand> heavy;  // ranks that no other one exceeds in everything
   int32_t ranks_seen = 0;
   // That the ranks of one host together send to others, or receive from them; -1: too many to count.
   int64_t host_chunks = -1;

@@ -91,7 +91,9 @@ std::vector<Knob> knobs(Tuning& tuning, std::span<const Sample> samples) {
     result.push_back({&cost.latency, nullptr});
     result.push_back({&cost.send, &cost.receive});
     result.push_back({&cost.send_byte, &cost.receive_byte});
-    if (cost.wire_byte > 0) result.push_back({&cost.wire_byte, nullptr});
+    for (int64_t* part : {&cost.wire_byte, &cost.long_message, &cost.near_bytes}) {
+      if (*part > 0) result.push_back({part, nullptr});
+    }
   }
   return result;
 }

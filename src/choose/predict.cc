@@ -36,12 +36,21 @@ class Predictor {
     const int64_t parts = demand.divides ? demand.chunks : demand.parts;
     chunk_ = (bytes + parts - 1) / parts;
     passes_ = std::max<int64_t>(1, chunk_ / sizes.window + (chunk_ % sizes.window != 0 ? 1 : 0));
+    int64_t messages = 0;
+    int64_t chunks = 0;
+    for (const RankDemand::Traffic& traffic : demand.average.levels) {
+      messages += traffic.messages_sent;
+      chunks += traffic.chunks_sent;
+    }
+    is_long_ = messages > 0 && chunk_ >= kLongMessage * messages / std::max<int64_t>(chunks, 1);
+    const int64_t buffers = 2 * std::min(chunk_ * demand.chunks, kMostBytes);
+    place_byte_ = model.local.place_byte + share_beyond(model.local.cold_byte, buffers, model.local.cache_bytes);
+    if (is_crowded()) bytes_of_core_ = std::min(buffers * neighbours() / model.cores, kMostBytes);
   }
 
   Prediction run() const {
     Prediction result;
     result.latency = demand_.rounds * mean_latency(demand_, model_);
-    result.processor = processor();
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const Picoseconds port = port_time(level);
       const Picoseconds connection =
@@ -51,7 +60,14 @@ class Predictor {
       result.busiest_level = level;
       result.by_connection = connection > port;
     }
-    result.fill = fill();
+    const Crowd crowd = this->crowd();
+    for (const RankDemand& rank : demand_.heavy) {
+      const Picoseconds processor = std::max(crowd.share, work(rank)) + crowd.turns + model_.local.call * demand_.lanes;
+      const Picoseconds held_up = fill(rank);
+      if (processor + held_up < result.processor + result.fill) continue;
+      result.processor = processor;
+      result.fill = held_up;
+    }
     return result;
   }
 
@@ -61,45 +77,53 @@ class Predictor {
     return std::max(messages * passes_, chunks * chunk_ / sizes_.slice);
   }
 
-  // A rank's two buffers push each other out of its caches, the more the larger they are.
-  Femtoseconds place_byte() const {
-    const LocalCost& local = model_.local;
-    if (local.cold_byte == 0) return local.place_byte;
-    const int64_t buffers = 2 * std::min(chunk_ * demand_.chunks, kMostBytes);
-    return local.place_byte + local.cold_byte * (buffers >> kShift) / (((buffers + local.cache_bytes) >> kShift) + 1);
+  // Of a cost that nothing pays whose bytes fit into a cache, and nearly all of it with far more bytes.
+  static Femtoseconds share_beyond(Femtoseconds byte, int64_t bytes, int64_t cache) {
+    return byte * (bytes >> kShift) / (((bytes + cache) >> kShift) + 1);
+  }
+
+  int64_t neighbours() const { return std::min(ranks_, model_.levels[0].children); }
+  bool is_crowded() const { return model_.cores > 0 && neighbours() > model_.cores; }
+
+  // Of ranks that share a core, one finds in its cache what another has sent.
+  Femtoseconds near(Femtoseconds byte, const MessageCost& cost) const {
+    if (cost.near_bytes == 0 || bytes_of_core_ == 0) return byte;
+    return share_beyond(byte, bytes_of_core_, cost.near_bytes);
   }
 
   Picoseconds work(const RankDemand& rank) const {
     const LocalCost& local = model_.local;
-    Picoseconds sum = rank.steps * passes_ * local.step + time_of(rank.chunks_placed * chunk_, place_byte()) +
+    Picoseconds sum = rank.steps * passes_ * local.step + time_of(rank.chunks_placed * chunk_, place_byte_) +
                       time_of(rank.chunks_combined * chunk_, local.combine_byte);
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const RankDemand::Traffic& traffic = rank.levels[level];
       const MessageCost& cost = model_.levels[level].cost;
-      sum += slices(traffic.messages_sent, traffic.chunks_sent) * cost.send;
-      sum += slices(traffic.messages_received, traffic.chunks_received) * cost.receive;
-      sum += time_of(traffic.chunks_sent * chunk_, cost.send_byte);
-      sum += time_of(traffic.chunks_received * chunk_, cost.receive_byte);
+      const Picoseconds more = is_long_ ? cost.long_message : 0;
+      sum += slices(traffic.messages_sent, traffic.chunks_sent) * (cost.send + more);
+      sum += slices(traffic.messages_received, traffic.chunks_received) * (cost.receive + more);
+      sum += time_of(traffic.chunks_sent * chunk_, near(cost.send_byte, cost));
+      sum += time_of(traffic.chunks_received * chunk_, near(cost.receive_byte, cost));
     }
     return sum;
   }
 
-  Picoseconds processor() const {
-    const Picoseconds busiest = work(demand_.busiest);
-    const int64_t neighbours = std::min(ranks_, model_.levels[0].children);
-    const Picoseconds call = model_.local.call * demand_.lanes;
-    if (model_.cores == 0 || neighbours <= model_.cores) return call + busiest;
-    // All work of a host on its cores; a rank that waits for a message gives its core away.
-    const Picoseconds share = (work(demand_.average) / demand_.ranks_seen + call) * neighbours / model_.cores;
-    return std::max(share, busiest) + turns(neighbours) * model_.local.turn;
+  // What ranks that share cores cost each other.
+  struct Crowd {
+    Picoseconds share = 0;  // of all work of a host on its cores
+    Picoseconds turns = 0;
+  };
+  Crowd crowd() const {
+    if (!is_crowded()) return {};
+    const Picoseconds one = work(demand_.average) / demand_.ranks_seen + model_.local.call * demand_.lanes;
+    return {one * neighbours() / model_.cores - model_.local.call * demand_.lanes, turns() * model_.local.turn};
   }
 
-  // A rank loses its core when it waits, at most once a round; and each message of the chain wakes somebody.
-  int64_t turns(int64_t neighbours) const {
+  // Each message of the chain wakes somebody; and who waits gives its core to the others on it, at most once a round.
+  int64_t turns() const {
     int64_t received = 0;
     for (const RankDemand::Traffic& traffic : demand_.average.levels) received += traffic.messages_received;
     const int64_t waits = std::min<int64_t>(demand_.rounds, received / demand_.ranks_seen);
-    return std::max<int64_t>(demand_.rounds, waits * neighbours / model_.cores);
+    return demand_.rounds + waits * (neighbours() - model_.cores) / model_.cores;
   }
 
   // Of the busiest port of a level's children.
@@ -122,8 +146,8 @@ class Predictor {
     return time_of(busiest * chunk_ * ranks, byte);
   }
 
-  // What the longest chain asks of ranks beyond what the busiest one does itself holds up the first slice.
-  Picoseconds fill() const {
+  // What the longest chain asks of other ranks than this holds up the first slice.
+  Picoseconds fill(const RankDemand& rank) const {
     int64_t sent = 0;
     int64_t received = 0;
     Picoseconds send = 0;
@@ -132,7 +156,7 @@ class Predictor {
     const int64_t bytes = std::min(sizes_.slice, std::min(chunk_, sizes_.window) * demand_.message_chunks);
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const MessageCost& cost = model_.levels[level].cost;
-      const RankDemand::Traffic& traffic = demand_.busiest.levels[level];
+      const RankDemand::Traffic& traffic = rank.levels[level];
       if (traffic.messages_sent + traffic.messages_received == 0) continue;
       sent += traffic.messages_sent;
       received += traffic.messages_received;
@@ -142,7 +166,7 @@ class Predictor {
     }
     const auto others = [&](int64_t own) { return std::max<int64_t>(0, demand_.rounds - own); };
     return others(sent) * send + others(received) * receive + others(std::max(sent, received)) * wire +
-           others(demand_.busiest.steps) * model_.local.step;
+           others(rank.steps) * model_.local.step;
   }
 
   const Demand& demand_;
@@ -151,6 +175,10 @@ class Predictor {
   const Sizes& sizes_;
   int64_t chunk_ = 0;  // bytes
   int64_t passes_ = 1;
+  bool is_long_ = false;  // messages of this call are
+  // A rank's two buffers push each other out of its caches, the more the larger they are.
+  Femtoseconds place_byte_ = 0;
+  int64_t bytes_of_core_ = 0;  // in buffers of ranks that share a core; 0: each has its own
 };
 
 }  // namespace

@@ -59,6 +59,13 @@ int32_t bounded_doubling(Rank ranks) {
   return ceil_log(ranks) < 3 ? ceil_log(ranks) : (1 << (ceil_log(ranks) - 2)) + 1;
 }
 
+// As many blocks as bits. Powers of two take all rounds of the schedule; else a rank waits in fewer of them.
+int32_t blocks_over_circulant(Rank ranks) {
+  const int32_t bits = ceil_log(ranks);
+  if (beyond(ranks) == 0) return 2 * bits - 1;
+  return 2 * bits - (8 * int64_t{ranks} < 5 * (int64_t{1} << bits) ? 3 : 2);
+}
+
 struct Row {
   Collective collective;
   std::string_view algorithm;
@@ -81,10 +88,12 @@ constexpr std::array kRows = {
     Row{kBroadcast, "bine", bine_tree},
     Row{kBroadcast, "scatter_all_gather", scatter_and_gather},
     Row{kBroadcast, "chain", once_around},
+    Row{kBroadcast, "circulant", blocks_over_circulant},
     Row{kBroadcast, "direct", one},
     Row{kReduce, "binomial", floor_log},
     Row{kReduce, "bine", bine_tree},
     Row{kReduce, "chain", once_around},
+    Row{kReduce, "circulant", blocks_over_circulant},
     Row{kReduce, "direct", one},
     Row{kAllGather, "ring", once_around},
     Row{kAllGather, "recursive_doubling", log_once},

@@ -13,14 +13,20 @@ namespace {
 // memory and over TCP; it finds those of a machine.
 Tuning two_cores() {
   Tuning tuning;
-  tuning.local = {.call = 300'000,
-                  .step = 10'000,
-                  .place_byte = 19'000,
-                  .combine_byte = 7'500,
-                  .turn = 1'200'000,
-                  .cold_byte = 98'000,
-                  .cache_bytes = 43'000'000};
-  tuning.memory = {.latency = 240'000, .send = 75'000, .receive = 75'000, .send_byte = 50'000, .receive_byte = 50'000};
+  tuning.local = {.call = 400'000,
+                  .step = 1'000,
+                  .place_byte = 3'000,
+                  .combine_byte = 17'000,
+                  .turn = 850'000,
+                  .cold_byte = 80'000,
+                  .cache_bytes = 23'000'000};
+  tuning.memory = {.latency = 1'000,
+                   .send = 121'000,
+                   .receive = 121'000,
+                   .send_byte = 48'500,
+                   .receive_byte = 48'500,
+                   .long_message = 296'000,
+                   .near_bytes = 388'000};
   tuning.socket = {
       .latency = 500'000, .send = 2'600'000, .receive = 2'600'000, .send_byte = 84'000, .receive_byte = 84'000};
   return tuning;

@@ -2,12 +2,12 @@
 // Copyright The Hocket authors
 //
 // The text of a tuning:
-//   hocket-tuning 2
+//   hocket-tuning 3
 //   machine AMD_EPYC-2-2-23
 //   cores 2
 //   rank 250000 60000 40 10 2000000 30 16777216   call, step, place_byte, combine_byte, turn, cold_byte, cache_bytes
-//   memory 150000 60000 60000 60 60 0      latency, send, receive, send_byte, receive_byte, wire_byte
-//   socket 3000000 1500000 1500000 100 100 0
+//   memory 150000 60000 60000 60 60 0 290000 390000    latency, send, receive, send_byte, receive_byte, wire_byte,
+//   socket 3000000 1500000 1500000 100 100 0 0 0       long_message, near_bytes
 //   flow 1600000                            flow_byte of a socket, where it is known
 //   best all_reduce 4 memory 8192 one_shot
 //   end 1a2b3c4d                            the checksum of all before
@@ -24,7 +24,7 @@
 namespace hocket {
 namespace {
 
-constexpr std::string_view kVersion = "hocket-tuning 2";
+constexpr std::string_view kVersion = "hocket-tuning 3";
 constexpr size_t kMaxMachine = 256;
 constexpr int64_t kMaxCost = int64_t{1} << 40;  // of a message: a second
 constexpr int64_t kMaxByte = int64_t{1} << 30;  // about 1 MB/s
@@ -38,8 +38,8 @@ uint32_t checksum(std::string_view text) {
 }
 
 std::string line(std::string_view word, const MessageCost& cost) {
-  return fmt::format("{} {} {} {} {} {} {}\n", word, cost.latency, cost.send, cost.receive, cost.send_byte,
-                     cost.receive_byte, cost.wire_byte);
+  return fmt::format("{} {} {} {} {} {} {} {} {}\n", word, cost.latency, cost.send, cost.receive, cost.send_byte,
+                     cost.receive_byte, cost.wire_byte, cost.long_message, cost.near_bytes);
 }
 
 bool exists(Collective collective, std::string_view algorithm) {
@@ -142,6 +142,8 @@ class Parser {
     for (Femtoseconds* part : {&cost->send_byte, &cost->receive_byte, &cost->wire_byte}) {
       HOCKET_TRY(number(kMaxByte, part));
     }
+    HOCKET_TRY(number(kMaxCost, &cost->long_message));
+    HOCKET_TRY(number(kMaxBytes, &cost->near_bytes));
     return ended();
   }
 

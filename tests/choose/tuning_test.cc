@@ -55,19 +55,19 @@ std::string with_checksum(const std::string& text) {
 
 TEST(Tuning, WrongTextsAreRefusedByLine) {
   for (const auto& [text, reason] : std::initializer_list<std::pair<std::string, std::string_view>>{
-           {"hocket-tuning 1\n", "line 1: not 'hocket-tuning 2'"},
-           {"hocket-tuning 2\ncolour red\n", "line 2: 'colour' is nothing that a tuning says"},
-           {"hocket-tuning 2\ncores many\n", "line 2: 'many' is no number from 0 to"},
-           {"hocket-tuning 2\ncores 1 2\n", "line 2: the line is too long"},
-           {"hocket-tuning 2\nflow fast\n", "line 2: 'fast' is no number from 0 to"},
-           {"hocket-tuning 2\nrank 1 2 3\n", "line 2: '' is no number"},
-           {"hocket-tuning 2\nmemory 1 2 3 4 99999999999 6\n", "line 2: '99999999999' is no number from 0 to"},
-           {"hocket-tuning 2\nbest all_reduce 4 pigeon 8 ring\n", "line 2: messages go through 'memory' or a 'socket'"},
-           {"hocket-tuning 2\nbest all_reduce 4 memory 8 pigeon\n", "line 2: there is no all_reduce by 'pigeon'"},
-           {"hocket-tuning 2\nbest pigeon 4 memory 8 ring\n", "line 2: there is no pigeon by 'ring'"}}) {
+           {"hocket-tuning 2\n", "line 1: not 'hocket-tuning 3'"},
+           {"hocket-tuning 3\ncolour red\n", "line 2: 'colour' is nothing that a tuning says"},
+           {"hocket-tuning 3\ncores many\n", "line 2: 'many' is no number from 0 to"},
+           {"hocket-tuning 3\ncores 1 2\n", "line 2: the line is too long"},
+           {"hocket-tuning 3\nflow fast\n", "line 2: 'fast' is no number from 0 to"},
+           {"hocket-tuning 3\nrank 1 2 3\n", "line 2: '' is no number"},
+           {"hocket-tuning 3\nmemory 1 2 3 4 99999999999 6\n", "line 2: '99999999999' is no number from 0 to"},
+           {"hocket-tuning 3\nbest all_reduce 4 pigeon 8 ring\n", "line 2: messages go through 'memory' or a 'socket'"},
+           {"hocket-tuning 3\nbest all_reduce 4 memory 8 pigeon\n", "line 2: there is no all_reduce by 'pigeon'"},
+           {"hocket-tuning 3\nbest pigeon 4 memory 8 ring\n", "line 2: there is no pigeon by 'ring'"}}) {
     EXPECT_THAT(parse_tuning(with_checksum(text)).status().message(), HasSubstr(reason));
   }
-  EXPECT_TRUE(parse_tuning(with_checksum("hocket-tuning 2\ncores 3\n")).ok());
+  EXPECT_TRUE(parse_tuning(with_checksum("hocket-tuning 3\ncores 3\n")).ok());
 }
 
 TEST(Tuning, ANetworkFollowsFromThePlacement) {

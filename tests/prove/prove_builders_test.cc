@@ -140,6 +140,10 @@ TEST(ProveBuilders, RoundsAndBytesAreThoseOfTheBooks) {
     // A parent's messages to its children do not wait for each other.
     EXPECT_LE(proof_of(Collective::kBroadcast, "binomial", ranks).rounds, log2);
     EXPECT_LE(proof_of(Collective::kReduce, "binomial", ranks).rounds, log2);
+    // As many blocks as bits: the rounds that Träff's schedule takes, and each rank sends each block's sum once.
+    EXPECT_LE(proof_of(Collective::kBroadcast, "circulant", ranks).rounds, 2 * log2 - 1);
+    EXPECT_LE(proof_of(Collective::kReduce, "circulant", ranks).rounds, 2 * log2 - 1);
+    EXPECT_DOUBLE_EQ(proof_of(Collective::kReduce, "circulant", ranks).share_sent, 1);
     EXPECT_EQ(proof_of(Collective::kAllToAll, "bruck", ranks).rounds, log2);
     EXPECT_EQ(proof_of(Collective::kBarrier, "dissemination", ranks).rounds, log2);
     EXPECT_LE(proof_of(Collective::kScan, "doubling", ranks).rounds, log2);

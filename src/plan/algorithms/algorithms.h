@@ -40,6 +40,11 @@ Plan reduce_scatter(const BuildOptions& options);
 Plan all_gather(const BuildOptions& options);
 }  // namespace circulant
 
+namespace block_circulant {
+Plan broadcast(const BuildOptions& options);
+Plan reduce(const BuildOptions& options);
+}  // namespace block_circulant
+
 namespace swing {
 Plan all_reduce(const BuildOptions& options);
 }
