@@ -206,6 +206,7 @@ Demand over_lanes(Demand demand, int32_t lanes) {
 Demand transfer_demand(const Plan& plan, const NetworkModel& model) {
   Demand demand;
   demand.busiest = demand.average = count(plan, model);
+  demand.heavy = {demand.busiest};
   for (RankDemand::Traffic& traffic : demand.average.levels) traffic.messages_sent += traffic.messages_received;
   demand.rounds = demand.ranks_seen = 1;
   return demand;
