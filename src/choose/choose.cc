@@ -26,15 +26,6 @@ bool takes_many_pipes(Collective collective, const Demand& demand) {
   return !is_rooted(collective) && collective != Collective::kAllToAll && demand.peers > kMostPeers;
 }
 
-BuildOptions options_of(const Question& question, const Hierarchy* hierarchy) {
-  BuildOptions options;
-  options.hierarchy = hierarchy;
-  options.ranks = question.ranks;
-  options.root = question.root;
-  options.in_place = question.in_place;
-  return options;
-}
-
 // Why an algorithm of the collective cannot do it, even where it fits; empty: nothing is in the way.
 std::string_view obstacle(const Builder& builder, const Question& question) {
   if (question.ordered && !builder.ordered) return "the operation does not commute";
@@ -131,8 +122,19 @@ Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, size_
       placement_(placement),
       network_(network_of(tuning_, placement)),
       hierarchy_(hierarchy_of(placement)),
+      routes_(routes_of(placement)),
       max_message_(max_message),
       wished_lanes_(lanes) {}
+
+BuildOptions Chooser::options_of(const Question& question) const {
+  BuildOptions options;
+  options.hierarchy = hierarchy();
+  options.routes = routes_;
+  options.ranks = question.ranks;
+  options.root = question.root;
+  options.in_place = question.in_place;
+  return options;
+}
 
 Result<Choice> Chooser::choose(const Question& question) {
   Result<Choice> choice = choose_builder(question);
@@ -167,7 +169,7 @@ Result<Choice> Chooser::choose_builder(const Question& question) {
 
 std::string_view Chooser::why_impossible(const Builder& builder, const Question& question) const {
   const std::string_view why = obstacle(builder, question);
-  if (!why.empty() || builder.fits(options_of(question, hierarchy()))) return why;
+  if (!why.empty() || builder.fits(options_of(question))) return why;
   return builder.needs;
 }
 
@@ -258,7 +260,7 @@ const MeasuredChoice* Chooser::measured(const Question& question) const {
 const std::vector<Chooser::Known>& Chooser::known(const Question& question) {
   const auto [entry, is_new] = known_.try_emplace({question.collective, question.in_place});
   if (!is_new) return entry->second;
-  BuildOptions options = options_of(question, hierarchy());
+  BuildOptions options = options_of(question);
   options.root = 0;
   for (const Builder& builder : builders()) {
     if (builder.collective != question.collective || !builder.fits(options)) continue;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -91,9 +92,12 @@ class Chooser {
   // `lanes`: the user's wish for long calls; 0: none.
   Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message, int32_t lanes = 0);
 
+  const Tuning& tuning() const { return tuning_; }
   const NetworkModel& network() const { return network_; }
   // Null: there is nothing to be hierarchical about. Plans of what is chosen are built with it.
   const Hierarchy* hierarchy() const { return hierarchy_ ? &*hierarchy_ : nullptr; }
+  // The same of routes.
+  std::span<const std::vector<Rank>> routes() const { return routes_; }
   // Fails only when the user's wish cannot be.
   Result<Choice> choose(const Question& question);
   // All that the model knows, fastest first.
@@ -118,6 +122,7 @@ class Chooser {
   bool can(const Builder& builder, const Question& question) const;
   const Builder* by_window(const Question& question) const;
   Result<Choice> choose_builder(const Question& question);
+  BuildOptions options_of(const Question& question) const;
   // Of all that the model knows, or of one algorithm's; null: none can.
   const Known* fastest(const Question& question, const Builder* only = nullptr);
   // Whether a call may take so many.
@@ -131,6 +136,7 @@ class Chooser {
   Placement placement_;
   NetworkModel network_;
   std::optional<Hierarchy> hierarchy_;
+  std::vector<std::vector<Rank>> routes_;
   size_t max_message_;
   int32_t wished_lanes_;
   std::map<std::pair<Collective, bool>, std::vector<Known>> known_;  // by collective and in place

@@ -74,6 +74,7 @@ struct Row {
 
 constexpr std::array kRows = {
     Row{kAllReduce, "ring", twice_around},
+    Row{kAllReduce, "routed_rings", twice_around},
     Row{kAllReduce, "recursive_doubling", doubling},
     Row{kAllReduce, "rabenseifner", halving_and_doubling},
     Row{kAllReduce, "circulant", log_twice},

@@ -66,6 +66,13 @@ std::optional<Hierarchy> hierarchy_of(const Placement& placement) {
   return made.ok() ? std::optional(std::move(*made)) : std::nullopt;
 }
 
+std::vector<std::vector<Rank>> routes_of(const Placement& placement) {
+  std::vector<Rank> route;
+  for (const std::vector<Rank>& host : placement.hosts) route.insert(route.end(), host.begin(), host.end());
+  if (std::ranges::is_sorted(route)) return {};
+  return {std::move(route)};
+}
+
 std::string fingerprint(const Machine& machine) {
   std::string text = fmt::format("{}-{}-{}-{}", machine.processor, machine.cpus.size(), machine.cores.size(),
                                  machine.memory_bytes >> 30);

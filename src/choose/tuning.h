@@ -52,6 +52,8 @@ const Tuning& built_in_tuning();
 NetworkModel network_of(const Tuning& tuning, const Placement& placement);
 // Hosts as groups; nothing where there is one host only, or one rank on each.
 std::optional<Hierarchy> hierarchy_of(const Placement& placement);
+// A ring that goes host by host; none where the ring of the ranks' numbers does.
+std::vector<std::vector<Rank>> routes_of(const Placement& placement);
 
 // Machines that are tuned alike have the same text.
 std::string fingerprint(const Machine& machine);

@@ -143,6 +143,7 @@ Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place
   options.root = request.facts.root;
   options.in_place = in_place;
   options.hierarchy = chooser_.hierarchy();
+  options.routes = chooser_.routes();
   Plan plan = builder->build(options);
   if (coded) plan = keep_what_is_sent(std::move(plan));
   if (choice->lanes > 1) plan = over_lanes(plan, std::min(choice->lanes, most_lanes(plan)));

@@ -24,7 +24,7 @@ enum Trait : unsigned {
 
 constexpr std::string_view kFewLanes = "it needs fewer lanes";
 constexpr std::string_view kPowerOfTwo = "it needs a power of two of ranks";
-constexpr std::string_view kRoutes = "it needs routes through the machine, which no communicator gives";
+constexpr std::string_view kRoutes = "it needs ranks that are dealt out to several hosts";
 constexpr std::string_view kHierarchy = "it needs the levels of a hierarchy, which no communicator gives";
 constexpr std::string_view kTwoBuffers = "it needs two buffers";
 

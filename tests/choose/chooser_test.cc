@@ -99,6 +99,24 @@ TEST(Chooser, AWishForLanesConcernsLongCalls) {
   }
 }
 
+// A ring in the order of the ranks' numbers would leave a host with every message.
+TEST(Chooser, RanksThatAreDealtOutHaveARingThatGoesHostByHost) {
+  const auto time_of = [](Chooser& here, std::string_view algorithm) {
+    for (const Candidate& candidate : here.candidates(all_reduce(6, 32 << 20))) {
+      if (candidate.builder->name == algorithm) return candidate.prediction.total();
+    }
+    return Picoseconds{-1};
+  };
+  Tuning tuning = built_in_tuning();
+  tuning.socket.wire_byte = 800'000;  // 10 Gbit/s
+  Chooser dealt = chooser(tuning, {.ranks = 6, .per_host = 3, .memory = true, .hosts = {{0, 2, 4}, {1, 3, 5}}});
+  EXPECT_GT(time_of(dealt, "routed_rings"), 0);
+  EXPECT_LT(2 * time_of(dealt, "routed_rings"), time_of(dealt, "ring"));
+  Chooser in_order = chooser(tuning, {.ranks = 6, .per_host = 3, .memory = true, .hosts = {{0, 1, 2}, {3, 4, 5}}});
+  EXPECT_EQ(time_of(in_order, "routed_rings"), -1);
+  EXPECT_EQ(time_of(in_order, "ring"), time_of(dealt, "routed_rings"));
+}
+
 std::string refusal(std::string_view wish, const Question& question) {
   return chooser(tuned(), kFour, wish).choose(question).status().message();
 }
@@ -107,7 +125,7 @@ TEST(Chooser, AnImpossibleWishIsRefusedWithTheReason) {
   using testing::HasSubstr;
   const Question plain = all_reduce(6, 8);
   EXPECT_THAT(refusal("routed_rings", plain),
-              HasSubstr("all_reduce by routed_rings is not possible for 6 ranks: it needs routes"));
+              HasSubstr("all_reduce by routed_rings is not possible for 6 ranks: it needs ranks that are dealt out"));
   EXPECT_THAT(refusal("hierarchical", plain), HasSubstr("it needs the levels of a hierarchy"));
   EXPECT_THAT(refusal("window", plain), HasSubstr("it needs all send buffers in a window"));
   Question question = plain;
