@@ -121,19 +121,16 @@ class Schedule {
   // Rounds of the first phase that are left out, so that the last phase is whole.
   int32_t idle() const { return (phase_ - (blocks_ - 1) % phase_) % phase_; }
 
-  // By round. The last block stands for all that would come after it, and is not taken twice.
+  // By round. The last block stands for the one that would come after all; of those a rank is sent one.
   std::vector<int32_t> received_by(int32_t position) const {
     std::vector<int32_t> result(static_cast<size_t>(rounds()), kNone);
     if (position == 0) return result;
     const Incoming incoming(skip_, position);
-    bool has_last = false;
     for (int32_t round = 0; round < rounds(); ++round) {
       const int32_t turn = round + idle();
       const int32_t begun = turn / phase_ * phase_ - idle();
       const int32_t block = std::min(incoming.blocks()[static_cast<size_t>(turn % phase_)] + begun, blocks_ - 1);
-      if (block < 0 || (has_last && block == blocks_ - 1)) continue;
-      result[static_cast<size_t>(round)] = block;
-      has_last = block == blocks_ - 1;
+      if (block >= 0) result[static_cast<size_t>(round)] = block;
     }
     return result;
   }
