@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "comm/calibrate.h"
 #include "comm/launch.h"
 #include "comm/process_flight.h"
 #include "comm/service.h"
@@ -31,7 +32,9 @@ Created create_by_id(const std::string& unique_id, int rank, int ranks, const Co
   if (!mesh.ok()) return mesh.status();
   CommunicatorOptions complete = options;
   complete.key = decoded->key;
-  return create_on(std::move(*mesh), std::move(complete));
+  Created made = create_on(std::move(*mesh), std::move(complete));
+  if (made.ok()) HOCKET_TRY(calibrate_if_wished(**made));
+  return made;
 }
 
 Created create_from_environment(const CommunicatorOptions& options) {

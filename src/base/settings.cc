@@ -166,7 +166,9 @@ constexpr Setting kSettings[] = {
      reproducibility},
     {"HOCKET_TUNING_FILE", "path", "",
      "What `hocket tune` wrote of this machine: costs, and which algorithms were fastest. Rank 0's counts for all. One "
-     "that is damaged or of another machine is ignored with a warning. Not set: what is built in.",
+     "that is damaged or of another machine is ignored with a warning. One that does not exist is written by the first "
+     "communicator whose ranks share a host: when it is created, it measures for a fraction of a second what messages "
+     "cost. Not set: what is built in.",
      text<&Settings::tuning_file>},
     {"HOCKET_SPIN", "microseconds", "-1",
      "How long a waiting call looks again at once before it lets other threads run. More gives shorter latency where "

@@ -92,6 +92,7 @@ class Chooser {
   // `lanes`: the user's wish for long calls; 0: none.
   Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message, int32_t lanes = 0);
 
+  const Tuning& tuning() const { return tuning_; }
   const NetworkModel& network() const { return network_; }
   // Null: there is nothing to be hierarchical about. Plans of what is chosen are built with it.
   const Hierarchy* hierarchy() const { return hierarchy_ ? &*hierarchy_ : nullptr; }

@@ -3,10 +3,12 @@
 #include "comm/choosing.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 
 #include "base/log.h"
+#include "base/settings.h"
 #include "comm/crowd.h"
 #include "topology/machine.h"
 
@@ -52,6 +54,8 @@ Tuning tuning(const Mesh& mesh) {
 
 std::string read_tuning_file(const std::string& path) {
   if (path.empty()) return {};
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) return std::string(kUncalibrated);
   std::string text(kMaxTuningText + 1, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -67,6 +71,10 @@ std::string read_tuning_file(const std::string& path) {
     return text;
   }
   return {};
+}
+
+std::string tuning_to_tell(const std::string& read) {
+  return read == kUncalibrated && settings().ok() ? read_tuning_file(settings()->tuning_file) : read;
 }
 
 }  // namespace hocket

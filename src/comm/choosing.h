@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "choose/tuning.h"
 #include "comm/mesh.h"
@@ -16,8 +17,14 @@ Placement placement(const Mesh& mesh);
 // Rank 0's; without one what is built in, with as many cores as rank 0 may use.
 Tuning tuning(const Mesh& mesh);
 
-// The text of a tuning file of this machine. Empty, with a warning, when there is none, when it is damaged, or when it
-// belongs to another machine; empty without one for an empty path.
+// In place of a tuning: the file does not exist, and whoever measures shall write it.
+inline constexpr std::string_view kUncalibrated = "uncalibrated";
+
+// The text of a tuning file of this machine. Empty, with a warning, when it cannot be read, is damaged, or belongs to
+// another machine; empty without one for an empty path; kUncalibrated when there is none of that name.
 std::string read_tuning_file(const std::string& path);
+
+// What rank 0 tells of what it read when the process began: a file that did not exist then may do so by now.
+std::string tuning_to_tell(const std::string& read);
 
 }  // namespace hocket

@@ -118,6 +118,11 @@ void Communicator::wait_until_idle() const {
   while (!idle()) system_.threads.sleep_until(system_.clock.now() + std::chrono::microseconds(100));
 }
 
+void Communicator::choose_by(Forced forced, Tuning tuning) {
+  chooser_ = Chooser(std::move(forced), std::move(tuning), placement(*mesh_), mesh_->max_message(), options_.lanes);
+  recent_ = {};
+}
+
 // ---- From request to call
 
 Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place) {

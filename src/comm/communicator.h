@@ -114,6 +114,12 @@ class Communicator {
   uint32_t register_memory(std::span<std::byte> memory);
   // Null before that.
   Signals* signals() const { return signals_.get(); }
+
+  // Before any call of the user's: forgets what was decided, and chooses by these from now on.
+  void choose_by(Forced forced, Tuning tuning);
+  // What it chooses by, for communicators that are made of this one.
+  std::string tuning_text() const { return to_text(chooser_.tuning()); }
+
   // Finds out which buffers of a collective are in windows. At the first use of a window it waits until all ranks have
   // registered theirs.
   Status find_windows(Request& request) const;

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "comm/choosing.h"
 
 namespace hocket {
 namespace {
@@ -19,7 +20,7 @@ constexpr Duration kFlushLook = std::chrono::milliseconds(1);
 PeerInfo self_info(const Service& service, int32_t rank) {
   PeerInfo info = service.self();
   info.rank = rank;
-  if (rank == 0) info.tuning = service.options().tuning;
+  if (rank == 0) info.tuning = tuning_to_tell(service.options().tuning);
   return info;
 }
 
