@@ -92,7 +92,7 @@ def report(machine, library, times, hocket):
     with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
         file.write("\n".join(lines) + "\n")
         file.flush()
-        told = subprocess.run([hocket, "tune", "--socket", "--samples", file.name], capture_output=True, text=True,
+        told = subprocess.run([hocket, "tune", "--samples", file.name], capture_output=True, text=True,
                               check=True).stdout
     print(f"== {machine}, {library}: {len(lines)} times")
     print(told if "-v" in sys.argv else told[told.index("\nThe model"):].strip())

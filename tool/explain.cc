@@ -97,14 +97,20 @@ void half(std::initializer_list<int64_t*> costs) {
   for (int64_t* cost : costs) *cost /= 2;
 }
 
+void half(Tuning& tuning, std::initializer_list<int64_t MessageCost::*> parts) {
+  for (MessageCost* cost : {&tuning.memory, &tuning.socket, &tuning.network}) {
+    for (const auto part : parts) cost->*part /= 2;
+  }
+}
+
 constexpr std::array kChanges = {
-    Change{"half the latency", [](Tuning& t) { half({&t.memory.latency, &t.socket.latency}); }},
-    Change{"twice the port bandwidth", [](Tuning& t) { half({&t.memory.wire_byte, &t.socket.wire_byte}); }},
-    Change{"connections that carry twice as much", [](Tuning& t) { half({&t.memory.flow_byte, &t.socket.flow_byte}); }},
+    Change{"half the latency", [](Tuning& t) { half(t, {&MessageCost::latency}); }},
+    Change{"twice the port bandwidth", [](Tuning& t) { half(t, {&MessageCost::wire_byte}); }},
+    Change{"connections that carry twice as much", [](Tuning& t) { half(t, {&MessageCost::flow_byte}); }},
+    Change{"ports that many may send to at once", [](Tuning& t) { t.network.incast = 0; }},
     Change{"messages that cost their ends half the time",
            [](Tuning& t) {
-             half({&t.memory.send, &t.memory.receive, &t.memory.send_byte, &t.memory.receive_byte, &t.socket.send,
-                   &t.socket.receive, &t.socket.send_byte, &t.socket.receive_byte});
+             half(t, {&MessageCost::send, &MessageCost::receive, &MessageCost::send_byte, &MessageCost::receive_byte});
            }},
     Change{"memory that is twice as fast",
            [](Tuning& t) { half({&t.local.place_byte, &t.local.combine_byte, &t.local.cold_byte}); }},
@@ -181,8 +187,8 @@ Status apply_network(std::string_view text, Words& words, Tuning& tuning) {
             fmt::format("--network: {} levels; only hosts and what joins them can be explained", model->levels.size())};
   }
   if (words.per_host == 0 && model->levels.size() > 1) words.per_host = model->levels[0].children;
-  tuning.memory = model->levels[0].cost;
-  tuning.socket = model->levels.back().cost;
+  tuning.memory = tuning.socket = model->levels[0].cost;
+  tuning.network = model->levels.back().cost;
   tuning.local = model->local;
   tuning.cores = model->cores;
   tuning.machine = "network";  // nobody measured it: the model chooses

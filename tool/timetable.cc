@@ -126,7 +126,7 @@ std::vector<Sample> Timetable::samples() const {
   std::vector<Sample> result;
   for (const auto& [cell, times] : cells_) {
     for (const auto& [algorithm, values] : times) {
-      result.push_back({cell.collective, algorithm, cell.ranks, memory_, cell.bytes,
+      result.push_back({cell.collective, algorithm, cell.ranks, medium_, cell.bytes,
                         std::llround(typical(values) * kPicosecondsPerMicrosecond)});
     }
   }
@@ -135,10 +135,11 @@ std::vector<Sample> Timetable::samples() const {
 
 std::vector<MeasuredChoice> Timetable::best() const {
   std::vector<MeasuredChoice> result;
+  if (medium_ == Medium::kNetwork) return result;
   for (const auto& [cell, times] : cells_) {
     const auto fastest = std::min_element(
         times.begin(), times.end(), [](const auto& a, const auto& b) { return typical(a.second) < typical(b.second); });
-    const MeasuredChoice choice{cell.collective, cell.ranks, memory_, cell.bytes, fastest->first};
+    const MeasuredChoice choice{cell.collective, cell.ranks, medium_ == Medium::kMemory, cell.bytes, fastest->first};
     const bool goes_on = !result.empty() && result.back().collective == choice.collective &&
                          result.back().ranks == choice.ranks && result.back().algorithm == choice.algorithm;
     if (goes_on) result.pop_back();
@@ -196,7 +197,7 @@ std::string Timetable::report(const Tuning& tuning) const {
 }
 
 std::string Timetable::choice(const Cell& cell, const Tuning& tuning) const {
-  Chooser chooser({}, tuning, {.ranks = cell.ranks, .per_host = cell.ranks, .memory = memory_}, kMaxMessage);
+  Chooser chooser({}, tuning, placement_over(medium_, cell.ranks), kMaxMessage);
   Question question;
   question.collective = cell.collective;
   question.ranks = cell.ranks;

@@ -16,7 +16,6 @@ namespace hocket::tool {
 
 inline constexpr size_t kMaxMessage = size_t{256} << 10;  // of a library that is not told otherwise
 
-// Of ranks on one host, or of ranks with a core and a port each.
 class Timetable {
  public:
   struct Cell {
@@ -26,7 +25,7 @@ class Timetable {
     auto operator<=>(const Cell&) const = default;
   };
 
-  explicit Timetable(bool memory) : memory_(memory) {}
+  explicit Timetable(Medium medium) : medium_(medium) {}
 
   bool empty() const { return cells_.empty(); }
   void add(const Cell& cell, const std::string& algorithm, double microseconds);
@@ -37,7 +36,7 @@ class Timetable {
 
   // One of each algorithm and cell: the lower quartile of its times.
   std::vector<Sample> samples() const;
-  // The fastest of each cell; neighbouring sizes with the same one become one entry.
+  // The fastest of each cell, of ranks on one host; neighbouring sizes with the same one become one entry.
   std::vector<MeasuredChoice> best() const;
   // A table for people: what was fastest, what the tuning's model, the library with this tuning and the library without
   // one would choose, and how far off the model is.
@@ -48,7 +47,7 @@ class Timetable {
 
   std::string choice(const Cell& cell, const Tuning& tuning) const;
 
-  bool memory_;
+  Medium medium_;
   std::map<Cell, Times> cells_;
 };
 

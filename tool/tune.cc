@@ -20,7 +20,6 @@
 namespace hocket::tool {
 namespace {
 
-constexpr Femtoseconds kNetworkByte = 80'000;  // 12.5 GB/s: where the search for a network's rate begins
 constexpr int64_t kLeastBytes = 4;
 
 struct Words {
@@ -43,7 +42,7 @@ struct Words {
 
 class Tuner {
  public:
-  explicit Tuner(const Words& words) : words_(words), timetable_(!words.socket) {}
+  explicit Tuner(const Words& words) : words_(words), timetable_(medium(words)) {}
 
   Status run() {
     HOCKET_TRY(words_.samples.empty() ? measure_here() : read_samples());
@@ -56,12 +55,17 @@ class Tuner {
     tuning_ = fit(tuning_, timetable_.samples(), kMaxMessage);
     for (MeasuredChoice& choice : timetable_.best()) tuning_.best.push_back(std::move(choice));
     fmt::print("{}", timetable_.report(tuning_));
-    HOCKET_TRY(set_rate(words_.port, tuning_.socket.wire_byte));
-    HOCKET_TRY(set_rate(words_.connection, tuning_.socket.flow_byte));
+    HOCKET_TRY(set_rate(words_.port, tuning_.network.wire_byte));
+    HOCKET_TRY(set_rate(words_.connection, tuning_.network.flow_byte));
     return write();
   }
 
  private:
+  static Medium medium(const Words& words) {
+    if (!words.samples.empty() && words.cores == 0) return Medium::kNetwork;
+    return words.socket ? Medium::kSocket : Medium::kMemory;
+  }
+
   Status measure_here() {
     HOCKET_TRY(read_words());
     for (const Collective collective : collectives_) {
@@ -147,7 +151,6 @@ class Tuner {
     tuning_ = built_in_tuning();
     tuning_.machine = "samples";
     tuning_.cores = words_.cores;
-    if (words_.cores == 0) (words_.socket ? tuning_.socket : tuning_.memory).wire_byte = kNetworkByte;
     return {};
   }
 
@@ -207,7 +210,7 @@ Command tune(CLI::App& program) {
   app->add_flag("--check", words->check, "Change nothing: how well does what --out says (or what is built in)?");
   app->add_option("--samples", words->samples,
                   "Do not measure: lines of collective,algorithm,ranks,bytes,microseconds");
-  app->add_option("--cores", words->cores, "That the ranks of the samples shared; 0: each had a core and a port")
+  app->add_option("--cores", words->cores, "That the ranks of the samples shared; 0: each had a host of its own")
       ->check(CLI::Range(0, 1 << 20));
   app->add_option("--port", words->port, "Between hosts: what a host's port carries, such as 12.5GB/s");
   app->add_option("--connection", words->connection, "Between hosts: what one connection carries, where it is less");

@@ -142,6 +142,8 @@ std::string describe(const NetworkModel& model) {
     text += fmt::format("{}: {} children, {:.0f} ns apart", level.name, level.children,
                         static_cast<double>(cost.latency) / 1e3);
     if (cost.wire_byte > 0) text += fmt::format(", ports of {:.4g} GB/s", 1e6 / static_cast<double>(cost.wire_byte));
+    if (cost.incast > 0)
+      text += fmt::format(", up to {:.3g} % longer where many send to one", static_cast<double>(cost.incast) / 10);
     if (cost.flow_byte > 0)
       text += fmt::format(", {:.4g} GB/s a connection", 1e6 / static_cast<double>(cost.flow_byte));
     text += fmt::format(

@@ -32,6 +32,8 @@ struct MessageCost {
   Picoseconds long_message = 0;   // processor time more, at each end, from kLongMessage bytes on
   int64_t near_bytes = 0;  // bytes cost half where ranks that share a core have buffers as large as this together,
                            // less with smaller ones: they meet in its cache; 0: it makes no difference
+  int64_t incast = 0;      // thousandths of its time that a port takes longer where ever more send to one rank at once;
+                           // half of that where two do
   friend bool operator==(const MessageCost&, const MessageCost&) = default;
 };
 

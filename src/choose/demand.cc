@@ -232,7 +232,8 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
   result.lanes = static_cast<int32_t>(first.lanes.size());
   result.divides = divides(builder.collective);
   const bool is_long = places > kLongPlan;
-  if (!is_long && model.levels[0].children <= kMostOfHost && model.levels.size() > 1)
+  const int32_t width = model.levels[0].children;
+  if (!is_long && width > 1 && width <= kMostOfHost && model.levels.size() > 1)
     result.host_chunks = chunks_of_host(builder, options, model);
   for (const Rank rank : is_long ? std::set<Rank>{first.rank} : ranks_to_see(options, border)) {
     own.rank = rank;

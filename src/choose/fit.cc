@@ -23,7 +23,7 @@ class Model {
   Model(const Tuning& tuning, std::span<const Sample> samples, size_t max_message)
       : samples_(samples), max_message_(max_message) {
     for (const Sample& sample : samples) {
-      const auto key = std::tuple(sample.collective, sample.algorithm, sample.ranks);
+      const auto key = std::tuple(sample.collective, sample.algorithm, sample.ranks, sample.medium);
       const auto [entry, is_new] = demands_.try_emplace(key);
       if (is_new) entry->second = count(tuning, sample);
       asked_.push_back(&entry->second);
@@ -50,16 +50,12 @@ class Model {
   }
 
  private:
-  static Placement placement(const Sample& sample) {
-    return {.ranks = sample.ranks, .per_host = sample.ranks, .memory = sample.memory};
-  }
-
   static std::optional<Demand> count(const Tuning& tuning, const Sample& sample) {
     const Builder* builder = find_builder(sample.collective, sample.algorithm);
     BuildOptions options;
     options.ranks = sample.ranks;
     if (builder == nullptr || !builder->fits(options)) return std::nullopt;
-    return demand(*builder, options, network_of(tuning, placement(sample)));
+    return demand(*builder, options, network_of(tuning, placement_over(sample.medium, sample.ranks)));
   }
 
   Picoseconds predict_one(const Tuning& tuning, const Sample& sample, const std::optional<Demand>& asked) const {
@@ -68,30 +64,43 @@ class Model {
     const Sizes sizes{.bytes = sample.bytes,
                       .window = static_cast<int64_t>(pieces.window_bytes),
                       .slice = static_cast<int64_t>(pieces.slice_bytes)};
-    return predict(*asked, network_of(tuning, placement(sample)), sample.ranks, sizes).total();
+    return predict(*asked, network_of(tuning, placement_over(sample.medium, sample.ranks)), sample.ranks, sizes)
+        .total();
   }
 
   std::span<const Sample> samples_;
   size_t max_message_;
-  std::map<std::tuple<Collective, std::string, Rank>, std::optional<Demand>> demands_;
+  std::map<std::tuple<Collective, std::string, Rank, Medium>, std::optional<Demand>> demands_;
   std::vector<const std::optional<Demand>*> asked_;  // by sample
 };
 
 // Costs that are changed together: a message cannot tell what its ends cost one by one.
 using Knob = std::array<int64_t*, 2>;
 
+MessageCost& cost_of(Tuning& tuning, Medium medium) {
+  switch (medium) {
+    case Medium::kMemory:
+      return tuning.memory;
+    case Medium::kSocket:
+      return tuning.socket;
+    case Medium::kNetwork:
+      break;
+  }
+  return tuning.network;
+}
+
 std::vector<Knob> knobs(Tuning& tuning, std::span<const Sample> samples) {
   LocalCost& local = tuning.local;
   std::vector<Knob> result = {{&local.call, nullptr},         {&local.step, nullptr}, {&local.place_byte, nullptr},
                               {&local.combine_byte, nullptr}, {&local.turn, nullptr}, {&local.cold_byte, nullptr},
                               {&local.cache_bytes, nullptr}};
-  for (const bool memory : {true, false}) {
-    if (std::none_of(samples.begin(), samples.end(), [&](const Sample& s) { return s.memory == memory; })) continue;
-    MessageCost& cost = memory ? tuning.memory : tuning.socket;
+  for (const Medium medium : {Medium::kMemory, Medium::kSocket, Medium::kNetwork}) {
+    if (std::ranges::none_of(samples, [&](const Sample& sample) { return sample.medium == medium; })) continue;
+    MessageCost& cost = cost_of(tuning, medium);
     result.push_back({&cost.latency, nullptr});
     result.push_back({&cost.send, &cost.receive});
     result.push_back({&cost.send_byte, &cost.receive_byte});
-    for (int64_t* part : {&cost.wire_byte, &cost.long_message, &cost.near_bytes}) {
+    for (int64_t* part : {&cost.wire_byte, &cost.long_message, &cost.near_bytes, &cost.incast}) {
       if (*part > 0) result.push_back({part, nullptr});
     }
   }
@@ -105,6 +114,10 @@ void turn(const Knob& knob, double factor) {
 }
 
 }  // namespace
+
+Placement placement_over(Medium medium, Rank ranks) {
+  return {.ranks = ranks, .per_host = medium == Medium::kNetwork ? 1 : ranks, .memory = medium == Medium::kMemory};
+}
 
 std::vector<Picoseconds> predict_all(const Tuning& tuning, std::span<const Sample> samples, size_t max_message) {
   return Model(tuning, samples, max_message).predictions(tuning);

@@ -5,18 +5,25 @@
 // are whole numbers, and only those are ever shared.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "choose/tuning.h"
 
 namespace hocket {
 
-// A call of ranks on one host that was measured.
+// Through what messages go: memory or sockets between ranks of one host, or the network between ranks with a host each.
+enum class Medium : uint8_t { kMemory, kSocket, kNetwork };
+
+// How ranks lie that have nothing else.
+Placement placement_over(Medium medium, Rank ranks);
+
+// A call that was measured.
 struct Sample {
   Collective collective = Collective::kAllReduce;
   std::string algorithm;
   Rank ranks = 1;
-  bool memory = true;
+  Medium medium = Medium::kMemory;
   int64_t bytes = 0;
   Picoseconds time = 0;
 };

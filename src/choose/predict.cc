@@ -126,9 +126,22 @@ class Predictor {
     return demand_.rounds + waits * (neighbours() - model_.cores) / model_.cores;
   }
 
+  // How many send to the busiest rank at once: in one round of the chain.
+  int64_t senders(size_t level) const {
+    const int64_t lanes = std::max<int64_t>(1, demand_.rounds * demand_.lanes);
+    return (demand_.busiest.levels[level].messages_received + lanes - 1) / lanes;
+  }
+
+  // Their messages do not come evenly: while the last of them comes, others' ports rest.
+  Femtoseconds wire_byte(size_t level) const {
+    const MessageCost& cost = model_.levels[level].cost;
+    const int64_t many = std::max<int64_t>(1, senders(level));
+    return cost.wire_byte + cost.wire_byte * cost.incast / kThousand * (many - 1) / many;
+  }
+
   // Of the busiest port of a level's children.
   Picoseconds port_time(size_t level) const {
-    const Femtoseconds byte = model_.levels[level].cost.wire_byte;
+    const Femtoseconds byte = wire_byte(level);
     if (byte == 0) return 0;
     if (level == 1 && demand_.host_chunks >= 0) return time_of(demand_.host_chunks * chunk_, byte);
     int64_t width = 1;  // ranks behind the port

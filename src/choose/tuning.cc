@@ -10,7 +10,8 @@ namespace hocket {
 namespace {
 
 // What `hocket tune` found for all-reduce of 2 and 4 ranks on two cores of an Intel Xeon server of 2024, over shared
-// memory and over TCP; it finds those of a machine.
+// memory and over TCP; it finds those of a machine. Between hosts a plain Ethernet, with the incast of
+// perf/line_rate.sh.
 Tuning two_cores() {
   Tuning tuning;
   tuning.local = {.call = 400'000,
@@ -29,6 +30,10 @@ Tuning two_cores() {
                    .near_bytes = 388'000};
   tuning.socket = {
       .latency = 500'000, .send = 2'600'000, .receive = 2'600'000, .send_byte = 84'000, .receive_byte = 84'000};
+  tuning.network = tuning.socket;
+  tuning.network.latency = 20'000'000;
+  tuning.network.wire_byte = 800'000;  // 10 Gbit/s
+  tuning.network.incast = 300;
   return tuning;
 }
 
@@ -44,7 +49,7 @@ NetworkModel network_of(const Tuning& tuning, const Placement& placement) {
   model.local = tuning.local;
   model.cores = tuning.cores;
   model.levels.push_back({"host", placement.per_host, placement.memory ? tuning.memory : tuning.socket});
-  if (placement.ranks > placement.per_host) model.levels.push_back({"network", kMaxChildren, tuning.socket});
+  if (placement.ranks > placement.per_host) model.levels.push_back({"network", kMaxChildren, tuning.network});
   if (!placement.hosts.empty()) model.seats.resize(static_cast<size_t>(placement.ranks));
   for (size_t host = 0; host < placement.hosts.size(); ++host) {
     Rank seat = static_cast<Rank>(host) * placement.per_host;

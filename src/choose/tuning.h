@@ -33,7 +33,8 @@ struct Tuning {
   int32_t cores = 0;    // that ranks of one host share
   LocalCost local;
   MessageCost memory;                // between ranks of one host that share memory
-  MessageCost socket;                // between all others
+  MessageCost socket;                // between those that do not
+  MessageCost network;               // between hosts
   std::vector<MeasuredChoice> best;  // ascending in bytes for each collective, number of ranks and kind of message
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };

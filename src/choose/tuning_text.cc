@@ -2,13 +2,14 @@
 // Copyright The Hocket authors
 //
 // The text of a tuning:
-//   hocket-tuning 3
+//   hocket-tuning 4
 //   machine AMD_EPYC-2-2-23
 //   cores 2
 //   rank 250000 60000 40 10 2000000 30 16777216   call, step, place_byte, combine_byte, turn, cold_byte, cache_bytes
-//   memory 150000 60000 60000 60 60 0 290000 390000    latency, send, receive, send_byte, receive_byte, wire_byte,
-//   socket 3000000 1500000 1500000 100 100 0 0 0       long_message, near_bytes
-//   flow 1600000                            flow_byte of a socket, where it is known
+//   memory 150000 60000 60000 60 60 0 290000 390000 0  latency, send, receive, send_byte, receive_byte, wire_byte,
+//   socket 3000000 1500000 1500000 100 100 0 0 0 0     long_message, near_bytes, incast
+//   network 20000000 1500000 1500000 100 100 80000 0 0 300
+//   flow 1600000                            flow_byte of the network, where it is known
 //   best all_reduce 4 memory 8192 one_shot
 //   end 1a2b3c4d                            the checksum of all before
 // Times are picoseconds, those of bytes femtoseconds.
@@ -24,11 +25,12 @@
 namespace hocket {
 namespace {
 
-constexpr std::string_view kVersion = "hocket-tuning 3";
+constexpr std::string_view kVersion = "hocket-tuning 4";
 constexpr size_t kMaxMachine = 256;
 constexpr int64_t kMaxCost = int64_t{1} << 40;  // of a message: a second
 constexpr int64_t kMaxByte = int64_t{1} << 30;  // about 1 MB/s
 constexpr int64_t kMaxBytes = int64_t{1} << 60;
+constexpr int64_t kMaxIncast = 10'000;  // eleven times as long
 constexpr int32_t kMaxCores = 1 << 20;
 
 uint32_t checksum(std::string_view text) {
@@ -38,8 +40,8 @@ uint32_t checksum(std::string_view text) {
 }
 
 std::string line(std::string_view word, const MessageCost& cost) {
-  return fmt::format("{} {} {} {} {} {} {} {} {}\n", word, cost.latency, cost.send, cost.receive, cost.send_byte,
-                     cost.receive_byte, cost.wire_byte, cost.long_message, cost.near_bytes);
+  return fmt::format("{} {} {} {} {} {} {} {} {} {}\n", word, cost.latency, cost.send, cost.receive, cost.send_byte,
+                     cost.receive_byte, cost.wire_byte, cost.long_message, cost.near_bytes, cost.incast);
 }
 
 bool exists(Collective collective, std::string_view algorithm) {
@@ -108,6 +110,7 @@ class Parser {
     if (kind == "rank") return parse_local();
     if (kind == "memory") return parse_message(&tuning_.memory);
     if (kind == "socket") return parse_message(&tuning_.socket);
+    if (kind == "network") return parse_message(&tuning_.network);
     if (kind == "flow") return parse_flow();
     if (kind == "best") return parse_best();
     return fault(fmt::format("'{}' is nothing that a tuning says", kind.substr(0, kMaxMachine)));
@@ -144,11 +147,12 @@ class Parser {
     }
     HOCKET_TRY(number(kMaxCost, &cost->long_message));
     HOCKET_TRY(number(kMaxBytes, &cost->near_bytes));
+    HOCKET_TRY(number(kMaxIncast, &cost->incast));
     return ended();
   }
 
   Status parse_flow() {
-    HOCKET_TRY(number(kMaxByte, &tuning_.socket.flow_byte));
+    HOCKET_TRY(number(kMaxByte, &tuning_.network.flow_byte));
     return ended();
   }
 
@@ -191,8 +195,8 @@ std::string to_text(const Tuning& tuning) {
   std::string text = fmt::format("{}\nmachine {}\ncores {}\n", kVersion, tuning.machine, tuning.cores);
   text += fmt::format("rank {} {} {} {} {} {} {}\n", local.call, local.step, local.place_byte, local.combine_byte,
                       local.turn, local.cold_byte, local.cache_bytes);
-  text += line("memory", tuning.memory) + line("socket", tuning.socket);
-  if (tuning.socket.flow_byte > 0) text += fmt::format("flow {}\n", tuning.socket.flow_byte);
+  text += line("memory", tuning.memory) + line("socket", tuning.socket) + line("network", tuning.network);
+  if (tuning.network.flow_byte > 0) text += fmt::format("flow {}\n", tuning.network.flow_byte);
   for (const MeasuredChoice& choice : tuning.best) {
     const std::string row = fmt::format("best {} {} {} {} {}\n", name(choice.collective), choice.ranks,
                                         choice.memory ? "memory" : "socket", choice.bytes, choice.algorithm);

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "base/log.h"
 #include "base/settings.h"
@@ -20,27 +22,35 @@ namespace hocket {
 namespace {
 
 // Few, and unlike each other in what they ask for.
-constexpr std::array kAlgorithms = {"recursive_doubling", "circulant", "ring", "binomial"};
+constexpr std::array kAlgorithms = {"recursive_doubling", "circulant", "ring", "binomial", "two_shot"};
 constexpr std::array<size_t, 5> kBytes = {1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20};
 constexpr int kGoes = 3;
 constexpr size_t kGoBytes = 1 << 20;
 constexpr size_t kMostCalls = 32;  // of a go; the least is 2
 
+// Nothing where messages go different ways: what each of them costs could not be told.
+std::optional<Medium> only_medium(const Mesh& mesh) {
+  const Placement here = placement(mesh);
+  if (here.ranks == 1) return std::nullopt;
+  if (here.per_host == here.ranks) return here.memory ? Medium::kMemory : Medium::kSocket;
+  return here.per_host == 1 ? std::optional(Medium::kNetwork) : std::nullopt;
+}
+
 class Calibration {
  public:
-  explicit Calibration(Communicator& communicator)
-      : communicator_(communicator), send_(kBytes.back() / sizeof(float)), recv_(send_.size()) {}
+  Calibration(Communicator& communicator, Medium medium)
+      : communicator_(communicator), medium_(medium), send_(kBytes.back() / sizeof(float)), recv_(send_.size()) {}
 
   Status run() {
     for (const char* algorithm : kAlgorithms) {
       Result<Forced> forced = Forced::parse(fmt::format("all_reduce={}", algorithm), "calibration");
       if (!forced.ok()) return forced.status();
-      communicator_.choose_by(std::move(*forced), tuning(communicator_.mesh()));
+      communicator_.choose_by(std::move(*forced), tuning(communicator_.mesh()), 1);
       for (const size_t bytes : kBytes) HOCKET_TRY(measure(algorithm, bytes));
     }
     Result<Tuning> found = share();
     if (!found.ok()) return found.status();
-    communicator_.choose_by(communicator_.options().forced, std::move(*found));
+    communicator_.choose_by(communicator_.options().forced, std::move(*found), communicator_.options().lanes);
     return {};
   }
 
@@ -61,7 +71,7 @@ class Calibration {
     samples_.push_back({.collective = Collective::kAllReduce,
                         .algorithm = algorithm,
                         .ranks = communicator_.ranks(),
-                        .memory = placement(communicator_.mesh()).memory,
+                        .medium = medium_,
                         .bytes = static_cast<int64_t>(bytes),
                         .time = nanoseconds * 1000 / calls});
     return {};
@@ -102,6 +112,7 @@ class Calibration {
   }
 
   Communicator& communicator_;
+  Medium medium_;
   std::vector<float> send_;
   std::vector<float> recv_;
   std::vector<Sample> samples_;
@@ -124,15 +135,18 @@ bool write_whole(const std::string& path, const std::string& text) {
 }  // namespace
 
 Status calibrate_if_wished(Communicator& communicator) {
-  const Mesh& mesh = communicator.mesh();
-  const bool one_host = mesh.ranks() > 1 && placement(mesh).per_host == mesh.ranks();
-  if (mesh.peer(0).tuning != kUncalibrated || !one_host) return {};
-  Calibration calibration(communicator);
+  if (communicator.mesh().peer(0).tuning != kUncalibrated || communicator.options().imported != nullptr) return {};
+  const std::optional<Medium> medium = only_medium(communicator.mesh());
+  if (!medium.has_value()) return {};
+  const Time begin = communicator.system().clock.now();
+  Calibration calibration(communicator, *medium);
   HOCKET_TRY(calibration.run());
   const Result<Settings>& from = settings();
   if (communicator.rank() != 0 || !from.ok()) return {};
   if (write_whole(from->tuning_file, calibration.text())) {
-    log_info("measured what messages cost here, and wrote the tuning file '{}'", from->tuning_file);
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(communicator.system().clock.now() - begin);
+    log_info("measured for {} ms what messages cost here, and wrote the tuning file '{}'", took.count(),
+             from->tuning_file);
   } else {
     log_warn("the tuning file '{}' cannot be written: the next communicator will measure again", from->tuning_file);
   }

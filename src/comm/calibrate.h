@@ -9,8 +9,9 @@
 
 namespace hocket {
 
-// Before the communicator's first call, on all ranks: measures, if rank 0 wishes it and all ranks share a host; all
-// choose by what was found, and rank 0 writes its file. One that cannot be written is a warning.
+// Before the communicator's first call, on all ranks: measures, if rank 0 wishes it and all messages go one way (all
+// ranks share a host, or each has its own); all choose by what was found, and rank 0 writes its file. One that cannot
+// be written is a warning.
 Status calibrate_if_wished(Communicator& communicator);
 
 }  // namespace hocket

@@ -118,8 +118,8 @@ void Communicator::wait_until_idle() const {
   while (!idle()) system_.threads.sleep_until(system_.clock.now() + std::chrono::microseconds(100));
 }
 
-void Communicator::choose_by(Forced forced, Tuning tuning) {
-  chooser_ = Chooser(std::move(forced), std::move(tuning), placement(*mesh_), mesh_->max_message(), options_.lanes);
+void Communicator::choose_by(Forced forced, Tuning tuning, int32_t lanes) {
+  chooser_ = Chooser(std::move(forced), std::move(tuning), placement(*mesh_), mesh_->max_message(), lanes);
   recent_ = {};
 }
 

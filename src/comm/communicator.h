@@ -116,7 +116,7 @@ class Communicator {
   Signals* signals() const { return signals_.get(); }
 
   // Before any call of the user's: forgets what was decided, and chooses by these from now on.
-  void choose_by(Forced forced, Tuning tuning);
+  void choose_by(Forced forced, Tuning tuning, int32_t lanes);
   // What it chooses by, for communicators that are made of this one.
   std::string tuning_text() const { return to_text(chooser_.tuning()); }
 

@@ -45,13 +45,23 @@ int sockets() {
   return count;
 }
 
+// Those of the bootstrap may still be open for a while.
+int settled_sockets() {
+  int least = sockets();
+  for (int look = 0; look < 50; ++look) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    least = std::min(least, sockets());
+  }
+  return least;
+}
+
 // Says how many sockets a long all-reduce opened beyond those of a short one.
 const Role opener_role("opener", [](const Part& part) {
   const Member member = part.join(config_with_timeout(60000));
   std::vector<int32_t> values(kLong, 1);
   int before = 0;
   for (const size_t count : {size_t{1}, kLong}) {
-    before = count == 1 ? 0 : sockets();
+    before = count == 1 ? 0 : settled_sockets();
     if (hocketAllReduce(values.data(), values.data(), count, hocketInt32, hocketSum, member.comm, nullptr) !=
         hocketSuccess) {
       return 1;
@@ -84,8 +94,7 @@ int more_sockets(const std::string& lanes) {
   return std::atoi(ends[0].output.c_str());
 }
 
-// Each of two ranks in a ring sends to the other and receives from it. A socket of the bootstrap may still be open when
-// the first are counted.
+// Each of two ranks in a ring sends to the other and receives from it.
 TEST(Lanes, AsManyConnectionsAsWished) {
   EXPECT_LE(more_sockets("1"), 0);
   EXPECT_GE(more_sockets("4"), 5);

@@ -66,8 +66,8 @@ TEST(Chooser, AWishGoesBeforeAll) {
 // Two hosts whose connections carry a quarter of what their ports do.
 Tuning slow_connections() {
   Tuning tuning = built_in_tuning();
-  tuning.socket.wire_byte = 800'000;  // 10 Gbit/s
-  tuning.socket.flow_byte = 3'200'000;
+  tuning.network.wire_byte = 800'000;  // 10 Gbit/s
+  tuning.network.flow_byte = 3'200'000;
   return tuning;
 }
 
@@ -84,7 +84,7 @@ TEST(Chooser, SeveralLanesWhereAConnectionDoesNotFillTheLink) {
   gather.bytes = 0;
   EXPECT_EQ(slow.choose(gather)->lanes, 1);
   Tuning fast = slow_connections();
-  fast.socket.flow_byte = 0;
+  fast.network.flow_byte = 0;
   EXPECT_EQ(chooser(fast, kTwoHosts).choose(all_reduce(2, 32 << 20))->lanes, 1);
 }
 
@@ -108,7 +108,7 @@ TEST(Chooser, RanksThatAreDealtOutHaveARingThatGoesHostByHost) {
     return Picoseconds{-1};
   };
   Tuning tuning = built_in_tuning();
-  tuning.socket.wire_byte = 800'000;  // 10 Gbit/s
+  tuning.network.wire_byte = 800'000;  // 10 Gbit/s
   Chooser dealt = chooser(tuning, {.ranks = 6, .per_host = 3, .memory = true, .hosts = {{0, 2, 4}, {1, 3, 5}}});
   EXPECT_GT(time_of(dealt, "routed_rings"), 0);
   EXPECT_LT(2 * time_of(dealt, "routed_rings"), time_of(dealt, "ring"));
@@ -168,7 +168,7 @@ TEST(Chooser, WindowsAreUsedWhereTheyPay) {
 // Between hosts each byte goes once for a host, not once for a rank.
 TEST(Chooser, SeveralHostsGetAHierarchicalPlan) {
   Tuning tuning = built_in_tuning();
-  tuning.socket.wire_byte = 800'000;  // 10 Gbit/s
+  tuning.network.wire_byte = 800'000;  // 10 Gbit/s
   for (const auto& hosts : {std::vector<std::vector<Rank>>{{0, 1, 2, 3}, {4, 5, 6, 7}}, {{0, 2, 4, 6}, {1, 3, 5, 7}}}) {
     Chooser here = chooser(tuning, {.ranks = 8, .per_host = 4, .memory = true, .hosts = hosts});
     EXPECT_EQ(here.choose(all_reduce(8, 16 << 20))->builder->name, "hierarchical");

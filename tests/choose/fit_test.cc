@@ -17,7 +17,7 @@ std::vector<Sample> samples(const Tuning& truth) {
   for (const char* algorithm : {"ring", "recursive_doubling", "one_shot", "two_shot", "chain"}) {
     for (const Rank ranks : {2, 4, 8}) {
       for (const int64_t bytes : {1 << 10, 32 << 10, 1 << 20, 16 << 20}) {
-        result.push_back({Collective::kAllReduce, algorithm, ranks, true, bytes, 0});
+        result.push_back({Collective::kAllReduce, algorithm, ranks, Medium::kMemory, bytes, 0});
       }
     }
   }
@@ -64,7 +64,7 @@ TEST(Fit, OnlyWhatTheSamplesBearOnChanges) {
 }
 
 TEST(Fit, UnknownAlgorithmsAreLeftOut) {
-  const Sample unknown{Collective::kAllReduce, "no_such", 4, true, 1024, 1000};
+  const Sample unknown{Collective::kAllReduce, "no_such", 4, Medium::kMemory, 1024, 1000};
   EXPECT_EQ(predict_all(built_in_tuning(), {&unknown, 1}, kMaxMessage)[0], 0);
   EXPECT_EQ(fit(built_in_tuning(), {&unknown, 1}, kMaxMessage), built_in_tuning());
 }

@@ -14,7 +14,7 @@ Tuning some() {
   Tuning tuning = built_in_tuning();
   tuning.machine = "some-machine";
   tuning.cores = 2;
-  tuning.socket.flow_byte = 1'600'000;
+  tuning.network.flow_byte = 1'600'000;
   tuning.best = {{Collective::kAllReduce, 4, true, 1024, "one_shot"},
                  {Collective::kBroadcast, 8, false, 4096, "binomial"}};
   return tuning;
@@ -55,19 +55,19 @@ std::string with_checksum(const std::string& text) {
 
 TEST(Tuning, WrongTextsAreRefusedByLine) {
   for (const auto& [text, reason] : std::initializer_list<std::pair<std::string, std::string_view>>{
-           {"hocket-tuning 2\n", "line 1: not 'hocket-tuning 3'"},
-           {"hocket-tuning 3\ncolour red\n", "line 2: 'colour' is nothing that a tuning says"},
-           {"hocket-tuning 3\ncores many\n", "line 2: 'many' is no number from 0 to"},
-           {"hocket-tuning 3\ncores 1 2\n", "line 2: the line is too long"},
-           {"hocket-tuning 3\nflow fast\n", "line 2: 'fast' is no number from 0 to"},
-           {"hocket-tuning 3\nrank 1 2 3\n", "line 2: '' is no number"},
-           {"hocket-tuning 3\nmemory 1 2 3 4 99999999999 6\n", "line 2: '99999999999' is no number from 0 to"},
-           {"hocket-tuning 3\nbest all_reduce 4 pigeon 8 ring\n", "line 2: messages go through 'memory' or a 'socket'"},
-           {"hocket-tuning 3\nbest all_reduce 4 memory 8 pigeon\n", "line 2: there is no all_reduce by 'pigeon'"},
-           {"hocket-tuning 3\nbest pigeon 4 memory 8 ring\n", "line 2: there is no pigeon by 'ring'"}}) {
+           {"hocket-tuning 3\n", "line 1: not 'hocket-tuning 4'"},
+           {"hocket-tuning 4\ncolour red\n", "line 2: 'colour' is nothing that a tuning says"},
+           {"hocket-tuning 4\ncores many\n", "line 2: 'many' is no number from 0 to"},
+           {"hocket-tuning 4\ncores 1 2\n", "line 2: the line is too long"},
+           {"hocket-tuning 4\nflow fast\n", "line 2: 'fast' is no number from 0 to"},
+           {"hocket-tuning 4\nrank 1 2 3\n", "line 2: '' is no number"},
+           {"hocket-tuning 4\nmemory 1 2 3 4 99999999999 6\n", "line 2: '99999999999' is no number from 0 to"},
+           {"hocket-tuning 4\nbest all_reduce 4 pigeon 8 ring\n", "line 2: messages go through 'memory' or a 'socket'"},
+           {"hocket-tuning 4\nbest all_reduce 4 memory 8 pigeon\n", "line 2: there is no all_reduce by 'pigeon'"},
+           {"hocket-tuning 4\nbest pigeon 4 memory 8 ring\n", "line 2: there is no pigeon by 'ring'"}}) {
     EXPECT_THAT(parse_tuning(with_checksum(text)).status().message(), HasSubstr(reason));
   }
-  EXPECT_TRUE(parse_tuning(with_checksum("hocket-tuning 3\ncores 3\n")).ok());
+  EXPECT_TRUE(parse_tuning(with_checksum("hocket-tuning 4\ncores 3\n")).ok());
 }
 
 TEST(Tuning, ANetworkFollowsFromThePlacement) {
@@ -78,6 +78,7 @@ TEST(Tuning, ANetworkFollowsFromThePlacement) {
   ASSERT_EQ(two.levels.size(), 2u);
   EXPECT_EQ(two.levels[0].cost, some().socket);
   EXPECT_EQ(two.levels[0].children, 4);
+  EXPECT_EQ(two.levels[1].cost, some().network);
 }
 
 TEST(Tuning, AFingerprintHasNoBlanks) {
