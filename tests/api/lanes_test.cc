@@ -4,10 +4,13 @@
 // Long calls over several connections to each peer: right in every collective, and as many connections as were wished.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/api/grid.h"
