@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "plan/lanes.h"
@@ -18,6 +20,7 @@ namespace {
 constexpr size_t kLongPlan = 256;
 constexpr Rank kAllUpTo = 8;
 constexpr Rank kMostOfHost = 64;
+constexpr Rank kMostOfHosts = 64;  // where all of them are looked at
 
 const Place* first_chunk_place(const Step& step) {
   for (const auto* places : {&step.sources, &step.destinations}) {
@@ -129,22 +132,36 @@ std::set<Rank> ranks_to_see(const BuildOptions& options, Rank border) {
   return ranks;
 }
 
-// Of the host with the middle rank, which has neighbours on both sides where ranks are numbered through.
+// The hosts of all ranks, or of the root and the middle rank, which has neighbours on both sides where ranks are
+// numbered through.
+std::set<int32_t> hosts_to_see(const BuildOptions& options, const NetworkModel& model, Rank width) {
+  std::set<int32_t> hosts;
+  if (options.ranks > kMostOfHosts) {
+    for (const Rank rank : {options.root, options.ranks / width / 2 * width}) hosts.insert(model.seat(rank) / width);
+    return hosts;
+  }
+  for (Rank rank = 0; rank < options.ranks; ++rank) hosts.insert(model.seat(rank) / width);
+  return hosts;
+}
+
+// Of the host that sends most, or receives.
 int64_t chunks_of_host(const Builder& builder, const BuildOptions& options, const NetworkModel& model) {
   const Rank width = std::min(model.levels[0].children, options.ranks);
-  const int32_t host = model.seat(options.ranks / width / 2 * width) / width;
-  int64_t sent = 0;
-  int64_t received = 0;
+  const std::set<int32_t> hosts = hosts_to_see(options, model, width);
+  std::map<int32_t, std::pair<int64_t, int64_t>> chunks;  // sent and received, by host
   BuildOptions own = options;
   for (own.rank = 0; own.rank < options.ranks; ++own.rank) {
-    if (model.seat(own.rank) / width != host) continue;
+    const int32_t host = model.seat(own.rank) / width;
+    if (!hosts.contains(host)) continue;
     const RankDemand seen = count(builder.build(own), model);
     for (size_t level = 1; level < model.levels.size(); ++level) {
-      sent += seen.levels[level].chunks_sent;
-      received += seen.levels[level].chunks_received;
+      chunks[host].first += seen.levels[level].chunks_sent;
+      chunks[host].second += seen.levels[level].chunks_received;
     }
   }
-  return std::max(sent, received);
+  int64_t most = 0;
+  for (const auto& [host, moved] : chunks) most = std::max({most, moved.first, moved.second});
+  return most;
 }
 
 std::optional<int32_t> rounds(const Builder& builder, const BuildOptions& options) {

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "choose/tuning.h"
@@ -48,15 +50,28 @@ const Role user_role("user", [](const Part& part) {
   return right && still_right ? 0 : 1;
 });
 
+// Nothing is left to be measured when the communicator is there.
+const Role early_role("early", [](const Part& part) {
+  const Member member = part.join();
+  const bool written = std::filesystem::exists(std::getenv("HOCKET_TUNING_FILE"));
+  const bool right = sums_right(member.comm, part.ranks);
+  hocketCommDestroy(member.comm);
+  return right && (written || part.rank != 0) ? 0 : 1;
+});
+
 class Calibration : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(path_); }
+  void TearDown() override {
+    for (const std::string& path : {path_.string(), of_rank(0), of_rank(1)}) std::filesystem::remove(path);
+  }
 
-  std::string text() const {
+  static std::string text(const std::string& path) {
     std::ostringstream text;
-    text << std::ifstream(path_).rdbuf();
+    text << std::ifstream(path).rdbuf();
     return text.str();
   }
+  std::string text() const { return text(path_); }
+  std::string of_rank(int rank) const { return path_.string() + "-" + std::to_string(rank); }
   std::string setting() const { return "HOCKET_TUNING_FILE=" + path_.string(); }
 
   const std::filesystem::path path_ =
@@ -90,6 +105,40 @@ TEST_F(Calibration, AFileThatCannotBeWrittenIsAWarning) {
   const std::vector<Processes::End> ends = processes.finish(Seconds(120));
   for (const Processes::End& end : ends) EXPECT_EQ(end.status, 0) << end.output;
   EXPECT_THAT(ends[0].output, HasSubstr("the tuning file '/no/such/folder/file' cannot be written"));
+}
+
+TEST_F(Calibration, IsDoneBeforeTheFirstCall) { expect_success("early", 2, {{setting()}, {}, {}, true}, Seconds(120)); }
+
+// Rank 0's file counts; what another rank reads is its own affair.
+TEST_F(Calibration, RanksWithDifferentFilesChooseAlike) {
+  Tuning tuning = built_in_tuning();
+  tuning.machine = fingerprint(machine());
+  tuning.best = {{Collective::kAllReduce, 2, true, 1 << 20, "chain"}};
+  const std::string whole = to_text(tuning);
+  for (const auto& [first, second] :
+       {std::pair(whole, std::string("hocket-tuning")), std::pair(std::string(), whole)}) {
+    std::ofstream(of_rank(0)) << first;
+    std::ofstream(of_rank(1)) << second;
+    expect_success("user", 2, {{setting() + "-{}"}, {}, {}, true}, Seconds(120));
+    EXPECT_EQ(text(of_rank(0)), first);
+    EXPECT_EQ(text(of_rank(1)), second);
+  }
+}
+
+// It may be somebody's.
+TEST_F(Calibration, AForeignOrDamagedFileIsIgnoredAndStays) {
+  Tuning foreign = built_in_tuning();
+  foreign.machine = "abacus";
+  const std::string whole = to_text(foreign);
+  for (const auto& [contents, reason] : {std::pair(whole, "it is of the machine 'abacus'"),
+                                         std::pair(whole.substr(0, whole.size() / 2), "the end is missing")}) {
+    std::ofstream(path_) << contents;
+    Processes processes("user", 2, {{setting()}, {}, {}, true});
+    const std::vector<Processes::End> ends = processes.finish(Seconds(120));
+    for (const Processes::End& end : ends) EXPECT_EQ(end.status, 0) << end.output;
+    EXPECT_THAT(ends[0].output, HasSubstr(reason));
+    EXPECT_EQ(text(), contents);
+  }
 }
 
 }  // namespace

@@ -83,5 +83,15 @@ TEST(Demand, TrafficIsCountedByWhereRanksSit) {
             counted.chunks);
 }
 
+// The host of the second root gets both halves' sums and sends both results, which no host in the middle does.
+TEST(Demand, TheBusiestHostIsFound) {
+  const Placement placement{.ranks = 8, .per_host = 2, .memory = true};
+  const NetworkModel model = network_of(built_in_tuning(), placement);
+  BuildOptions options;
+  options.ranks = placement.ranks;
+  const Demand counted = *demand(*find_builder(Collective::kAllReduce, "dual_root"), options, model);
+  EXPECT_EQ(counted.host_chunks, 2 * counted.chunks);
+}
+
 }  // namespace
 }  // namespace hocket
