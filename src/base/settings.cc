@@ -167,7 +167,8 @@ constexpr Setting kSettings[] = {
     {"HOCKET_TUNING_FILE", "path", "",
      "What `hocket tune` wrote of this machine: costs, and which algorithms were fastest. Rank 0's counts for all. One "
      "that is damaged or of another machine is ignored with a warning. One that does not exist is written by the first "
-     "communicator whose ranks share a host or have one each: when it is created, it measures for a moment what messages "
+     "communicator whose ranks share a host or have one each: when it is created, it measures for a moment what "
+     "messages "
      "cost. Not set: what is built in.",
      text<&Settings::tuning_file>},
     {"HOCKET_SPIN", "microseconds", "-1",
