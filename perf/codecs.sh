@@ -5,7 +5,7 @@
 # perf/codecs.sh BUILD [RATES [SIZES]]: compressed all-reduces of float32 (and lossless of bfloat16) between four network
 # namespaces, against our own without a codec, whose turns come between. RATES (1gbit) of each namespace's link both
 # ways and SIZES (32M) are lists of words. Needs root. Prints for each codec the time, the speed-up, what the bytes that
-# were sent allow, and how much of that was reached.
+# were sent allow, and how much of that was reached. HOCKET_COMPRESSION=auto shows what the library does by itself.
 set -euo pipefail
 readonly build=$1 rates=${2:-1gbit} sizes=${3:-32M} ranks=4 rounds=${ROUNDS:-3}
 read -r -a codecs <<<"${CODECS:-fp16 int8 int4 topk:ratio=0.01 lossless/bfloat16}"
@@ -30,7 +30,8 @@ run() {
   [[ -z $2 ]] || with=(--codec "$2")
   for ((rank = ranks - 1; rank >= 0; rank--)); do
     env HOCKET_RANK=$rank HOCKET_SIZE=$ranks HOCKET_ADDRESS=10.77.0.1:4488 HOCKET_TRANSPORTS=tcp HOCKET_SECRET=codecs \
-      HOCKET_HOST_ID=host-$rank ip netns exec "$prefix$rank" \
+      HOCKET_HOST_ID=host-$rank \
+      HOCKET_COMPRESSION="${HOCKET_COMPRESSION:-always}" ip netns exec "$prefix$rank" \
       "$build/perf/all_reduce_perf" -b "$1" -e "$1" -d "$3" -n 5 -w 1 -c 0 --percentiles --csv "$folder/$rank.csv" \
       "${with[@]}" >"$folder/$rank" 2>&1 &
   done

@@ -26,7 +26,7 @@ Outcome Promise::sent(double rank_calls, Coded& coded) {
   HOCKET_PERF_TRY(outcome_of(hocketCodecDescribe(codec_, type_, &description_), "hocketCodecDescribe"));
   const auto messages = static_cast<double>(description_.messageBytes);
   coded.sent_bytes = messages / rank_calls;
-  if (description_.valueBytes > 0) coded.ratio = messages / static_cast<double>(description_.valueBytes);
+  coded.ratio = description_.valueBytes > 0 ? messages / static_cast<double>(description_.valueBytes) : 1;
   return {};
 }
 

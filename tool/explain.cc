@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "choose/choose.h"
+#include "codec/codec.h"
 #include "commands.h"
 #include "network_option.h"
 
@@ -29,6 +30,7 @@ struct Words {
   std::string network;
   std::string tuning;
   std::string algorithm;
+  std::string codec;
   int32_t lanes = 0;
   bool socket = false;
 };
@@ -137,6 +139,7 @@ class Explanation {
     question_.bytes = static_cast<size_t>(*bytes);
 
     Chooser chooser(*forced, tuning_, placement_, kMaxMessage, words_.lanes);
+    HOCKET_TRY(weigh_codec(chooser));
     const Result<Choice> choice = chooser.choose(question_);
     if (!choice.ok()) return choice.status();
     const std::vector<Candidate> candidates = chooser.candidates(question_);
@@ -149,6 +152,30 @@ class Explanation {
   }
 
  private:
+  // Says whether it pays; if so, it is the coded call that is explained.
+  Status weigh_codec(Chooser& chooser) {
+    if (words_.codec.empty()) return {};
+    const auto codec = make_codec(words_.codec);
+    if (!codec.ok()) return codec.status();
+    Question coded = question_;
+    coded.coded = true;
+    coded.coding = cost_of((*codec)->describe(DataType::kFloat32));
+    const Result<Prediction> without = chooser.expect(question_);
+    const Result<Prediction> with = chooser.expect(coded);
+    HOCKET_TRY(with.status());
+    HOCKET_TRY(without.status());
+    const bool pays = chooser.pays(coded);
+    if (coded.coding.ratio == 0) {
+      fmt::print("Codec {}: how much it sends depends on the values; it is always used.\n\n", words_.codec);
+    } else {
+      fmt::print("Codec {}: {:.2f} us with it, {:.2f} us without: {}.\n\n", words_.codec, microseconds(with->total()),
+                 microseconds(without->total()),
+                 pays ? "it is used" : "it is left out, for it does not save a tenth (HOCKET_COMPRESSION)");
+    }
+    if (pays) question_ = coded;
+    return {};
+  }
+
   void print_advice(const std::vector<Candidate>& candidates, const Choice& chosen) const {
     const Candidate& best = candidates[0];
     const auto is_as_good = [&](const Candidate& candidate) {
@@ -218,6 +245,7 @@ Command explain(CLI::App& program) {
   app->add_option("--tuning", words->tuning, "What 'hocket tune' wrote; not given: what is built in");
   app->add_option("--network", words->network, std::string(kNetworkHelp));
   app->add_option("--algorithm", words->algorithm, "As HOCKET_ALGORITHM");
+  app->add_option("--codec", words->codec, "Of float32: its specification, as int8:block=128; says whether it pays");
   app->add_option("--lanes", words->lanes, "As HOCKET_LANES")->check(CLI::Range(1, kMaxLanes));
   return {app, [words] { return run(*words); }};
 }

@@ -101,7 +101,8 @@ Status with_program(const CodedCall& call, Session& session, Coding& coding, Req
 
 Status with_key(const CodedCall& call, Session& session, Coding& coding, Request& request) {
   HOCKET_TRY(check_blocking(call, fmt::format("key: '{}'", call.key)));
-  return coding.with_feedback(call.key, request, [&](Request& corrected) {
+  const bool encodes = session.communicator->encodes(request, *coding.codec());
+  return coding.with_feedback(call.key, request, encodes, [&](Request& corrected) {
     return submit(call.comm, session, std::move(corrected), call.stream);
   });
 }
@@ -110,7 +111,7 @@ Status check_and_submit(const CodedCall& call, Session& session, Coding& coding,
   HOCKET_TRY(complete_request(*session.communicator, request));
   if (coding.is_program(call.key)) return with_program(call, session, coding, request);
   if (call.key != nullptr) return with_key(call, session, coding, request);
-  HOCKET_TRY(coding.attach(request));
+  HOCKET_TRY(coding.attach(request, session.communicator->encodes(request, *coding.codec())));
   return submit(call.comm, session, std::move(request), call.stream);
 }
 

@@ -76,6 +76,7 @@ Result<Wishes> wishes_of(const hocketConfig_t* given) {
   options.operation_timeout = all->operation_timeout;
   options.spin = all->spin;
   options.lanes = all->lanes;
+  options.compression = all->compression;
   if (!all->plans.empty()) {
     HOCKET_TRY(imported_plans().status());
     options.imported = &*imported_plans();

@@ -114,6 +114,14 @@ std::string reproducibility(std::string_view text, Settings& settings) {
   return {};
 }
 
+std::string compression(std::string_view text, Settings& settings) {
+  constexpr std::string_view kChoices[] = {"auto", "always", "never"};
+  const auto found = std::find(std::begin(kChoices), std::end(kChoices), text);
+  if (found == std::end(kChoices)) return "expected auto, always or never";
+  settings.compression = static_cast<Encoding>(found - std::begin(kChoices));
+  return {};
+}
+
 constexpr Setting kSettings[] = {
     {"HOCKET_TIMEOUT", "duration", "5s",
      "How long a peer may be silent before it counts as dead. Every process sends heartbeats, also while its program "
@@ -153,6 +161,11 @@ constexpr Setting kSettings[] = {
      "connection does not fill the link, and only there. A call of fewer than 64 KiB for each lane takes one. Not set: "
      "chosen, and one where nothing says that a connection is slower than the link. Must be equal on all ranks.",
      number<&Settings::lanes, 1, 64>},
+    {"HOCKET_COMPRESSION", "choice", "auto",
+     "Which calls with a codec encode what they send: `auto`, those that are expected to take a tenth less time with "
+     "it "
+     "(docs/codecs.md); `always`; `never`, to see what it changes. Must be equal on all ranks.",
+     compression},
     {"HOCKET_PLANS", "list", "",
      "Files with algorithms of others, divided by commas: MSCCL's XML or MSCCL++'s JSON. Each is proved when it is "
      "read, "

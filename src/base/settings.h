@@ -25,6 +25,9 @@ enum class Reproducibility : uint8_t {
   kExact,    // the bits, in every order of the ranks: the correctly rounded sum
 };
 
+// Which calls that have a codec use it.
+enum class Encoding : uint8_t { kWherePays, kAlways, kNever };
+
 // HOCKET_FOO_BAR is foo_bar. The defaults are in the table.
 struct Settings {
   Duration timeout{};
@@ -34,10 +37,11 @@ struct Settings {
   bool checksum = true;
   bool encrypt = false;
   Reproducibility reproducibility = Reproducibility::kFast;
-  std::string transports;   // empty: all
-  std::string interface;    // empty: chosen
-  std::string algorithm;    // empty: chosen
-  int32_t lanes = 0;        // 0: chosen
+  std::string transports;  // empty: all
+  std::string interface;   // empty: chosen
+  std::string algorithm;   // empty: chosen
+  int32_t lanes = 0;       // 0: chosen
+  Encoding compression = Encoding::kWherePays;
   std::string plans;        // empty: none
   std::string tuning_file;  // empty: what is built in
 

@@ -239,6 +239,16 @@ Result<Prediction> Chooser::expect(const Question& question) {
                                                  question.equal_chunks ? "" : " with counts of each rank's own"));
 }
 
+bool Chooser::pays(const Question& coded) {
+  Question plain = coded;
+  plain.coded = false;
+  plain.coding = {};
+  const Result<Prediction> with = expect(coded);
+  const Result<Prediction> without = expect(plain);
+  if (coded.coding.ratio == 0 || !with.ok() || !without.ok()) return true;
+  return with->total() / 9 < without->total() / 10;
+}
+
 Prediction Chooser::expect(const Plan& transfer, size_t bytes) const {
   const Cut pieces = cut(transfer, max_message_);
   return predict({nullptr, 1, transfer_demand(transfer, network_), pieces},
@@ -278,7 +288,8 @@ Prediction Chooser::predict(const Known& known, const Question& question) const 
   return hocket::predict(known.demand, network_, question.ranks,
                          {.bytes = static_cast<int64_t>(question.bytes),
                           .window = static_cast<int64_t>(known.cut.window_bytes),
-                          .slice = static_cast<int64_t>(known.cut.slice_bytes)});
+                          .slice = static_cast<int64_t>(known.cut.slice_bytes),
+                          .coding = question.coding});
 }
 
 }  // namespace hocket

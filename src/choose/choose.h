@@ -31,7 +31,8 @@ struct Question {
   bool ordered = false;  // the operation does not commute
   bool left_to_right = false;  // the sum of every element has one and the same order of operations
   bool equal_chunks = true;    // false: v-form
-  bool coded = false;          // messages carry a codec's encoding
+  bool coded = false;          // messages carry a codec's encoding ...
+  CodingCost coding = {};      // ... which costs this
   bool in_place = false;       // where that decides the algorithm
   bool listed_counts = false;  // v-form whose counts all ranks know
   bool send_window = false;    // all ranks' send buffers lie at the same place of a window
@@ -104,6 +105,8 @@ class Chooser {
   std::vector<Candidate> candidates(const Question& question);
   // What the model says of that which choose() chooses; fails where it knows nothing of it.
   Result<Prediction> expect(const Question& question);
+  // Whether a codec is expected to make the call shorter by a tenth at least; true where nobody knows.
+  bool pays(const Question& coded);
   // The same of one message of so many bytes, or a copy.
   Prediction expect(const Plan& transfer, size_t bytes) const;
   // Null: nothing was measured for such a call.

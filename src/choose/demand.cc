@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -43,6 +44,12 @@ int64_t read(const Plan& plan, const Place& source, std::vector<bool>& is_read) 
   return count;
 }
 
+int64_t messages_of(const std::vector<Place>& places) { return std::ranges::count_if(places, is_message); }
+bool sends(const Step& step) { return messages_of(step.destinations) > 0; }
+bool keeps(const Step& step) { return std::ranges::any_of(step.destinations, std::not_fn(is_message)); }
+// A message goes on as it came: no codec looks into it.
+bool forwards(const Step& step) { return step.sources.size() == 1 && is_message(step.sources[0]); }
+
 RankDemand count(const Plan& plan, const NetworkModel& model) {
   RankDemand demand;
   const bool flows = std::ranges::any_of(model.levels, [](const auto& level) { return level.cost.flow_byte > 0; });
@@ -76,6 +83,8 @@ RankDemand count(const Plan& plan, const NetworkModel& model) {
           traffic.chunks_of_pipe = std::max(traffic.chunks_of_pipe, of_pipe += chunks);
         }
       }
+      if (sends(step) && !forwards(step)) demand.chunks_encoded += chunks;
+      if (!forwards(step) || keeps(step)) demand.chunks_decoded += chunks * messages_of(step.sources);
       const size_t results = step.destinations.size();
       if (step.sources.size() > 1)
         demand.chunks_combined += chunks * static_cast<int64_t>((step.sources.size() - 1) * results);
@@ -97,6 +106,8 @@ void raise(RankDemand& most, const RankDemand& other) {
   most.steps = std::max(most.steps, other.steps);
   most.chunks_placed = std::max(most.chunks_placed, other.chunks_placed);
   most.chunks_combined = std::max(most.chunks_combined, other.chunks_combined);
+  most.chunks_encoded = std::max(most.chunks_encoded, other.chunks_encoded);
+  most.chunks_decoded = std::max(most.chunks_decoded, other.chunks_decoded);
 }
 
 void keep_heavy(std::vector<RankDemand>& heavy, const RankDemand& rank) {
@@ -187,6 +198,8 @@ RankDemand& RankDemand::operator+=(const RankDemand& other) {
   steps += other.steps;
   chunks_placed += other.chunks_placed;
   chunks_combined += other.chunks_combined;
+  chunks_encoded += other.chunks_encoded;
+  chunks_decoded += other.chunks_decoded;
   return *this;
 }
 
@@ -197,7 +210,8 @@ bool RankDemand::exceeds(const RankDemand& other) const {
     if (mine.messages_sent < theirs.messages_sent || mine.messages_received < theirs.messages_received) return false;
     if (mine.chunks_sent < theirs.chunks_sent || mine.chunks_received < theirs.chunks_received) return false;
   }
-  return steps >= other.steps && chunks_placed >= other.chunks_placed && chunks_combined >= other.chunks_combined;
+  return steps >= other.steps && chunks_placed >= other.chunks_placed && chunks_combined >= other.chunks_combined &&
+         chunks_encoded >= other.chunks_encoded && chunks_decoded >= other.chunks_decoded;
 }
 
 RankDemand& RankDemand::operator*=(int64_t times) {
@@ -206,7 +220,7 @@ RankDemand& RankDemand::operator*=(int64_t times) {
          {&traffic.messages_sent, &traffic.messages_received, &traffic.chunks_sent, &traffic.chunks_received})
       *count *= times;
   }
-  for (int64_t* count : {&steps, &chunks_placed, &chunks_combined}) *count *= times;
+  for (int64_t* count : {&steps, &chunks_placed, &chunks_combined, &chunks_encoded, &chunks_decoded}) *count *= times;
   return *this;
 }
 

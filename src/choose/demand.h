@@ -28,6 +28,8 @@ struct RankDemand {
   int64_t steps = 0;
   int64_t chunks_placed = 0;    // read from the caller's buffers for the first time, or written
   int64_t chunks_combined = 0;  // for each source beyond the first
+  int64_t chunks_encoded = 0;   // by a codec, if the call has one ...
+  int64_t chunks_decoded = 0;   // ... and added
 
   RankDemand& operator+=(const RankDemand& other);
   RankDemand& operator*=(int64_t times);

@@ -53,8 +53,8 @@ class Predictor {
     result.latency = demand_.rounds * mean_latency(demand_, model_);
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const Picoseconds port = port_time(level);
-      const Picoseconds connection =
-          time_of(demand_.busiest.levels[level].chunks_of_pipe * chunk_, model_.levels[level].cost.flow_byte);
+      const Picoseconds connection = time_of(sizes_.coding.sent(demand_.busiest.levels[level].chunks_of_pipe * chunk_),
+                                             model_.levels[level].cost.flow_byte);
       if (std::max(port, connection) <= result.wire) continue;
       result.wire = std::max(port, connection);
       result.busiest_level = level;
@@ -93,16 +93,21 @@ class Predictor {
 
   Picoseconds work(const RankDemand& rank) const {
     const LocalCost& local = model_.local;
-    Picoseconds sum = rank.steps * passes_ * local.step + time_of(rank.chunks_placed * chunk_, place_byte_) +
-                      time_of(rank.chunks_combined * chunk_, local.combine_byte);
+    Picoseconds sum = rank.steps * passes_ * local.step + time_of(rank.chunks_placed * chunk_, place_byte_);
+    if (sizes_.coding.ratio > 0) {
+      sum += time_of(rank.chunks_encoded * chunk_, sizes_.coding.encode_byte) +
+             time_of(rank.chunks_decoded * chunk_, sizes_.coding.decode_byte);
+    } else {
+      sum += time_of(rank.chunks_combined * chunk_, local.combine_byte);
+    }
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const RankDemand::Traffic& traffic = rank.levels[level];
       const MessageCost& cost = model_.levels[level].cost;
       const Picoseconds more = is_long_ ? cost.long_message : 0;
       sum += slices(traffic.messages_sent, traffic.chunks_sent) * (cost.send + more);
       sum += slices(traffic.messages_received, traffic.chunks_received) * (cost.receive + more);
-      sum += time_of(traffic.chunks_sent * chunk_, near(cost.send_byte, cost));
-      sum += time_of(traffic.chunks_received * chunk_, near(cost.receive_byte, cost));
+      sum += time_of(sizes_.coding.sent(traffic.chunks_sent * chunk_), near(cost.send_byte, cost));
+      sum += time_of(sizes_.coding.sent(traffic.chunks_received * chunk_), near(cost.receive_byte, cost));
     }
     return sum;
   }
@@ -143,7 +148,7 @@ class Predictor {
   Picoseconds port_time(size_t level) const {
     const Femtoseconds byte = wire_byte(level);
     if (byte == 0) return 0;
-    if (level == 1 && demand_.host_chunks >= 0) return time_of(demand_.host_chunks * chunk_, byte);
+    if (level == 1 && demand_.host_chunks >= 0) return time_of(sizes_.coding.sent(demand_.host_chunks * chunk_), byte);
     int64_t width = 1;  // ranks behind the port
     for (size_t below = 0; below < level; ++below) width *= model_.levels[below].children;
     int64_t busiest = 0;
@@ -156,7 +161,7 @@ class Predictor {
     // Where all ranks send outside, all of them share the port; in a chain or ring only the last one does.
     const bool all_send = average / std::max(1, demand_.ranks_seen) * 2 > busiest;
     const int64_t ranks = level == 0 || !all_send ? 1 : std::min<int64_t>(width, ranks_);
-    return time_of(busiest * chunk_ * ranks, byte);
+    return time_of(sizes_.coding.sent(busiest * chunk_ * ranks), byte);
   }
 
   // What the longest chain asks of other ranks than this holds up the first slice.
@@ -166,7 +171,8 @@ class Predictor {
     Picoseconds send = 0;
     Picoseconds receive = 0;
     Picoseconds wire = 0;
-    const int64_t bytes = std::min(sizes_.slice, std::min(chunk_, sizes_.window) * demand_.message_chunks);
+    const int64_t bytes =
+        sizes_.coding.sent(std::min(sizes_.slice, std::min(chunk_, sizes_.window) * demand_.message_chunks));
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const MessageCost& cost = model_.levels[level].cost;
       const RankDemand::Traffic& traffic = rank.levels[level];

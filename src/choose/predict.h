@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "choose/coding_cost.h"
 #include "choose/demand.h"
 #include "topology/network_model.h"
 
@@ -31,6 +32,7 @@ struct Sizes {
   int64_t bytes = 0;
   int64_t window = INT64_MAX;  // of a chunk
   int64_t slice = INT64_MAX;   // of a message
+  CodingCost coding = {};
 };
 Prediction predict(const Demand& demand, const NetworkModel& model, Rank ranks, const Sizes& sizes);
 

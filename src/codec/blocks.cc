@@ -53,9 +53,12 @@ class Blocks final : public DenseCodec {
     const double rotation = quantiser_.rotated ? kQuantiseGroup * (1 + 0x1p-10) : 1;
     description.relative_error = relative_error(quantiser_) * rotation;
     description.absolute_error *= rotation;
-    description.idempotent = !quantiser_.stochastic && !quantiser_.rotated && quantiser_.scaling != Scaling::kRange;
     description.unbiased = quantiser_.stochastic;
     description.range = largest_value(type) * 0.99 / static_cast<double>(quantiser_.rotated ? kQuantiseGroup : 1);
+    const bool plain = !quantiser_.stochastic && !quantiser_.rotated && quantiser_.scaling != Scaling::kRange;
+    description.idempotent = plain;
+    description.encode_speed = plain ? 11 : 6;
+    description.decode_speed = quantiser_.rotated ? 8 : 13;
     add_rounding(type, description);
     return description;
   }

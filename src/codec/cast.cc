@@ -24,7 +24,9 @@ class Cast final : public DenseCodec {
                                  .relative_error = half ? 0x1p-11 : 0x1p-8,
                                  .absolute_error = half ? 0x1p-25 : 0x1p-134,
                                  .lossless = type == wire_,
-                                 .range = std::min(largest_value(type), largest_value(wire_))};
+                                 .range = std::min(largest_value(type), largest_value(wire_)),
+                                 .encode_speed = 50,
+                                 .decode_speed = 40};
     if (type == wire_) description.relative_error = description.absolute_error = 0;
     if (type != wire_) add_rounding(type, description);
     description.idempotent = type == wire_ || type == DataType::kFloat32;

@@ -209,7 +209,10 @@ class Lossless final : public Codec {
             .ratio = 1 + 1 / raw,
             .lossless = true,
             .idempotent = true,
-            .range = largest_value(type)};
+            .range = largest_value(type),
+            .encode_speed = 3,
+            .decode_speed = 4,
+            .usual_ratio = type == DataType::kFloat32 ? 0.85 : 0.7};  // Gaussian
   }
   bool supports(DataType type) const override {
     return type == DataType::kBfloat16 || type == DataType::kFloat16 || type == DataType::kFloat32;

@@ -46,7 +46,9 @@ class Natural final : public DenseCodec {
                                  .absolute_error = 0x1p-63,
                                  .idempotent = true,
                                  .unbiased = true,
-                                 .range = std::min(largest_value(type), 0x1p62)};
+                                 .range = std::min(largest_value(type), 0x1p62),
+                                 .encode_speed = 1.2,
+                                 .decode_speed = 1.9};
     add_rounding(type, description);
     return description;
   }

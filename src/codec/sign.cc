@@ -75,7 +75,9 @@ class Sign final : public DenseCodec {
         .ratio = static_cast<double>(encoded_bytes(block_)) / static_cast<double>(block_ * element_bytes(type)),
         .relative_error = 1,
         .idempotent = true,
-        .range = largest_value(type)};
+        .range = largest_value(type),
+        .encode_speed = 2.2,
+        .decode_speed = 3.4};
     add_rounding(type, description);
     return description;
   }

@@ -73,6 +73,8 @@ class TopK final : public SparseCodec {
     CodecDescription description = SparseCodec::describe(type);
     description.ratio = sparse_ratio(std::min(1.0, (sampled_ ? 2 : 1) * ratio_), type);
     description.idempotent = !sampled_;
+    description.encode_speed = sampled_ ? 5.5 : 9;
+    description.decode_speed = 50;
     return description;
   }
   size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
@@ -117,6 +119,8 @@ class RandomK final : public SparseCodec {
   CodecDescription describe(DataType type) const override {
     CodecDescription description = SparseCodec::describe(type);
     description.ratio = sparse_ratio(ratio_, type);
+    description.encode_speed = 6.5;
+    description.decode_speed = 50;
     description.idempotent = false;
     description.unbiased = unbiased_;
     // An element that is kept is 1 / ratio times too large, or a little more for the rounding of the share.

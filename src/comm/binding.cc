@@ -49,7 +49,8 @@ Question question(const Request& request, Rank rank, Rank ranks) {
   question.equal_chunks = !facts.v_form;
   // In place is every rank's own affair except here, where it decides how: there all ranks or none work in place.
   question.in_place = facts.collective == Collective::kAllToAll && is_in_place(request, rank);
-  question.coded = facts.coding != 0;
+  question.coded = facts.encodes;
+  if (request.codec != nullptr) question.coding = cost_of(request.codec->describe(facts.type));
   question.own = facts.own;
   question.send_window = facts.send_spot.window != 0;
   question.recv_window = facts.recv_spot.window != 0;
@@ -127,7 +128,7 @@ uint32_t fingerprint(const Request& request, const Plan& plan) {
   if (is_reducing(facts.collective)) hash = mixed(hash, static_cast<uint64_t>(facts.op));
   if (is_rooted(facts.collective)) hash = mixed(hash, static_cast<uint64_t>(facts.root));
   hash = mixed(hash, facts.v_form ? ~uint64_t{facts.parts} : facts.count);
-  if (facts.coding != 0) hash = mixed(hash, facts.coding);
+  if (facts.coding != 0) hash = mixed(hash, uint64_t{facts.coding} << 1 | (facts.encodes ? 1 : 0));
   if (facts.reproducibility != Reproducibility::kFast) {
     hash = mixed(hash, ~static_cast<uint64_t>(facts.reproducibility));
   }

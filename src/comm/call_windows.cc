@@ -37,7 +37,7 @@ Blocks blocks(Collective collective, Rank ranks) {
 
 // A peer's scalar is its own affair: nobody else can multiply its contribution by it. A codec works on messages.
 bool may_use_windows(const Request& request) {
-  return !request.facts.v_form && request.facts.count > 0 && !request.reduction.scaled && request.facts.coding == 0;
+  return !request.facts.v_form && request.facts.count > 0 && !request.reduction.scaled && !request.facts.encodes;
 }
 
 // Bytes of the two buffers that plans may reach into.

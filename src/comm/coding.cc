@@ -72,18 +72,24 @@ Status Coding::check(const Request& request) const {
           fmt::format("op: codec {} knows sum and avg only, not {}", specification_, op_name(request.facts.op))};
 }
 
-Status Coding::attach(Request& request) {
-  HOCKET_TRY(check(request));
-  request.codec = codec_;
-  request.facts.coding = digest_;
+void Coding::mark(Request& request, const std::shared_ptr<const Codec>& codec, uint32_t digest, bool encodes) const {
+  request.facts.coding = digest;
+  request.facts.encodes = encodes;
+  if (!encodes) return;
+  request.codec = codec;
   // Coded plans combine in one order anyway, and what a codec rounds is never exact.
   request.facts.reproducibility = {};
-  request.draw = calls_.fetch_add(1);
   request.traffic = traffic_;
+}
+
+Status Coding::attach(Request& request, bool encodes) {
+  HOCKET_TRY(check(request));
+  mark(request, codec_, digest_, encodes);
+  request.draw = calls_.fetch_add(1);
   return {};
 }
 
-Status Coding::correct(std::string_view key, Request& request) {
+Status Coding::correct(std::string_view key, Request& request, bool encodes) {
   HOCKET_TRY(check(request));
   const DataType type = request.facts.type;
   const size_t count = request.facts.count;
@@ -93,18 +99,19 @@ Status Coding::correct(std::string_view key, Request& request) {
   }
   HOCKET_TRY(feedback_.correct(key, {type, static_cast<const std::byte*>(request.send), count}, corrected_));
   const uint64_t draw = mix(feedback_.steps(key) + digest_of(key));
-  HOCKET_TRY(through(*codec_, corrected_, draw, decoded_));
+  if (encodes) {
+    HOCKET_TRY(through(*codec_, corrected_, draw, decoded_));
+  } else {
+    decoded_ = corrected_;
+  }
   // What a narrower type rounds off is lost, too, and kept.
   values_.resize(count * element_bytes(type));
   narrow(type, decoded_.data(), values_.data(), count);
   widen(type, values_.data(), decoded_.data(), count);
   feedback_.keep(corrected_, decoded_);
   request.send = values_.data();
-  request.codec = wire_;
-  request.facts.reproducibility = {};
-  request.facts.coding = digest_ ^ 0x40000000u;  // another call than one without a key
+  mark(request, wire_, digest_ ^ 0x40000000u, encodes);  // another call than one without a key
   request.draw = draw;
-  request.traffic = traffic_;
   return {};
 }
 

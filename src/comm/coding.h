@@ -29,16 +29,19 @@ class Coding {
   CodecDescription describe(DataType type) const;
   bool supports(DataType type) const;
 
-  // Makes a checked request a coded one.
-  Status attach(Request& request);
+  // Null: there is only a program.
+  const Codec* codec() const { return codec_.get(); }
+
+  // Makes a checked request one of this codec, whose messages are encoded or, where that does not pay, are not.
+  Status attach(Request& request, bool encodes);
 
   // The same with error feedback. The request then sends what the codec makes of the tensor's values and what was kept,
-  // out of memory that stays until the next call under a key. Then run(request), and only if it succeeds is what was
-  // lost kept.
+  // or, where it does not encode, all of both, out of memory that stays until the next call under a key. Then
+  // run(request), and only if it succeeds is what was lost kept.
   template <typename Run>
-  Status with_feedback(std::string_view key, Request& request, Run run) {
+  Status with_feedback(std::string_view key, Request& request, bool encodes, Run run) {
     const std::lock_guard lock(mutex_);
-    HOCKET_TRY(correct(key, request));
+    HOCKET_TRY(correct(key, request, encodes));
     HOCKET_TRY(run(request));
     feedback_.commit(key);
     return {};
@@ -62,7 +65,9 @@ class Coding {
 
  private:
   explicit Coding(Compression compression);
-  Status correct(std::string_view key, Request& request);
+  Status correct(std::string_view key, Request& request, bool encodes);
+  // Marks the request as one of `codec` with that digest.
+  void mark(Request& request, const std::shared_ptr<const Codec>& codec, uint32_t digest, bool encodes) const;
   Status check(const Request& request) const;
   Result<CodingEffect> program_bound(Collective collective, DataType type, Rank ranks) const;
   Status check_program(const char* key, const Request& request) const;

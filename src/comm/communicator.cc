@@ -167,6 +167,14 @@ Result<Picoseconds> Communicator::expected_time(const Request& request) {
   return expected->total();
 }
 
+bool Communicator::encodes(const Request& request, const Codec& codec) {
+  if (options_.compression != Encoding::kWherePays) return options_.compression == Encoding::kAlways;
+  Question coded = question(request, rank(), ranks());
+  coded.coded = true;
+  coded.coding = cost_of(codec.describe(request.facts.type));
+  return chooser_.pays(coded);
+}
+
 // One step: a message to or from the peer; a copy when that is this rank itself.
 const Plan* Communicator::transfer_plan(const CallFacts& facts) {
   auto& cached = transfer_plans_[2 * static_cast<size_t>(facts.peer) + (facts.sending ? 0 : 1)];

@@ -34,7 +34,8 @@ struct CommunicatorOptions {
   Duration operation_timeout{};  // bound on waiting for a live rank that has not come
   Duration spin{-1};             // before yielding; negative: chosen
   Forced forced;
-  int32_t lanes = 0;                        // of long calls; 0: chosen
+  int32_t lanes = 0;  // of long calls; 0: chosen
+  Encoding compression = Encoding::kWherePays;
   const ImportedPlans* imported = nullptr;  // go before what is chosen; null: none
   Reproducibility reproducibility = Reproducibility::kFast;
   std::string key;  // of the communicator: splits derive theirs from it
@@ -125,6 +126,8 @@ class Communicator {
   Status find_windows(Request& request) const;
   // How long a checked call takes, as the model says; fails where it knows nothing of it.
   Result<Picoseconds> expected_time(const Request& request);
+  // Whether a call for which there is a codec uses it.
+  bool encodes(const Request& request, const Codec& codec);
   // For operations. What is recalled stays until the next request is recalled.
   Result<RecentCall*> recall(const Request& request);
   void bind(const Request& request, const RecentCall& recent, Call& call) const;

@@ -129,6 +129,7 @@ Status ProgramCalls::gather(const std::vector<std::byte>& mine, std::vector<std:
 Status ProgramCalls::run_coded(Request&& request, const std::shared_ptr<const Codec>& codec) {
   request.codec = codec;
   request.facts.coding = coding_;
+  request.facts.encodes = true;
   request.traffic = traffic_;
   return run_(std::move(request));
 }

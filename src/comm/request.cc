@@ -42,7 +42,9 @@ std::string describe(const CallFacts& facts) {
   if (is_rooted(facts.collective)) text += fmt::format(", root {}", facts.root);
   if (facts.reproducibility == Reproducibility::kOrdered) text += ", ordered";
   if (is_exact(facts)) text += ", exact";
-  if (facts.coding != 0) text += fmt::format(", codec #{:08x}", facts.coding);
+  if (facts.coding != 0) {
+    text += fmt::format(", codec #{:08x}{}", facts.coding, facts.encodes ? "" : " not used");
+  }
   for (const auto& [buffer, spot] : {std::pair{"sendbuff", facts.send_spot}, {"recvbuff", facts.recv_spot}}) {
     if (spot.window != 0) text += fmt::format(", {} at {} of window {}", buffer, spot.offset, spot.window);
   }

@@ -46,6 +46,7 @@ struct CallFacts {
   Rank peer = -1;                                            // point to point
   bool sending = false;                                      // point to point
   uint32_t coding = 0;                                       // digest of the codec's specification; 0: no codec
+  bool encodes = false;                                      // false: with a codec, too, messages carry the values
   Reproducibility reproducibility = Reproducibility::kFast;  // of floats and users' operations
   bool own = false;      // the library's own call: no wish of the user's decides how
   WindowSpot send_spot;  // where the buffers are, if a plan may reach into those of peers

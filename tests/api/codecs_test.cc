@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <random>
 #include <vector>
 
+#include "tests/api/codec.h"
 #include "tests/api/errors.h"
 #include "tests/api/ranks.h"
 
@@ -31,27 +33,8 @@ Values input(int rank, size_t count, uint64_t step = 0) {
   return gaussian(count, 1000 * step + static_cast<uint64_t>(rank) + 1);
 }
 
-class Codec {
- public:
-  explicit Codec(const char* specification) {
-    EXPECT_EQ(hocketCodecCreate(&handle_, specification), hocketSuccess) << hocketGetLastError(nullptr);
-  }
-  ~Codec() { EXPECT_EQ(hocketCodecDestroy(handle_), hocketSuccess); }
-  Codec(const Codec&) = delete;
-  Codec& operator=(const Codec&) = delete;
-  operator hocketCodec_t() const { return handle_; }  // NOLINT(google-explicit-constructor)
-
-  std::string save() const {
-    size_t bytes = 0;
-    EXPECT_EQ(hocketCodecSaveState(handle_, nullptr, &bytes), hocketSuccess);
-    std::string state(bytes, '\0');
-    EXPECT_EQ(hocketCodecSaveState(handle_, state.data(), &bytes), hocketSuccess);
-    return state;
-  }
-
- private:
-  hocketCodec_t handle_ = nullptr;
-};
+// Else calls in shared memory would be left as they are (compression_test.cc).
+const int kAlways = setenv("HOCKET_COMPRESSION", "always", 1);
 
 // Results by rank.
 std::vector<Values> all_reduce(int ranks, size_t count, const char* specification) {

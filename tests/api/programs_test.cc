@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/api/codec.h"
 #include "tests/api/errors.h"
 #include "tests/api/ranks.h"
 
@@ -25,20 +26,6 @@ Values input(int rank, uint64_t step) {
   for (float& value : values) value = normal(random);
   return values;
 }
-
-class Codec {
- public:
-  explicit Codec(const char* specification) {
-    EXPECT_EQ(hocketCodecCreate(&handle_, specification), hocketSuccess) << hocketGetLastError(nullptr);
-  }
-  ~Codec() { EXPECT_EQ(hocketCodecDestroy(handle_), hocketSuccess); }
-  Codec(const Codec&) = delete;
-  Codec& operator=(const Codec&) = delete;
-  operator hocketCodec_t() const { return handle_; }  // NOLINT(google-explicit-constructor)
-
- private:
-  hocketCodec_t handle_ = nullptr;
-};
 
 Values step(const Member& member, const Codec& codec, const char* key, uint64_t number, hocketRedOp_t op = hocketSum) {
   Values values = input(member.rank, number);

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "choose/choose.h"
+#include "codec/codec.h"
 
 namespace hocket {
 namespace {
@@ -142,6 +143,22 @@ TEST(Chooser, AnImpossibleWishIsRefusedWithTheReason) {
   question.collective = Collective::kAllToAll;
   question.send_window = question.in_place = true;
   EXPECT_THAT(refusal("window", question), HasSubstr("it needs two buffers"));
+}
+
+// A codec pays where links are slow and messages long, and who cannot know what it sends lets it be.
+TEST(Chooser, CodecsThatPay) {
+  const auto pays = [](const char* specification, Rank per_host, size_t bytes) {
+    Chooser chooser({}, built_in_tuning(), {.ranks = 4, .per_host = per_host}, kMaxMessage);
+    Question question{.collective = Collective::kAllReduce, .ranks = 4, .bytes = bytes, .coded = true};
+    question.coding = cost_of((*make_codec(specification))->describe(DataType::kFloat32));
+    return chooser.pays(question);
+  };
+  EXPECT_TRUE(pays("int8", 1, 32 << 20));
+  EXPECT_TRUE(pays("topk:ratio=0.01", 1, 32 << 20));
+  EXPECT_FALSE(pays("int8", 1, 1 << 10));
+  EXPECT_FALSE(pays("int8", 4, 32 << 20));
+  EXPECT_FALSE(pays("sign", 4, 1 << 10));
+  EXPECT_TRUE(pays("bounded", 4, 1 << 10));
 }
 
 TEST(Chooser, AWishIsCalledByWhereItStood) {

@@ -22,6 +22,8 @@ import numpy
 import hocket
 from threaded_ranks import on_threads
 
+os.environ["HOCKET_COMPRESSION"] = "always"  # in shared memory, too, where it does not pay
+
 try:
     from sklearn.datasets import load_digits
 except ImportError:

@@ -3,6 +3,7 @@
 # Copyright The Hocket authors
 """DDP with codecs: it learns, resumes with the same bits, and overflows are seen by all."""
 import copy
+import os
 import unittest
 
 import torch
@@ -11,6 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import hocket.torch
 from torch_ranks import on_ranks
+
+os.environ["HOCKET_COMPRESSION"] = "always"  # in shared memory, too, where it does not pay
 
 STEPS = 30
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """hocket.torch as Horovod's users meet it: every call on every kind of tensor, with gradients, right and wrong."""
+import os
 import unittest
 import warnings
 
@@ -9,6 +10,8 @@ import torch
 
 import hocket.torch as hvd
 from forked_ranks import on_ranks
+
+os.environ["HOCKET_COMPRESSION"] = "always"  # in shared memory, too, where it does not pay
 
 torch.set_num_threads(1)
 

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What a codec does to the messages of a call, and what it takes. Whole numbers, as all that is chosen by.
+#pragma once
+
+#include <cstdint>
+
+#include "codec/codec.h"
+#include "topology/network_model.h"
+
+namespace hocket {
+
+struct CodingCost {
+  int64_t ratio = 0;  // thousandths of a message's bytes that are left; 0: there is no codec, or nobody knows
+  Femtoseconds encode_byte = 0;  // of values
+  Femtoseconds decode_byte = 0;  // ... and adding
+  friend bool operator==(const CodingCost&, const CodingCost&) = default;
+
+  // Bytes that go where so many would without a codec.
+  int64_t sent(int64_t bytes) const { return ratio == 0 ? bytes : bytes / 1000 * ratio + bytes % 1000 * ratio / 1000; }
+};
+
+CodingCost cost_of(const CodecDescription& codec);
+
+}  // namespace hocket
