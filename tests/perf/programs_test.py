@@ -177,7 +177,7 @@ class ForcedAlgorithms(unittest.TestCase):
                 self.assertEqual([row[8] + row[12] for row in rows_of(done.stdout)], ["00"] * 3)
 
     def test_one_that_cannot_be_measured_ends_with_the_reason(self):
-        for algorithm, reason in (("window", "it needs all send buffers in a window"), ("routed_rings", "it needs routes"),
+        for algorithm, reason in (("window", "it needs all send buffers in a window"), ("routed_rings", "it needs ranks that are dealt out to several hosts"),
                                   ("hierarchical", "it needs the levels of a hierarchy")):
             done = self.forced(algorithm, "--ranks", 2)
             self.assertNotEqual(done.returncode, 0)
