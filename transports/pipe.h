@@ -116,6 +116,7 @@ struct PeerInfo {
   Address local_address;           // unix: listener of the service
   uint64_t max_message = 0;        // the longest message of this process' pipes; the ranks agree on the minimum
   std::string transports;          // those that this process allows, divided by commas; empty: all
+  std::string presence;            // what this process' transports say of it, for Transport::reaches
   std::string tuning;              // rank 0: what all choose by (choose/tuning.h); empty: what is built in
 };
 
@@ -146,6 +147,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::string_view name() const = 0;
   virtual Carrier carrier() const = 0;
+  // What peers must know of this process for reaches(): words, divided by blanks.
+  virtual std::string presence() const { return {}; }
   virtual bool reaches(const PeerInfo& self, const PeerInfo& peer) const = 0;
   // kSocket: takes offer.socket. Others: fills the offer, which the mesh passes to the peer.
   virtual Result<std::unique_ptr<Sender>> open(const PipeContext& context, Offer& offer) const = 0;
@@ -154,6 +157,10 @@ class Transport {
 
 // All transports, in order of preference. The only place outside their folders that names them.
 std::span<const Transport* const> transports();
+
+// What stands for a transport between processes, whatever each of them was built with. Null: this one has none such.
+uint8_t number_of(const Transport& transport);
+const Transport* transport_of(uint8_t number);
 
 // Those that a comma-separated list names ("shm,tcp"), in its order; all for an empty list.
 Result<std::vector<const Transport*>> choose_transports(std::string_view names);

@@ -11,9 +11,15 @@
 #include "transports/pipe.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
+#ifdef HOCKET_WITH_VERBS
+#include "transports/verbs/verbs.h"
+#endif
 
 namespace hocket {
 namespace {
+
+// All that any build has; a name keeps its place for ever.
+constexpr std::array<std::string_view, 4> kNumbered = {"local", "shm", "tcp", "verbs"};
 
 const Transport* find(std::string_view name) {
   const auto all = transports();
@@ -33,9 +39,22 @@ std::string known_names() {
 }  // namespace
 
 std::span<const Transport* const> transports() {
-  static const std::array<const Transport*, 3> kTransports = {&local_transport(), &shm_transport(), &tcp_transport()};
+  static const auto kTransports = std::to_array<const Transport*>({
+      &local_transport(),
+      &shm_transport(),
+#ifdef HOCKET_WITH_VERBS
+      &verbs_transport(),
+#endif
+      &tcp_transport(),
+  });
   return kTransports;
 }
+
+uint8_t number_of(const Transport& transport) {
+  return static_cast<uint8_t>(std::find(kNumbered.begin(), kNumbered.end(), transport.name()) - kNumbered.begin());
+}
+
+const Transport* transport_of(uint8_t number) { return number < kNumbered.size() ? find(kNumbered[number]) : nullptr; }
 
 Result<std::vector<const Transport*>> choose_transports(std::string_view names) {
   if (names.empty()) return std::vector<const Transport*>(transports().begin(), transports().end());
@@ -44,6 +63,10 @@ Result<std::vector<const Transport*>> choose_transports(std::string_view names) 
     const size_t end = std::min(names.find(',', begin), names.size());
     const std::string_view name = names.substr(begin, end - begin);
     const Transport* transport = find(name);
+    if (transport == nullptr && std::find(kNumbered.begin(), kNumbered.end(), name) != kNumbered.end()) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("transport '{}' is not in this build; there are {}", name, known_names()));
+    }
     if (transport == nullptr) {
       return Status(Code::kInvalidArgument,
                     fmt::format("no transport is called '{}'; there are {}", name, known_names()));

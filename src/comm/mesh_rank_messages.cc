@@ -74,8 +74,8 @@ void MeshRank::on_opinion(int32_t peer, Reader& reader) {
 void MeshRank::on_offer(int32_t peer, Reader& reader, std::vector<Handle>& handles) {
   PipeName name;
   uint8_t transport = 0;
-  const bool makes_sense = read_offer(reader, &name, &transport) && transport < transports().size() &&
-                           transports()[transport]->carrier() == Transport::Carrier::kHandles;
+  const bool makes_sense = read_offer(reader, &name, &transport) && transport_of(transport) != nullptr &&
+                           transport_of(transport)->carrier() == Transport::Carrier::kHandles;
   if (!makes_sense) return on_misbehaviour(peer, "it offered a pipe that cannot be");
   name.peer = peer;
   const auto offer = std::make_shared<Offer>();

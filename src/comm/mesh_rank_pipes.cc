@@ -12,11 +12,6 @@
 namespace hocket {
 namespace {
 
-uint8_t number_of(const Transport& transport) {
-  const auto all = transports();
-  return static_cast<uint8_t>(std::find(all.begin(), all.end(), &transport) - all.begin());
-}
-
 bool allows(const PeerInfo& peer, const Transport* transport) {
   const auto allowed = choose_transports(peer.transports);
   return !allowed.ok() || std::find(allowed->begin(), allowed->end(), transport) != allowed->end();
@@ -132,7 +127,7 @@ void MeshRank::on_pipe_dialled(const PipeName& name, uint8_t transport, Result<s
   const std::unique_ptr<Dial> dial = std::move(pipe_dials_[name]);  // outlives this call
   pipe_dials_.erase(name);
   if (!socket.ok()) return on_unreachable(name.peer, refusal, socket.status());
-  const Transport& chosen = *transports()[transport];
+  const Transport& chosen = *transport_of(transport);
   Offer offer;
   offer.socket = std::move(*socket);
   Result<std::unique_ptr<Sender>> sender = chosen.open(context_for(name.peer, chosen, nullptr), offer);
@@ -143,7 +138,7 @@ void MeshRank::on_pipe_dialled(const PipeName& name, uint8_t transport, Result<s
 
 void MeshRank::accept_later(const PipeName& name, uint8_t transport, std::shared_ptr<Offer> offer) {
   when_complete([this, name, transport, offer = std::move(offer)] {
-    const Status accepted = accept_pipe(name, *transports()[transport], std::move(*offer), nullptr);
+    const Status accepted = accept_pipe(name, *transport_of(transport), std::move(*offer), nullptr);
     if (!accepted.ok()) fail(accepted);
   });
 }
@@ -188,8 +183,9 @@ Refusal MeshRank::decide(const Hello& hello) {
   if (said_farewell_) return Refusal::kClosed;
   if (hello.purpose == Purpose::kLink) return links_.decide(hello.from);
   const PipeName name{static_cast<PipeClass>(hello.pipe_class), hello.from, hello.lane};
-  const bool can_be = hello.purpose == Purpose::kData && is_pipe(name) && hello.transport < transports().size() &&
-                      transports()[hello.transport]->carrier() == Transport::Carrier::kSocket;
+  const Transport* transport = transport_of(hello.transport);
+  const bool can_be = hello.purpose == Purpose::kData && is_pipe(name) && transport != nullptr &&
+                      transport->carrier() == Transport::Carrier::kSocket;
   if (!can_be) return Refusal::kNotAllowed;
   return pipes_.receiver(name) == nullptr ? Refusal::kNone : Refusal::kDuplicate;
 }

@@ -18,7 +18,7 @@ constexpr size_t kMaxText = 4096;
 constexpr size_t kMaxNeighbours = 32;
 constexpr uint8_t kAdmitted = 1;
 constexpr uint8_t kRefused = 2;
-static_assert(5 * kMaxName + (kMaxAddresses + 1) * (kMaxAddress + 4) + kMaxTuningText + 64 <= kMaxPeerBytes);
+static_assert(6 * kMaxName + (kMaxAddresses + 1) * (kMaxAddress + 4) + kMaxTuningText + 64 <= kMaxPeerBytes);
 
 Writer message(MessageType type) {
   Writer writer;
@@ -81,6 +81,7 @@ void write_peer(Writer& writer, const PeerInfo& peer) {
   writer.text(bounded(peer.local_address, kMaxAddress));
   writer.u64(peer.max_message);
   writer.text(bounded(peer.transports, kMaxName));
+  writer.text(bounded(peer.presence, kMaxName));
   writer.text(bounded(peer.tuning, kMaxTuningText));
 }
 
@@ -99,6 +100,7 @@ bool read_peer(Reader& reader, PeerInfo* peer) {
   peer->local_address = reader.text(kMaxAddress);
   peer->max_message = reader.u64();
   peer->transports = reader.text(kMaxName);
+  peer->presence = reader.text(kMaxName);
   peer->tuning = reader.text(kMaxTuningText);
   return reader.ok();
 }

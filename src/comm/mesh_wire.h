@@ -36,7 +36,7 @@ enum class MessageType : uint8_t {
 void write_peer(Writer& writer, const PeerInfo& peer);
 bool read_peer(Reader& reader, PeerInfo* peer);
 // No PeerInfo takes more bytes than this.
-inline constexpr size_t kMaxPeerBytes = 6144;
+inline constexpr size_t kMaxPeerBytes = 6400;
 
 struct PipeName {
   PipeClass pipe_class = PipeClass::kCollective;

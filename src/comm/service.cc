@@ -45,6 +45,18 @@ size_t spare_descriptors() {
   return limit < 0 ? SIZE_MAX : static_cast<size_t>(limit) / 4;
 }
 
+// Devices are the real system's alone, and what goes over them cannot be sealed.
+std::string presence(const System& system, const ServiceOptions& options) {
+  const auto allowed = choose_transports(options.transports);
+  std::string words;
+  if (!allowed.ok() || options.encrypt || &system != &real_system()) return words;
+  for (const Transport* transport : *allowed) {
+    const std::string more = transport->presence();
+    if (!more.empty()) words += (words.empty() ? "" : " ") + more;
+  }
+  return words;
+}
+
 Address with_any_port(const InterfaceAddress& address) {
   return address.ipv6 ? fmt::format("[{}]:0", address.host) : fmt::format("{}:0", address.host);
 }
@@ -108,6 +120,7 @@ void Service::describe_self() {
   self_.cpus = usable_cpus();
   self_.max_message = options_.max_message;
   self_.transports = options_.transports;
+  self_.presence = presence(system_, options_);
 }
 
 void Service::look_round() {

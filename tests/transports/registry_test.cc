@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,8 +19,26 @@ bool reaches(std::string_view name, const PeerInfo& self, const PeerInfo& peer) 
   return choose_transports(name).value().front()->reaches(self, peer);
 }
 
+#ifdef HOCKET_WITH_VERBS
+constexpr std::string_view kAll[] = {"local", "shm", "verbs", "tcp"};
+constexpr std::string_view kListed = "local, shm, verbs, tcp";
+#else
+constexpr std::string_view kAll[] = {"local", "shm", "tcp"};
+constexpr std::string_view kListed = "local, shm, tcp";
+#endif
+
 TEST(Registry, ListsAllInOrderOfPreference) {
-  EXPECT_THAT(names(*choose_transports("")), testing::ElementsAre("local", "shm", "tcp"));
+  EXPECT_THAT(names(*choose_transports("")), testing::ElementsAreArray(kAll));
+}
+
+// Whatever else a build has: processes of two builds meet.
+TEST(Registry, ATransportsNumberIsThatOfItsName) {
+  EXPECT_EQ(transport_of(0)->name(), "local");
+  EXPECT_EQ(transport_of(1)->name(), "shm");
+  EXPECT_EQ(transport_of(2)->name(), "tcp");
+  for (const Transport* transport : transports()) EXPECT_EQ(transport_of(number_of(*transport)), transport);
+  EXPECT_EQ(transport_of(4), nullptr);
+  EXPECT_EQ(transport_of(255), nullptr);
 }
 
 TEST(Registry, KeepsTheOrderAskedFor) {
@@ -30,7 +49,7 @@ TEST(Registry, KeepsTheOrderAskedFor) {
 TEST(Registry, NamesTheKnownOnesWhenOneIsUnknown) {
   const Status status = choose_transports("shm,ucx").status();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_EQ(status.message(), "no transport is called 'ucx'; there are local, shm, tcp");
+  EXPECT_EQ(status.message(), fmt::format("no transport is called 'ucx'; there are {}", kListed));
   for (const char* wrong : {",", "shm,", ",shm", " shm", "SHM"}) EXPECT_FALSE(choose_transports(wrong).ok()) << wrong;
 }
 
