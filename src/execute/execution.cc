@@ -87,6 +87,7 @@ void Execution::set_waiting(bool waiting) {
     if (lane.blocked.receiver != nullptr) lane.blocked.receiver->set_waiting(waiting);
   }
   for (const OpenTicket& open : tickets_) open.pipe->set_waiting(waiting);
+  for (Sender* pipe : unflushed_) pipe->set_waiting(waiting);
 }
 
 void Execution::withdraw() {

@@ -13,6 +13,10 @@
 #include "base/simulated_system.h"
 #include "base/system.h"
 #include "pipe_pair.h"
+#ifdef HOCKET_WITH_VERBS
+#include "fake_verbs.h"
+#include "transports/verbs/verbs.h"
+#endif
 
 namespace hocket::test {
 namespace {
@@ -57,6 +61,14 @@ class Pipes : public testing::TestWithParam<Medium> {
     return got;
   }
 
+  // The sender is, when both ends move what they can.
+  static bool is_flushed(System& system, PipePair& pair) {
+    return wait_until(system, [&] {
+      EXPECT_TRUE(pair.receiver->progress().ok()) << pair.receiver->progress().message();
+      return pair.sender->progress().ok() && pair.sender->flushed();
+    });
+  }
+
   static void expect_next(System& system, PipePair& pair, uint64_t message, size_t bytes) {
     const Message* got = next(system, pair);
     ASSERT_TRUE(got != nullptr) << "message " << message << " of " << bytes
@@ -79,7 +91,7 @@ TEST_P(Pipes, CarryEverySizeInOrder) {
     }
     EXPECT_EQ(pair.receiver->peek(), nullptr);
     EXPECT_TRUE(pair.receiver->progress().ok());
-    EXPECT_TRUE(pair.sender->flushed());
+    EXPECT_TRUE(is_flushed(system, pair));
   });
 }
 
@@ -149,7 +161,7 @@ TEST_P(Pipes, AReservationStaysWhereItIsWhileOthersLeave) {
     ASSERT_NE(memory, nullptr);
     std::memcpy(memory, pattern(sent, kMaxMessage).data(), kMaxMessage);
     while (received < sent) expect_next(system, pair, received++, kMaxMessage);
-    EXPECT_TRUE(pair.sender->flushed());
+    EXPECT_TRUE(is_flushed(system, pair));
     EXPECT_EQ(pair.sender->reserve(kMaxMessage), memory);
     pair.sender->commit(kMaxMessage, envelope(sent));
     expect_next(system, pair, sent, kMaxMessage);
@@ -441,7 +453,7 @@ TEST_P(Pipes, WakeASenderThatWaitsForRoom) {
 TEST_P(Pipes, OutliveTheirSender) {
   with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
     for (uint64_t m = 0; m < 3; ++m) ASSERT_TRUE(send(*pair.sender, m, 10000));
-    ASSERT_TRUE(wait_until(system, [&] { return pair.sender->progress().ok() && pair.sender->flushed(); }));
+    ASSERT_TRUE(is_flushed(system, pair));
     pair.sender.reset();
     for (uint64_t m = 0; m < 3; ++m) expect_next(system, pair, m, 10000);
     EXPECT_EQ(pair.receiver->peek(), nullptr);
@@ -538,6 +550,30 @@ INSTANTIATE_TEST_SUITE_P(Simulated, Pipes,
                                          Medium{"shm", "shm", "", kSimulatedStream, on_simulated_systems},
                                          Medium{"tcp", "tcp", "10.0.0.1:0", kSimulatedStream, on_simulated_systems}),
                          medium_name);
+
+#ifdef HOCKET_WITH_VERBS
+
+// Over devices that are not there, and over those of this host, if it has any.
+void on_fake_devices(const std::function<void(System&)>& body) {
+  reset_fake_verbs();
+  const VerbsTransport transport(fake_verbs);
+  add_transport("fake verbs", transport);
+  body(real_system());
+  EXPECT_EQ(fake_objects(), 0u) << "something was left behind";
+}
+
+std::vector<Medium> media_of_devices() {
+  constexpr uint64_t kStream = 5'000;
+  if (verbs_transport().presence().empty()) return {};
+  return {Medium{"verbs", "verbs", "127.0.0.1:0", kStream, on_real_system}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Fake, Pipes,
+                         testing::Values(Medium{"verbs", "fake verbs", "127.0.0.1:0", kRealStream, on_fake_devices}),
+                         medium_name);
+INSTANTIATE_TEST_SUITE_P(Device, Pipes, testing::ValuesIn(media_of_devices()), medium_name);
+
+#endif
 
 }  // namespace
 }  // namespace hocket::test

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
 
 namespace hocket::test {
 namespace {
@@ -18,6 +19,11 @@ T must(Result<T> result) {
     std::abort();
   }
   return std::move(*result);
+}
+
+std::map<std::string, const Transport*, std::less<>>& added_transports() {
+  static std::map<std::string, const Transport*, std::less<>> added;
+  return added;
 }
 
 // As between processes: duplicates of the handles, through a local socket.
@@ -44,7 +50,12 @@ SocketPair connect_pair(System& system, const Address& listen) {
   return pair;
 }
 
-const Transport& transport(std::string_view name) { return *must(choose_transports(name)).front(); }
+void add_transport(const std::string& name, const Transport& transport) { added_transports()[name] = &transport; }
+
+const Transport& transport(std::string_view name) {
+  const auto added = added_transports().find(name);
+  return added != added_transports().end() ? *added->second : *must(choose_transports(name)).front();
+}
 
 PipePair make_pair(System& system, const Medium& medium, size_t max_message) {
   PipePair pair;

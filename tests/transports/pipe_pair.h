@@ -38,6 +38,8 @@ struct SocketPair {
 };
 
 SocketPair connect_pair(System& system, const Address& listen);
+// From now on transport() finds this one, too.
+void add_transport(const std::string& name, const Transport& transport);
 // The transport of that name, which must exist.
 const Transport& transport(std::string_view name);
 PipePair make_pair(System& system, const Medium& medium, size_t max_message);

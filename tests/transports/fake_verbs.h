@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// RDMA devices that are not there: the table of libibverbs' functions over plain memory, as strict as a device. It
+// keeps the rules of states, keys, bounds and queues, so that who breaks one sees what a device would tell; and it
+// fails where a test tells it to.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "transports/verbs/table.h"
+
+namespace hocket::test {
+
+struct FakePort {
+  std::string device = "fake0";
+  bool ethernet = true;
+  ibv_mtu mtu = IBV_MTU_1024;
+  uint8_t speed = 32;  // ibv_port_attr::active_speed
+  std::vector<ibv_gid_entry> gids;
+};
+
+// "::ffff:10.0.0.1" or another IPv6 address.
+ibv_gid_entry fake_gid(const char* address, uint32_t index, uint32_t type = IBV_GID_TYPE_ROCE_V2);
+
+enum class FakeCall : uint8_t { kNone, kAllocPd, kRegister, kMakeChannel, kMakeQueue, kMakePair, kModifyPair, kPost };
+
+// Forgets all that was set; one active RoCE port, with a link-local and an IPv4 address. Nothing may be left of before.
+void reset_fake_verbs();
+Result<const VerbsTable*> fake_verbs();
+void set_fake_ports(std::vector<FakePort> ports);
+// The call after so many more of its kind fails with this error.
+void fail_fake_call(FakeCall call, int after, int error);
+// All queue pairs that there are lose their connection: what is posted ends with "transport retry counter exceeded".
+void break_fake_pairs();
+// Senders hear of no completion until this is false again.
+void hold_fake_acknowledgements(bool hold);
+// The peer of each sender of data, or of each of room, tells an immediate value of the test's.
+void tell_fake_immediate(bool to_receivers, uint32_t immediate);
+// All that was made and not destroyed; of registered memory, its bytes.
+size_t fake_objects();
+size_t fake_registered_bytes();
+
+}  // namespace hocket::test

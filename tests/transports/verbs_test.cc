@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What a verbs pipe does when devices fail, connections break and peers lie. The devices are not there (fake_verbs.h).
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/system.h"
+#include "fake_verbs.h"
+#include "pipe_pair.h"
+#include "transports/verbs/card.h"
+#include "transports/verbs/receiver.h"
+#include "transports/verbs/sender.h"
+#include "transports/verbs/verbs.h"
+
+namespace hocket::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kMaxMessage = 100'000;
+constexpr size_t kShort = 100;
+
+std::span<const std::byte> as_bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+class Verbs : public testing::Test {
+ protected:
+  Verbs() {
+    reset_fake_verbs();
+    add_transport("fake verbs", transport_);
+  }
+  ~Verbs() override { EXPECT_EQ(fake_objects(), 0u) << "something was left behind"; }
+
+  PipePair pair() { return make_pair(real_system(), {"verbs", "fake verbs", "127.0.0.1:0", 0, {}}, kMaxMessage); }
+
+  static bool send(Sender& sender, uint64_t message, size_t bytes) {
+    std::byte* memory = sender.reserve(bytes);
+    if (memory == nullptr) return false;
+    std::memcpy(memory, pattern(message, bytes).data(), bytes);
+    sender.commit(bytes, envelope(message));
+    return true;
+  }
+  static bool receive(PipePair& pair, uint64_t message, size_t bytes) {
+    const Message* got = nullptr;
+    wait_until(real_system(), [&] {
+      if (pair.sender != nullptr) (void)pair.sender->progress();
+      got = pair.receiver->peek();
+      return got != nullptr || !pair.receiver->progress().ok();
+    });
+    const bool right = got != nullptr && got->size == bytes && got->digest == envelope(message).digest() &&
+                       std::memcmp(got->data, pattern(message, bytes).data(), bytes) == 0;
+    pair.receiver->release();
+    return right;
+  }
+  // Both ends have met, and a message went through.
+  PipePair open_pair() {
+    PipePair made = pair();
+    EXPECT_TRUE(send(*made.sender, 0, kShort));
+    EXPECT_TRUE(receive(made, 0, kShort));
+    EXPECT_TRUE(wait_until(real_system(), [&] { return made.sender->progress().ok() && made.sender->flushed(); }));
+    return made;
+  }
+  template <typename End>
+  static Status failure(End& end) {
+    Status status;
+    wait_until(real_system(), [&] {
+      status = end.progress();
+      return !status.ok();
+    });
+    return status;
+  }
+
+  VerbsTransport transport_{fake_verbs};
+};
+
+// ---- What a host has
+
+TEST_F(Verbs, ChoosesTheGidByWhichMostCanBeReached) {
+  std::vector<ibv_gid_entry> entries = {
+      fake_gid("fe80::1", 0, IBV_GID_TYPE_ROCE_V1),         fake_gid("fe80::1", 1),
+      fake_gid("2001:db8::1", 2, IBV_GID_TYPE_ROCE_V1),     fake_gid("2001:db8::1", 3),
+      fake_gid("::ffff:10.0.0.1", 4, IBV_GID_TYPE_ROCE_V1), fake_gid("::ffff:10.0.0.1", 5),
+  };
+  const uint32_t best_first[] = {5, 3, 1, 4, 2, 0};
+  const char* reasons[] = {"RoCE v2, an IPv4", "RoCE v2, a global IPv6", "RoCE v2, a link-local", "RoCE v1, as there"};
+  for (size_t i = 0; i < std::size(best_first); ++i) {
+    FakePort port;
+    port.gids = entries;
+    set_fake_ports({port});
+    const VerbsPorts ports(**fake_verbs());
+    ASSERT_EQ(ports.all().size(), 1u);
+    const auto chosen = choose_gid(ports.all()[0].gids, {});
+    ASSERT_TRUE(chosen);
+    EXPECT_EQ(chosen->gid.index, best_first[i]);
+    EXPECT_THAT(chosen->why, HasSubstr(reasons[std::min<size_t>(i, 3)]));
+    std::erase_if(entries, [&](const ibv_gid_entry& entry) { return entry.gid_index == best_first[i]; });
+  }
+}
+
+TEST_F(Verbs, ChoosesAGidThatFitsThePeers) {
+  FakePort port;
+  port.gids = {fake_gid("::ffff:10.0.0.1", 0), fake_gid("2001:db8::1", 1)};
+  set_fake_ports({port});
+  const VerbsPorts ports(**fake_verbs());
+  VerbsGid peer = ports.all()[0].gids[1];
+  peer.raw[15] = 2;
+  EXPECT_EQ(choose_gid(ports.all()[0].gids, peer)->gid.index, 1u);
+  peer.kind = VerbsGid::Kind::kRoce1;
+  EXPECT_FALSE(choose_gid(ports.all()[0].gids, peer));
+}
+
+TEST_F(Verbs, TellsOfItsPortsAndReachesThoseOfTheSameFabric) {
+  FakePort roce;
+  roce.gids = {fake_gid("::ffff:10.0.0.1", 0)};
+  FakePort infiniband;
+  infiniband.ethernet = false;
+  infiniband.speed = 64;
+  infiniband.gids = {fake_gid("fe80::7", 0, IBV_GID_TYPE_IB)};
+  set_fake_ports({roce, infiniband});
+  const VerbsPorts ports(**fake_verbs());
+  EXPECT_EQ(ports.all()[0].name, "fake0 port 2") << "the fastest comes first";
+  EXPECT_EQ(transport_.presence(), "verbs:ib-fe80000000000000 verbs:roce");
+
+  PeerInfo self;
+  self.addresses = {"10.0.0.1:1"};
+  self.presence = transport_.presence();
+  PeerInfo peer = self;
+  EXPECT_TRUE(transport_.reaches(self, peer));
+  peer.presence = "ucx verbs:roce";
+  EXPECT_TRUE(transport_.reaches(self, peer));
+  peer.presence = "verbs:ib-fe80000000000001";
+  EXPECT_FALSE(transport_.reaches(self, peer)) << "another subnet";
+  peer.presence = "";
+  EXPECT_FALSE(transport_.reaches(self, peer));
+}
+
+TEST_F(Verbs, SaysWhyThereIsNoDevice) {
+  set_fake_ports({});
+  EXPECT_EQ(transport_.presence(), "");
+  auto poller = real_system().network.make_poller();
+  const PipeContext context{real_system(), **poller, {}, kMaxMessage, "rank 1"};
+  Offer offer;
+  offer.socket = connect_pair(real_system(), "127.0.0.1:0").connected;
+  const Status status = transport_.open(context, offer).status();
+  EXPECT_EQ(status.code(), Code::kSystem);
+  EXPECT_THAT(status.message(), HasSubstr("verbs pipe to rank 1: no RDMA device of this host has an active port"));
+}
+
+// ---- Devices that refuse
+
+class Refusals : public Verbs, public testing::WithParamInterface<std::tuple<FakeCall, std::string>> {};
+
+TEST_P(Refusals, AtTheSenderEndTheOpening) {
+  const auto& [call, text] = GetParam();
+  SocketPair sockets = connect_pair(real_system(), "127.0.0.1:0");
+  auto poller = real_system().network.make_poller();
+  const PipeContext context{real_system(), **poller, {}, kMaxMessage, "rank 1"};
+  Offer offer;
+  offer.socket = std::move(sockets.connected);
+  ASSERT_TRUE(transport_.presence() == "verbs:roce");
+  fail_fake_call(call, 0, ENOMEM);
+  const Status status = transport_.open(context, offer).status();
+  EXPECT_EQ(status.code(), Code::kSystem);
+  EXPECT_THAT(status.message(), HasSubstr("verbs pipe to rank 1: fake0 port 1: " + text));
+  EXPECT_EQ(fake_objects(), 0u);
+}
+
+TEST_P(Refusals, AtTheReceiverAreToldAtBothEnds) {
+  const auto& [call, text] = GetParam();
+  PipePair made = pair();
+  fail_fake_call(call, 0, ENOMEM);
+  const Status status = failure(*made.receiver);
+  EXPECT_EQ(status.code(), Code::kSystem);
+  EXPECT_THAT(status.message(), HasSubstr("verbs pipe from rank 0: fake0 port 1: " + text));
+  EXPECT_EQ(made.receiver->peek(), nullptr);
+  made.receiver.reset();
+  EXPECT_EQ(failure(*made.sender).code(), Code::kRemote);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Refusals,
+                         testing::Values(std::tuple(FakeCall::kAllocPd, "cannot make a protection domain"),
+                                         std::tuple(FakeCall::kRegister,
+                                                    "cannot register 262144 bytes of memory (ulimit -l?)"),
+                                         std::tuple(FakeCall::kMakeChannel, "cannot make a completion channel"),
+                                         std::tuple(FakeCall::kMakeQueue, "cannot make a completion queue"),
+                                         std::tuple(FakeCall::kModifyPair, "cannot initialise a queue pair")));
+
+TEST_F(Verbs, TriesAQueuePairThatSendsNothingInline) {
+  fail_fake_call(FakeCall::kMakePair, 0, EINVAL);
+  PipePair made = open_pair();
+}
+
+TEST_F(Verbs, TellsOfASendThatTheDeviceDoesNotTake) {
+  PipePair made = open_pair();
+  fail_fake_call(FakeCall::kPost, 0, EIO);
+  ASSERT_TRUE(send(*made.sender, 1, kShort));
+  EXPECT_THAT(made.sender->progress().message(), HasSubstr("verbs pipe to rank 1: fake0 port 1: cannot post a send"));
+  EXPECT_EQ(made.sender->reserve(1), nullptr);
+}
+
+// ---- Connections that break, and peers that leave
+
+TEST_F(Verbs, ABrokenConnectionFailsTheSenderAndLosesNothingThatArrived) {
+  PipePair made = open_pair();
+  ASSERT_TRUE(send(*made.sender, 1, kShort));
+  ASSERT_TRUE(send(*made.sender, 2, 3 * kShort));
+  break_fake_pairs();
+  const Status status = failure(*made.sender);
+  EXPECT_EQ(status.code(), Code::kRemote);
+  EXPECT_THAT(status.message(), HasSubstr("the connection broke: transport retry counter exceeded"));
+  EXPECT_TRUE(made.sender->flushed()) << "a failed pipe holds nothing";
+  EXPECT_TRUE(receive(made, 1, kShort));
+  EXPECT_TRUE(receive(made, 2, 3 * kShort));
+  EXPECT_EQ(failure(*made.receiver).code(), Code::kRemote);
+}
+
+TEST_F(Verbs, AMessageIsFlushedWhenTheDeviceSaysSo) {
+  PipePair made = open_pair();
+  hold_fake_acknowledgements(true);
+  ASSERT_TRUE(send(*made.sender, 1, kShort));
+  EXPECT_TRUE(receive(made, 1, kShort));
+  EXPECT_TRUE(made.sender->progress().ok());
+  EXPECT_FALSE(made.sender->flushed());
+  hold_fake_acknowledgements(false);
+  EXPECT_TRUE(made.sender->progress().ok());
+  EXPECT_TRUE(made.sender->flushed());
+}
+
+// The last acknowledgement may be lost with the connection: the farewell stands for it.
+TEST_F(Verbs, AReceiverThatLeavesWithAllThatWasSentIsNoFailure) {
+  PipePair made = open_pair();
+  hold_fake_acknowledgements(true);
+  ASSERT_TRUE(send(*made.sender, 1, kShort));
+  EXPECT_TRUE(receive(made, 1, kShort));
+  made.receiver.reset();
+  break_fake_pairs();
+  EXPECT_TRUE(wait_until(real_system(), [&] { return !made.sender->progress().ok() || made.sender->flushed(); }));
+  EXPECT_TRUE(made.sender->progress().ok()) << made.sender->progress().message();
+  EXPECT_EQ(made.sender->reserve(kShort), nullptr);
+  EXPECT_EQ(made.sender->progress().code(), Code::kRemote);
+  EXPECT_THAT(made.sender->progress().message(), HasSubstr("has left"));
+  hold_fake_acknowledgements(false);
+}
+
+TEST_F(Verbs, AReceiverThatLeavesTooSoonIsAFailure) {
+  PipePair made = open_pair();
+  made.receiver.reset();
+  ASSERT_TRUE(send(*made.sender, 1, kShort));
+  const Status status = failure(*made.sender);
+  EXPECT_EQ(status.code(), Code::kRemote);
+  EXPECT_THAT(status.message(), HasSubstr("left when it had received 192 of 384 bytes"));
+}
+
+TEST_F(Verbs, AWithdrawnMessageIsNotSent) {
+  PipePair made = pair();
+  std::vector<std::byte> memory(kMaxMessage);
+  const Ticket ticket = made.sender->send_stable(memory, envelope(0));
+  EXPECT_FALSE(made.sender->done(ticket));
+  made.sender->withdraw();
+  EXPECT_TRUE(made.sender->done(ticket));
+  EXPECT_THAT(made.sender->progress().message(), HasSubstr("taken back"));
+}
+
+// ---- Peers that lie
+
+TEST_F(Verbs, RefusesMoreRoomThanItGaveAway) {
+  PipePair made = open_pair();
+  tell_fake_immediate(false, RingAmount{1 << 20, 1}.pack());
+  const Status status = failure(*made.sender);
+  EXPECT_EQ(status.code(), Code::kInternal);
+  EXPECT_THAT(status.message(), HasSubstr("gives back 1 frames of 1048576 bytes; 1 of 192 are under way"));
+}
+
+TEST_F(Verbs, RefusesMoreThanTheRingHolds) {
+  PipePair made = open_pair();
+  tell_fake_immediate(true, RingAmount{RingMemory::kLong, 1}.pack());
+  const Status status = failure(*made.receiver);
+  EXPECT_EQ(status.code(), Code::kInternal);
+  EXPECT_THAT(status.message(), HasSubstr("in a ring of 64 and 262144 bytes"));
+}
+
+TEST_F(Verbs, RefusesMoreFramesThanArePossible) {
+  PipePair made = open_pair();
+  tell_fake_immediate(true, RingAmount{128, 65}.pack());
+  EXPECT_THAT(failure(*made.receiver).message(), HasSubstr("claims 66 frames"));
+}
+
+// A receiver, and a sender that is ours to write what it likes.
+class Liar : public Verbs {
+ protected:
+  Liar() : ports_(**fake_verbs()), poller_(std::move(*real_system().network.make_poller())) {
+    SocketPair sockets = connect_pair(real_system(), "127.0.0.1:0");
+    socket_ = std::move(sockets.connected);
+    const PipeContext context{real_system(), *poller_, {}, kMaxMessage, "rank 0"};
+    receiver_ =
+        std::make_unique<VerbsReceiver>(context, **fake_verbs(), ports_.all(), std::move(sockets.accepted), "the pipe");
+    pair_ = std::move(*QueuePair::open(**fake_verbs(), ports_.all()[0], memory_.bytes(), {128, 16, false}));
+    card_ = pair_->card();
+    card_.gid = choose_gid(ports_.all()[0].gids, {})->gid;
+    card_.ring.bytes = kMinRing;
+  }
+
+  void say(const std::string& bytes) {
+    const std::span<const std::byte> part = as_bytes(bytes);
+    ASSERT_EQ(*socket_->send({&part, 1}), bytes.size());
+  }
+  void meet() {
+    say(encode_card(CardOf::kSender, card_));
+    std::string got(VerbsCard::kBytes, '\0');
+    ASSERT_TRUE(wait_until(real_system(), [&] {
+      EXPECT_TRUE(receiver_->progress().ok()) << receiver_->progress().message();
+      return *socket_->receive(std::as_writable_bytes(std::span(got))) == got.size();
+    }));
+    ASSERT_TRUE(decode_card(got, CardOf::kReceiver, &theirs_).ok());
+    ASSERT_TRUE(pair_->connect(theirs_, card_.gid).ok());
+  }
+  // A frame at the ring's beginning, as if `amount` had been written.
+  void write(const FrameHeader& header, RingAmount amount) {
+    std::memcpy(memory_.bytes().data() + kHeaderOffset, &header, sizeof(header));
+    ASSERT_TRUE(pair_
+                    ->write(memory_.bytes().subspan(kHeaderOffset, sizeof(header)),
+                            theirs_.ring.address + kHeaderOffset, theirs_.ring.key, amount)
+                    .ok());
+  }
+  void expect_refused(const std::string& text) {
+    const Status status = failure(*receiver_);
+    EXPECT_EQ(status.code(), Code::kInternal);
+    EXPECT_THAT(status.message(), HasSubstr(text));
+    EXPECT_EQ(receiver_->peek(), nullptr);
+  }
+  // Reads what has come.
+  void look() {
+    for (int i = 0; i < 10; ++i) (void)receiver_->peek();
+  }
+
+  VerbsPorts ports_;
+  std::unique_ptr<Poller> poller_;
+  std::unique_ptr<Socket> socket_;
+  RingMemory memory_{kMinRing};
+  std::unique_ptr<VerbsReceiver> receiver_;
+  std::unique_ptr<QueuePair> pair_;
+  VerbsCard card_;
+  VerbsCard theirs_;
+};
+
+TEST_F(Liar, MayTellTheTruth) {
+  meet();
+  write({8, 0, 77, 0}, {128, 1});
+  look();
+  ASSERT_NE(receiver_->peek(), nullptr);
+  EXPECT_EQ(receiver_->peek()->size, 8u);
+  EXPECT_EQ(receiver_->peek()->digest, 77u);
+}
+
+TEST_F(Liar, AboutTheNumberOfAFrame) {
+  meet();
+  write({8, 0, 0, 5}, {128, 1});
+  look();
+  expect_refused("frame 5 where 0 was expected");
+}
+
+TEST_F(Liar, AboutTheLengthOfAMessage) {
+  meet();
+  write({kMaxMessage + 1, 0, 0, 0}, {128, 1});
+  look();
+  expect_refused("frame 0 claims 100001 bytes and 0 that follow; the limit is 100000");
+}
+
+TEST_F(Liar, AboutTheRestOfAMessage) {
+  meet();
+  write({8, 0xFFFFFFFF, 0, 0}, {128, 1});
+  look();
+  expect_refused("frame 0 claims 8 bytes and 4294967295 that follow");
+}
+
+TEST_F(Liar, AboutWhatHasArrived) {
+  meet();
+  write({4096, 0, 0, 0}, {128, 1});
+  look();
+  expect_refused("frame 0 of 4160 bytes at 0 of a ring of 16384; 128 bytes have arrived");
+}
+
+TEST_F(Liar, AboutAFrameThatGoesBeyondTheRing) {
+  meet();
+  write({20'000, 0, 0, 0}, {kMinRing, 1});
+  look();
+  expect_refused("frame 0 of 20096 bytes at 0 of a ring of 16384");
+}
+
+TEST_F(Liar, AboutAMessageThatGrows) {
+  meet();
+  write({64, 64, 0, 0}, {128, 1});
+  look();
+  // The next frame lies in the second two lines.
+  const FrameHeader header{64, 640, 0, 1};
+  std::memcpy(memory_.bytes().data() + kHeaderOffset, &header, sizeof(header));
+  ASSERT_TRUE(pair_
+                  ->write(memory_.bytes().subspan(kHeaderOffset, sizeof(header)),
+                          theirs_.ring.address + 128 + kHeaderOffset, theirs_.ring.key, {128, 1})
+                  .ok());
+  look();
+  expect_refused("frame 1 claims 64 bytes and 640 that follow; the limit is 64");
+}
+
+TEST_F(Liar, CannotWriteBeyondTheRing) {
+  meet();
+  const uint64_t address = theirs_.ring.address + kMinRing - 8;
+  ASSERT_TRUE(pair_->write(memory_.bytes().first(16), address, theirs_.ring.key, {128, 1}).ok());
+  RingAmount told;
+  EXPECT_THAT(pair_->poll(&told).message(), HasSubstr("the connection broke"));
+}
+
+TEST_F(Liar, CannotWriteWithAnotherKey) {
+  meet();
+  ASSERT_TRUE(pair_->write(memory_.bytes().first(16), theirs_.ring.address, theirs_.ring.key + 1, {128, 1}).ok());
+  RingAmount told;
+  EXPECT_THAT(pair_->poll(&told).message(), HasSubstr("the connection broke"));
+}
+
+TEST_F(Liar, AboutItsGid) {
+  card_.gid.kind = VerbsGid::Kind::kRoce1;
+  say(encode_card(CardOf::kSender, card_));
+  const Status status = failure(*receiver_);
+  EXPECT_EQ(status.code(), Code::kSystem);
+  EXPECT_THAT(status.message(), HasSubstr("none of our 1 ports has a GID that fits 10.0.0.1 of 127.0.0.1"));
+}
+
+TEST_F(Liar, SaysMoreThanItsCard) {
+  meet();
+  say("more");
+  expect_refused("sent more than a card");
+}
+
+TEST_F(Liar, SaysSomethingElse) {
+  say(std::string(VerbsCard::kBytes, 'x'));
+  expect_refused("sent no card of ours");
+}
+
+TEST_F(Verbs, ASenderRefusesARingThatItDidNotAskFor) {
+  SocketPair sockets = connect_pair(real_system(), "127.0.0.1:0");
+  auto poller = std::move(*real_system().network.make_poller());
+  const PipeContext context{real_system(), *poller, {}, kMaxMessage, "rank 1"};
+  Offer offer;
+  offer.socket = std::move(sockets.connected);
+  auto sender = std::move(*transport_.open(context, offer));
+  VerbsCard card;
+  card.gid = VerbsPorts(**fake_verbs()).all()[0].gids[0];
+  card.ring = {4096, 1, 2 * RingMemory::kLong};
+  const std::string bytes = encode_card(CardOf::kReceiver, card);
+  const std::span<const std::byte> part = as_bytes(bytes);
+  ASSERT_EQ(*sockets.accepted->send({&part, 1}), bytes.size());
+  const Status status = failure(*sender);
+  EXPECT_EQ(status.code(), Code::kInternal);
+  EXPECT_THAT(status.message(), HasSubstr("a ring of 524288 bytes"));
+}
+
+// ---- Cards
+
+TEST(Cards, AreReadAsTheyWereWritten) {
+  VerbsCard card;
+  card.gid.kind = VerbsGid::Kind::kRoce2;
+  for (uint8_t i = 0; i < 16; ++i) card.gid.raw[i] = static_cast<uint8_t>(i + 1);
+  card.lid = 7;
+  card.mtu = IBV_MTU_4096;
+  card.queue_pair = 0xABCDEF;
+  card.first_packet = 0x123456;
+  card.ring = {0x7F0000001000, 0xDEADBEEF, 1 << 16};
+  const std::string bytes = encode_card(CardOf::kReceiver, card);
+  EXPECT_EQ(bytes.size(), VerbsCard::kBytes);
+  VerbsCard read;
+  ASSERT_TRUE(decode_card(bytes, CardOf::kReceiver, &read).ok());
+  EXPECT_EQ(encode_card(CardOf::kReceiver, read), bytes);
+  for (size_t cut = 0; cut < bytes.size(); ++cut) {
+    EXPECT_FALSE(decode_card(bytes.substr(0, cut), CardOf::kReceiver, &read).ok()) << cut;
+  }
+  EXPECT_FALSE(decode_card(bytes + "x", CardOf::kReceiver, &read).ok());
+}
+
+TEST(Cards, ThatCannotBeAreRefusedByName) {
+  VerbsCard good;
+  good.gid.kind = VerbsGid::Kind::kRoce2;
+  good.gid.raw[0] = 0x20;
+  good.ring = {4096, 1, kMinRing};
+  struct Case {
+    std::function<void(VerbsCard&)> change;
+    const char* text;
+  };
+  const Case cases[] = {
+      {[](VerbsCard& card) { card.fabric = static_cast<Fabric>(9); }, "an unknown link layer (9)"},
+      {[](VerbsCard& card) { card.gid.kind = static_cast<VerbsGid::Kind>(0); }, "a GID of unknown kind (0)"},
+      {[](VerbsCard& card) { card.gid.kind = VerbsGid::Kind::kInfiniBand; }, "a GID of kind 1 on link layer 2"},
+      {[](VerbsCard& card) { card.gid.raw[0] = 0; }, "an empty GID"},
+      {[](VerbsCard& card) { card.gid.raw[0] = 0xFF; }, "the multicast GID ff00::"},
+      {[](VerbsCard& card) { card.mtu = static_cast<ibv_mtu>(6); }, "an unknown MTU (6)"},
+      {[](VerbsCard& card) { card.queue_pair = 1 << 24; }, "queue pair 0x1000000"},
+      {[](VerbsCard& card) { card.first_packet = 1 << 24; }, "first packet 0x1000000"},
+      {[](VerbsCard& card) { card.ring.bytes = kMinRing - 64; }, "a ring of 16320 bytes"},
+      {[](VerbsCard& card) { card.ring.bytes = kMaxRing + 64; }, "a ring of 4194368 bytes"},
+      {[](VerbsCard& card) { card.ring.bytes = kMinRing + 1; }, "a ring of 16385 bytes"},
+      {[](VerbsCard& card) { card.ring.address = 0; }, "at address 0x0"},
+      {[](VerbsCard& card) { card.ring.address = UINT64_MAX - 64; }, "at address 0xffffffffffffffbf"},
+  };
+  VerbsCard read;
+  ASSERT_TRUE(decode_card(encode_card(CardOf::kReceiver, good), CardOf::kReceiver, &read).ok());
+  for (const Case& each : cases) {
+    VerbsCard card = good;
+    each.change(card);
+    const Status status = decode_card(encode_card(CardOf::kReceiver, card), CardOf::kReceiver, &read);
+    EXPECT_THAT(status.message(), HasSubstr(each.text));
+  }
+  EXPECT_FALSE(decode_card(encode_card(CardOf::kReceiver, good), CardOf::kSender, &read).ok()) << "of the other end";
+}
+
+// ---- How much is pinned
+
+// Both ends of so many pipes are what a rank has that talks to so many peers.
+TEST_F(Verbs, AThousandPeersTakeLessThanAHundredMebibytes) {
+  constexpr size_t kPeers = 1000;
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = limit.rlim_max;
+  if (limit.rlim_max < 16 * kPeers || ::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    GTEST_SKIP() << "needs " << 16 * kPeers << " descriptors; the limit is " << limit.rlim_max;
+  }
+  std::vector<PipePair> pairs(kPeers);
+  for (PipePair& each : pairs) each = pair();
+  for (PipePair& each : pairs) {
+    ASSERT_TRUE(send(*each.sender, 0, kShort));
+    ASSERT_TRUE(receive(each, 0, kShort));
+  }
+  EXPECT_GT(fake_registered_bytes(), kPeers * 2 * kMinRing);
+  EXPECT_LE(fake_registered_bytes(), size_t{100} << 20);
+  pairs.clear();
+  EXPECT_EQ(fake_registered_bytes(), 0u);
+  EXPECT_EQ(RingMemory::sum(), 0u);
+}
+
+TEST_F(Verbs, APeerTakesLessThanAMebibyte) {
+  PipePair there = open_pair();
+  // What a rank registers for a pipe to a peer and one back.
+  EXPECT_LE(fake_registered_bytes(), size_t{1} << 20);
+  EXPECT_EQ(fake_registered_bytes(), 2 * RingMemory::kLong);
+}
+
+}  // namespace
+}  // namespace hocket::test

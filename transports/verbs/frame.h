@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// How messages lie in the ring of a verbs pipe. The ring is a window of an endless stream of frames, each in one piece
+// and in whole lines of 64 bytes: the header at the end of its first line, then so much of a message that fits. A
+// message that is longer goes on in the next frame. The immediate value of the write that carries a frame, or of the
+// message that gives room back, says how many lines and how many frames are meant.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hocket {
+
+inline constexpr size_t kFrameGrain = 64;
+inline constexpr size_t kMinRing = 16 << 10;
+inline constexpr size_t kMaxRing = 4 << 20;
+// Not yet given back. So many receives are posted.
+inline constexpr uint32_t kMaxFrames = 64;
+
+struct FrameHeader {
+  uint32_t length = 0;  // of what follows
+  uint32_t rest = 0;    // of the message, in the frames that come next
+  uint32_t digest = 0;
+  uint32_t number = 0;  // of the frame on its pipe, modulo 2^32
+};
+inline constexpr size_t kHeaderOffset = kFrameGrain - sizeof(FrameHeader);
+
+// What a frame with so much of a message takes of the ring.
+inline constexpr size_t frame_bytes(size_t length) {
+  return kFrameGrain + (length + kFrameGrain - 1) / kFrameGrain * kFrameGrain;
+}
+
+// Of a message in one frame: four are under way at a time, and none waits for the whole ring.
+inline constexpr size_t longest_part(size_t ring_bytes) { return ring_bytes / 4 / kFrameGrain * kFrameGrain; }
+
+struct RingAmount {
+  uint64_t bytes = 0;
+  uint32_t frames = 0;
+
+  uint32_t pack() const { return frames << 24 | static_cast<uint32_t>(bytes / kFrameGrain); }
+  static RingAmount unpack(uint32_t immediate) { return {(immediate & 0xFFFFFF) * kFrameGrain, immediate >> 24}; }
+};
+
+}  // namespace hocket

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "transports/verbs/queue_pair.h"
+
+#include <endian.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "base/descriptor.h"
+
+namespace hocket {
+namespace {
+
+constexpr uint32_t kInlineBytes = 220;  // what most devices copy into a request
+constexpr uint32_t k24Bits = 0xFFFFFF;
+// Of what is not acknowledged: 4.096 us * 2^14 = 67 ms, eight times. Seven would mean for ever to some devices.
+constexpr uint8_t kAckTimeout = 14;
+constexpr uint8_t kRetries = 6;
+constexpr uint8_t kNotReadyRetries = 6;
+constexpr uint8_t kNotReadyTimer = 12;  // 0.64 ms
+constexpr uint8_t kHops = 64;
+constexpr int kBatch = 16;
+
+}  // namespace
+
+Result<std::unique_ptr<QueuePair>> QueuePair::open(const VerbsTable& table, const VerbsPort& port,
+                                                   std::span<std::byte> memory, const Options& options) {
+  std::unique_ptr<QueuePair> made(new QueuePair(table, port, options));
+  HOCKET_TRY(made->create(memory));
+  HOCKET_TRY(made->initialise());
+  HOCKET_TRY(made->post_receives(options.receives));
+  return made;
+}
+
+QueuePair::QueuePair(const VerbsTable& table, const VerbsPort& port, const Options& options)
+    : table_(table), port_(port), options_(options), first_packet_(std::random_device()() & k24Bits) {}
+
+QueuePair::~QueuePair() {
+  if (channel_ != nullptr && completions_ != nullptr) drain_events();
+  if (pair_ != nullptr) table_.destroy_qp(pair_);
+  if (completions_ != nullptr) table_.destroy_cq(completions_);
+  if (channel_ != nullptr) table_.destroy_comp_channel(channel_);
+  if (region_ != nullptr) table_.dereg_mr(region_);
+  if (domain_ != nullptr) table_.dealloc_pd(domain_);
+}
+
+Status QueuePair::failure(std::string_view what, int error) const {
+  return system_failure(fmt::format("{}: {}", port_.name, what), error);
+}
+
+Status QueuePair::create(std::span<std::byte> memory) {
+  domain_ = table_.alloc_pd(port_.context);
+  if (domain_ == nullptr) return failure("cannot make a protection domain", errno);
+  const int access = options_.peer_writes ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+  region_ = table_.reg_mr(domain_, memory.data(), memory.size(), access);
+  if (region_ == nullptr) {
+    return failure(fmt::format("cannot register {} bytes of memory (ulimit -l?)", memory.size()), errno);
+  }
+  channel_ = table_.create_comp_channel(port_.context);
+  if (channel_ == nullptr) return failure("cannot make a completion channel", errno);
+  const int flags = ::fcntl(channel_->fd, F_GETFL);
+  if (flags < 0 || ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+    return failure("cannot make a completion channel that does not block", errno);
+  }
+  const auto entries = static_cast<int>(options_.sends + options_.receives);
+  completions_ = table_.create_cq(port_.context, entries, nullptr, channel_, 0);
+  if (completions_ == nullptr) return failure("cannot make a completion queue", errno);
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = completions_;
+  wanted.cap = {options_.sends, options_.receives, 1, 1, kInlineBytes};
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.sq_sig_all = 1;
+  pair_ = table_.create_qp(domain_, &wanted);
+  if (pair_ == nullptr) {  // some devices hold less
+    wanted.cap = {options_.sends, options_.receives, 1, 1, 0};
+    pair_ = table_.create_qp(domain_, &wanted);
+  }
+  if (pair_ == nullptr) return failure("cannot make a queue pair", errno);
+  max_inline_ = wanted.cap.max_inline_data;
+  return {};
+}
+
+Status QueuePair::initialise() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.port_num = port_.number;
+  attributes.qp_access_flags = options_.peer_writes ? IBV_ACCESS_REMOTE_WRITE : 0;
+  const int error =
+      table_.modify_qp(pair_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  return error == 0 ? Status() : failure("cannot initialise a queue pair", error);
+}
+
+VerbsCard QueuePair::card() const {
+  VerbsCard card;
+  card.fabric = port_.fabric;
+  card.lid = port_.lid;
+  card.mtu = port_.mtu;
+  card.queue_pair = pair_->qp_num & k24Bits;
+  card.first_packet = first_packet_;
+  return card;
+}
+
+Status QueuePair::connect(const VerbsCard& peer, const VerbsGid& gid) {
+  HOCKET_TRY(make_ready_to_receive(peer, gid));
+  return make_ready_to_send();
+}
+
+Status QueuePair::make_ready_to_receive(const VerbsCard& peer, const VerbsGid& gid) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.path_mtu = std::min(port_.mtu, peer.mtu);
+  attributes.dest_qp_num = peer.queue_pair;
+  attributes.rq_psn = peer.first_packet;
+  attributes.max_dest_rd_atomic = 1;
+  attributes.min_rnr_timer = kNotReadyTimer;
+  attributes.ah_attr.port_num = port_.number;
+  attributes.ah_attr.dlid = peer.lid;
+  if (port_.fabric == Fabric::kEthernet) {
+    attributes.ah_attr.is_global = 1;
+    std::memcpy(attributes.ah_attr.grh.dgid.raw, peer.gid.raw.data(), peer.gid.raw.size());
+    attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(gid.index);
+    attributes.ah_attr.grh.hop_limit = kHops;
+  }
+  const int error = table_.modify_qp(pair_, &attributes,
+                                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  if (error == 0) return {};
+  return failure(fmt::format("cannot reach queue pair {} at {} from {}", peer.queue_pair, peer.gid.text(), gid.text()),
+                 error);
+}
+
+Status QueuePair::make_ready_to_send() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTS;
+  attributes.sq_psn = first_packet_;
+  attributes.timeout = kAckTimeout;
+  attributes.retry_cnt = kRetries;
+  attributes.rnr_retry = kNotReadyRetries;
+  attributes.max_rd_atomic = 1;
+  const int error = table_.modify_qp(
+      pair_, &attributes,
+      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+  return error == 0 ? Status() : failure("cannot make a queue pair ready to send", error);
+}
+
+Status QueuePair::write(std::span<const std::byte> part, uint64_t address, uint32_t key, RingAmount amount) {
+  ibv_sge piece{reinterpret_cast<uint64_t>(part.data()), static_cast<uint32_t>(part.size()), region_->lkey};
+  ibv_send_wr request{};
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  request.send_flags = part.size() <= max_inline_ ? static_cast<unsigned>(IBV_SEND_INLINE) : 0u;
+  request.imm_data = htobe32(amount.pack());
+  request.wr.rdma.remote_addr = address;
+  request.wr.rdma.rkey = key;
+  return post(&request);
+}
+
+Status QueuePair::notify(RingAmount amount) {
+  ibv_send_wr request{};
+  request.opcode = IBV_WR_SEND_WITH_IMM;
+  request.imm_data = htobe32(amount.pack());
+  return post(&request);
+}
+
+Status QueuePair::post(ibv_send_wr* request) {
+  ibv_send_wr* bad = nullptr;
+  const int error = table_.post_send(pair_, request, &bad);
+  if (error != 0) return failure("cannot post a send", error);
+  ++sent_;
+  return {};
+}
+
+Status QueuePair::post_receives(uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    ibv_recv_wr request{};
+    ibv_recv_wr* bad = nullptr;
+    const int error = table_.post_recv(pair_, &request, &bad);
+    if (error != 0) return failure("cannot post a receive", error);
+  }
+  return {};
+}
+
+Status QueuePair::poll(RingAmount* told) {
+  ibv_wc batch[kBatch];
+  const int count = table_.poll_cq(completions_, kBatch, batch);
+  if (count < 0) return failure("cannot look at the completion queue", -count);
+  for (int i = 0; i < count; ++i) HOCKET_TRY(on_completion(batch[i], told));
+  return {};
+}
+
+Status QueuePair::on_completion(const ibv_wc& completion, RingAmount* told) {
+  if (completion.status != IBV_WC_SUCCESS) {
+    return Status(Code::kRemote,
+                  fmt::format("{}: the connection broke: {}", port_.name, table_.wc_status_str(completion.status)));
+  }
+  if ((completion.opcode & IBV_WC_RECV) == 0) {
+    ++completed_;
+    return {};
+  }
+  if ((completion.wc_flags & IBV_WC_WITH_IMM) == 0) {
+    return Status(Code::kInternal, fmt::format("{}: a message without an amount came", port_.name));
+  }
+  const RingAmount amount = RingAmount::unpack(be32toh(completion.imm_data));
+  told->bytes += amount.bytes;
+  told->frames += amount.frames;
+  return post_receives(1);
+}
+
+Status QueuePair::arm() {
+  drain_events();
+  if (armed_) return {};
+  const int error = table_.req_notify_cq(completions_, 0);
+  if (error != 0) return failure("cannot ask for completion events", error);
+  armed_ = true;
+  return {};
+}
+
+void QueuePair::drain_events() {
+  ibv_cq* queue = nullptr;
+  void* user = nullptr;
+  while (table_.get_cq_event(channel_, &queue, &user) == 0) {
+    table_.ack_cq_events(queue, 1);
+    armed_ = false;
+  }
+}
+
+}  // namespace hocket

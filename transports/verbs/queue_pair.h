@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// One end of a reliable connection, with all that belongs to it: a protection domain of its own, so that a peer's keys
+// open nothing but what this end registered for it; its completion queue; and the channel on which a sleeper waits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "base/system.h"
+#include "transports/verbs/card.h"
+#include "transports/verbs/frame.h"
+
+namespace hocket {
+
+class QueuePair {
+ public:
+  struct Options {
+    uint32_t sends = 0;     // under way at a time, at most
+    uint32_t receives = 0;  // posted at all times
+    bool peer_writes = false;
+  };
+
+  // `memory` is registered: what write() sends lies there, and what a peer writes if it may.
+  static Result<std::unique_ptr<QueuePair>> open(const VerbsTable& table, const VerbsPort& port,
+                                                 std::span<std::byte> memory, const Options& options);
+  ~QueuePair();
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+
+  // Without a GID or a ring.
+  VerbsCard card() const;
+  // The key by which a peer writes to the memory.
+  uint32_t key() const { return region_->rkey; }
+  // Goes ready to receive and to send. `gid`: of ours, by which the peer sees us.
+  Status connect(const VerbsCard& peer, const VerbsGid& gid);
+
+  // Writes part of the memory to `address` in the peer's, and tells it the amount.
+  Status write(std::span<const std::byte> part, uint64_t address, uint32_t key, RingAmount amount);
+  // Tells the peer the amount.
+  Status notify(RingAmount amount);
+  bool has_room() const { return sent_ - completed_ < options_.sends; }
+  // All sends are done: the peer has them.
+  bool idle() const { return sent_ == completed_; }
+
+  // Looks what has happened, and adds to `told` what the peer told.
+  Status poll(RingAmount* told);
+
+  // The handle has news at the next completion. Look once more after arming.
+  Status arm();
+  Handle handle() const { return channel_->fd; }
+
+ private:
+  QueuePair(const VerbsTable& table, const VerbsPort& port, const Options& options);
+  Status create(std::span<std::byte> memory);
+  Status initialise();
+  Status make_ready_to_receive(const VerbsCard& peer, const VerbsGid& gid);
+  Status make_ready_to_send();
+  Status post(ibv_send_wr* request);
+  Status post_receives(uint32_t count);
+  Status on_completion(const ibv_wc& completion, RingAmount* told);
+  void drain_events();
+  // "mlx5_0 port 1: cannot make a queue pair: cannot allocate memory"
+  Status failure(std::string_view what, int error) const;
+
+  const VerbsTable& table_;
+  const VerbsPort& port_;
+  const Options options_;
+  ibv_pd* domain_ = nullptr;
+  ibv_mr* region_ = nullptr;
+  ibv_comp_channel* channel_ = nullptr;
+  ibv_cq* completions_ = nullptr;
+  ibv_qp* pair_ = nullptr;
+  uint32_t max_inline_ = 0;
+  uint32_t first_packet_ = 0;
+  uint64_t sent_ = 0;
+  uint64_t completed_ = 0;
+  bool armed_ = false;
+};
+
+}  // namespace hocket

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Memory for slots, and memory for rings, to be registered. Registered memory is pinned, so its sum is kept in mind:
+// the first rings of a process are long, and when there are many the next ones are short.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "transports/verbs/frame.h"
+
+namespace hocket {
+
+// In whole pages; not touched before it is used.
+class PageMemory {
+ public:
+  explicit PageMemory(size_t bytes);
+  ~PageMemory();
+  PageMemory(const PageMemory&) = delete;
+  PageMemory& operator=(const PageMemory&) = delete;
+
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+class RingMemory {
+ public:
+  static constexpr size_t kLong = 256 << 10;
+  static constexpr size_t kShort = 32 << 10;
+  static constexpr size_t kLongSum = 32 << 20;  // of all rings, until which they are long
+
+  // How long the next ring should be.
+  static size_t wanted();
+  // Of all rings of this process.
+  static size_t sum();
+
+  explicit RingMemory(size_t bytes);
+  ~RingMemory();
+  RingMemory(const RingMemory&) = delete;
+  RingMemory& operator=(const RingMemory&) = delete;
+
+  std::span<std::byte> bytes() const { return memory_.bytes(); }
+
+ private:
+  PageMemory memory_;
+};
+
+}  // namespace hocket

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "transports/verbs/verbs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "transports/pipe_end.h"
+#include "transports/verbs/receiver.h"
+#include "transports/verbs/sender.h"
+
+namespace hocket {
+namespace {
+
+// Hosts without devices are not made to open the library.
+Result<const VerbsTable*> library_for_devices() {
+  std::error_code error;
+  const std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
+  if (error || devices == std::filesystem::directory_iterator()) {
+    return Status(Code::kSystem, "this host has no RDMA device (/sys/class/infiniband is empty)");
+  }
+  return libibverbs();
+}
+
+}  // namespace
+
+Result<const VerbsTransport::Devices*> VerbsTransport::devices() const {
+  const std::lock_guard lock(mutex_);
+  if (devices_ == nullptr) {
+    const Result<const VerbsTable*> table = load_();
+    if (!table.ok()) return table.status();
+    devices_ = std::make_unique<Devices>(**table);
+  }
+  if (devices_->ports.all().empty()) return Status(Code::kSystem, "no RDMA device of this host has an active port");
+  return devices_.get();
+}
+
+std::string VerbsTransport::presence() const {
+  const Result<const Devices*> devices = this->devices();
+  std::vector<std::string> words;
+  if (devices.ok()) {
+    for (const VerbsPort& port : (*devices)->ports.all()) words.push_back(port.reach());
+  }
+  std::sort(words.begin(), words.end());
+  words.erase(std::unique(words.begin(), words.end()), words.end());
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+bool VerbsTransport::reaches(const PeerInfo& self, const PeerInfo& peer) const {
+  if (self.addresses.empty() || peer.addresses.empty()) return false;
+  const std::string theirs = fmt::format(" {} ", peer.presence);
+  for (std::string_view left = self.presence; !left.empty();) {
+    const std::string_view word = left.substr(0, left.find(' '));
+    left.remove_prefix(std::min(left.size(), word.size() + 1));
+    if (word.starts_with("verbs:") && theirs.find(fmt::format(" {} ", word)) != std::string::npos) return true;
+  }
+  return false;
+}
+
+Result<const VerbsTransport::Devices*> VerbsTransport::prepare(const PipeContext& context, const Offer& offer,
+                                                               const std::string& pipe) const {
+  HOCKET_TRY(check_max_message(context));
+  if (offer.socket == nullptr) return Status(Code::kInternal, fmt::format("{}: the offer holds no socket", pipe));
+  HOCKET_TRY(context.poller.add(offer.socket->handle()));
+  const Result<const Devices*> devices = this->devices();
+  if (!devices.ok()) return Status(devices.status().code(), fmt::format("{}: {}", pipe, devices.status().message()));
+  return devices;
+}
+
+Result<std::unique_ptr<Sender>> VerbsTransport::open(const PipeContext& context, Offer& offer) const {
+  const std::string pipe = pipe_name(name(), "to", context);
+  const Result<const Devices*> devices = prepare(context, offer, pipe);
+  if (!devices.ok()) return devices.status();
+  auto sender =
+      VerbsSender::open(context, (*devices)->table, (*devices)->ports.all().front(), std::move(offer.socket), pipe);
+  if (!sender.ok()) return Status(sender.status().code(), fmt::format("{}: {}", pipe, sender.status().message()));
+  return std::unique_ptr<Sender>(std::move(*sender));
+}
+
+Result<std::unique_ptr<Receiver>> VerbsTransport::accept(const PipeContext& context, Offer offer) const {
+  const std::string pipe = pipe_name(name(), "from", context);
+  const Result<const Devices*> devices = prepare(context, offer, pipe);
+  if (!devices.ok()) return devices.status();
+  return std::unique_ptr<Receiver>(std::make_unique<VerbsReceiver>(context, (*devices)->table, (*devices)->ports.all(),
+                                                                   std::move(offer.socket), pipe));
+}
+
+const Transport& verbs_transport() {
+  static const VerbsTransport kTransport(library_for_devices);
+  return kTransport;
+}
+
+}  // namespace hocket

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Pipes over RDMA (InfiniBand and RoCE): reliable connections of libibverbs, whose ends meet over the pipe's socket.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "transports/pipe.h"
+#include "transports/verbs/port.h"
+
+namespace hocket {
+
+class VerbsTransport final : public Transport {
+ public:
+  using Load = Result<const VerbsTable*> (*)();
+
+  // Loads the table when it is needed.
+  explicit VerbsTransport(Load load) : load_(load) {}
+
+  std::string_view name() const override { return "verbs"; }
+  Carrier carrier() const override { return Carrier::kSocket; }
+  std::string presence() const override;
+  bool reaches(const PeerInfo& self, const PeerInfo& peer) const override;
+  Result<std::unique_ptr<Sender>> open(const PipeContext& context, Offer& offer) const override;
+  Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const override;
+
+ private:
+  struct Devices {
+    explicit Devices(const VerbsTable& functions) : table(functions), ports(functions) {}
+    const VerbsTable& table;
+    VerbsPorts ports;
+  };
+  // Opened once. Fails when there is no active port.
+  Result<const Devices*> devices() const;
+  Result<const Devices*> prepare(const PipeContext& context, const Offer& offer, const std::string& pipe) const;
+
+  const Load load_;
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<Devices> devices_;
+};
+
+const Transport& verbs_transport();
+
+}  // namespace hocket
