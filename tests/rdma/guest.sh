@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+#
+# guest.sh [-n GUESTS] [-t SECONDS] FOLDER COMMAND...: runs a command in one or more virtual machines that have an RDMA
+# device (Soft-RoCE over a network of their own) and see the files of this host: FOLDER, where the command runs, can be
+# written. Prints what the command printed; exits with its largest exit status, or with 77 where there can be no guests.
+# A guest that gives no answer in time is started once more, and that is said. Needs no root.
+# In the guests: GUEST_ID is 0, 1, ..., GUEST_COUNT their number, and 10.77.0.1, 10.77.0.2, ... their addresses.
+set -euo pipefail
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+guests=1 seconds=240
+while getopts n:t: option; do
+  case $option in
+    n) guests=$OPTARG ;;
+    t) seconds=$OPTARG ;;
+    *) exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
+readonly here guests seconds
+folder=$(realpath "$1")
+shift
+kernel=$("$here/prepare.sh" "${GUEST_FOLDER:-$folder/guest}") || exit $?
+place=$(mktemp -d)
+pids=()
+trap 'kill "${pids[@]}" 2>/dev/null || true; rm -rf "$place"' EXIT
+
+# What the guest runs, with the environment that tests are told things by.
+write_main() {
+  local id=$1
+  shift
+  cat <<MAIN
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+export GUEST_ID=$id GUEST_COUNT=$guests
+$(export -p | grep -E '^declare -x (GTEST_|GRID_|TEST_)' || true)
+hostname guest$id
+ip link set lo up
+ip link set eth0 mtu 4200
+ip address add 10.77.0.$((id + 1))/24 dev eth0
+ip link set eth0 up
+rdma link add rxe0 type rxe netdev eth0
+mkdir -p "$folder"
+mount -t 9p -o trans=virtio,version=9p2000.L,cache=none,msize=512000 folder "$folder"
+cd "$folder"
+ulimit -l unlimited
+status=0
+( $(printf '%q ' "$@") ) >/control/output 2>&1 </dev/null || status=\$?
+echo \$status >/control/status
+MAIN
+}
+
+# Each guest's network card hangs on one wire of all; a single guest needs none.
+card() {
+  if ((guests == 1)); then
+    echo hubport,id=net,hubid=0
+  else
+    echo "socket,id=net,mcast=239.77.$((wire / 256 % 256)).$((wire % 256)):$((20000 + wire % 20000)),localaddr=127.0.0.1"
+  fi
+}
+
+start() {
+  local id=$1
+  timeout "$seconds" qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 \
+    -nodefaults -no-user-config -no-reboot -display none -kernel "$kernel/vmlinux" -initrd "$kernel/first.img" \
+    -append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable" -serial "file:$place/$id/console" \
+    -fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap \
+    -device virtio-9p-pci,fsdev=root,mount_tag=root \
+    -fsdev "local,id=control,path=$place/$id/control,security_model=none" \
+    -device virtio-9p-pci,fsdev=control,mount_tag=control \
+    -fsdev "local,id=folder,path=$folder,security_model=none,multidevs=remap" \
+    -device virtio-9p-pci,fsdev=folder,mount_tag=folder \
+    -netdev "$(card)" -device "virtio-net-pci,netdev=net,romfile=,mac=52:54:00:77:00:0$((id + 1)),host_mtu=9000" \
+    -device virtio-rng-pci </dev/null >"$place/$id/qemu" 2>&1 &
+  pids+=($!)
+}
+
+# Prints what became of a guest; its exit status goes to `worst`, and none makes `stalled` 1.
+report() {
+  local id=$1 status
+  if ((guests > 1)); then echo "guest $id:"; fi
+  cat "$place/$id/control/output" 2>/dev/null || true
+  if [[ -s $place/$id/control/status ]]; then
+    status=$(<"$place/$id/control/status")
+    worst=$((status > worst ? status : worst))
+  else
+    stalled=1
+    echo "guest $id gave no answer within $seconds s; its console and QEMU say:"
+    tail -n 20 "$place/$id/console" "$place/$id/qemu" 2>/dev/null || true
+  fi
+}
+
+run() {
+  local id
+  rm -rf "${place:?}"/*
+  pids=() wire=$((RANDOM * 2 + $$ % 2)) stalled=0 worst=0
+  for ((id = 0; id < guests; id++)); do
+    mkdir -p "$place/$id/control"
+    write_main "$id" "$@" >"$place/$id/control/main"
+    start "$id"
+  done
+  for id in "${pids[@]}"; do wait "$id" || true; done
+  for ((id = 0; id < guests; id++)); do report "$id"; done
+}
+
+run "$@"
+if ((stalled)); then
+  echo "RETRY: a guest gave no answer; all are started once more"
+  run "$@"
+fi
+((!stalled)) || exit 1
+exit "$worst"

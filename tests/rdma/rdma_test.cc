@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Collectives over real queue pairs: ranks on one host with an RDMA device, and on the hosts that guest.sh starts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/api/grid.h"
+
+namespace hocket::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kCases = 60;
+constexpr uint64_t kSeed = 91;
+constexpr Seconds kLimit(150);
+
+// Packets that the devices of this host have sent, also to themselves.
+uint64_t packets_sent() {
+  uint64_t sum = 0;
+  std::error_code none;
+  for (const auto& device : std::filesystem::directory_iterator("/sys/class/infiniband", none)) {
+    uint64_t packets = 0;
+    std::ifstream(device.path() / "ports/1/hw_counters/sent_pkts") >> packets;
+    sum += packets;
+  }
+  return sum;
+}
+
+// Every rank walks through the same cases, joined by what the environment says.
+const Role member_role("member", [](const Part&) {
+  Member member{std::atoi(std::getenv("HOCKET_RANK")), std::atoi(std::getenv("HOCKET_SIZE")), nullptr};
+  hocketConfig_t config = config_with_timeout(60000);
+  if (hocketCommInitFromEnvironment(&member.comm, &config) != hocketSuccess) {
+    std::printf("cannot join: %s\n", hocketGetLastError(nullptr));
+    return 3;
+  }
+  const Cell cell{"verbs", 0};
+  const Tally tally = run_cases_on(member, cell, sample_cases(cell, member.ranks, kCases, kSeed), kSeed);
+  for (const std::string& fault : tally.faults) std::printf("FAULT %s\n", fault.c_str());
+  std::printf("%zu calls\n", tally.calls);
+  return tally.faults.empty() && tally.calls == kCases && hocketCommDestroy(member.comm) == hocketSuccess ? 0 : 1;
+});
+
+// Calls until one fails, and says with what.
+const Role caller_role("caller", [](const Part&) {
+  hocketComm_t comm = nullptr;
+  if (hocketCommInitFromEnvironment(&comm, nullptr) != hocketSuccess) {
+    std::printf("cannot join: %s\n", hocketGetLastError(nullptr));
+    return 3;
+  }
+  std::vector<float> values(10000, 1.0F);
+  for (int round = 0;; ++round) {
+    const hocketResult_t result =
+        hocketAllReduce(values.data(), values.data(), values.size(), hocketFloat, hocketMax, comm, nullptr);
+    if (result != hocketSuccess) {
+      std::printf("failed %d: %s\n", result, hocketGetLastError(comm));
+      return 0;
+    }
+    if (round == 20) std::printf("running\n");
+  }
+});
+
+int guest_number(const char* variable, int otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+class Rdma : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::error_code none;
+    if (std::filesystem::directory_iterator("/sys/class/infiniband", none) == std::filesystem::directory_iterator()) {
+      GTEST_SKIP() << "this host has no RDMA device";
+    }
+  }
+
+  // `here` ranks on this host, the first of which is rank `first` of `ranks`.
+  static Processes::Settings settings(int ranks, int first, const std::string& transports) {
+    Processes::Settings settings;
+    settings.environment = {"HOCKET_SIZE=" + std::to_string(ranks), "HOCKET_SECRET=guests",
+                            "HOCKET_TRANSPORTS=" + transports, "HOCKET_TIMEOUT=20s",
+                            "HOCKET_HOST_ID=guest-" + std::to_string(guest_number("GUEST_ID", 0))};
+    settings.launcher = {"sh", "-c", "export HOCKET_RANK=$(({} + " + std::to_string(first) + ")); exec \"$@\"", "sh"};
+    settings.unique_id = false;
+    return settings;
+  }
+};
+
+// ---- One host, whose ranks talk through its device
+
+class OneHost : public Rdma, public testing::WithParamInterface<int> {};
+
+TEST_P(OneHost, EveryElementIsRight) {
+  const int ranks = GetParam();
+  const uint64_t before = packets_sent();
+  Processes::Settings all = settings(ranks, 0, "verbs");
+  all.environment.push_back("HOCKET_ADDRESS=127.0.0.1:" + std::to_string(free_port()));
+  expect_success("member", ranks, all, kLimit);
+  EXPECT_GT(packets_sent() - before, kCases) << "it went some other way";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, OneHost, testing::Values(2, 3, 4));
+
+using OneHostFails = Rdma;
+
+TEST_F(OneHostFails, WhenAPeerIsKilledAndSaysWhich) {
+  Processes::Settings all = settings(3, 0, "verbs");
+  all.environment.push_back("HOCKET_ADDRESS=127.0.0.1:" + std::to_string(free_port()));
+  Processes processes("caller", 3, all);
+  for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", kLimit)) << "rank " << rank;
+  processes.send_signal(1, SIGKILL);
+  const std::vector<Processes::End> ends = processes.finish(kLimit);
+  for (const size_t survivor : {size_t{0}, size_t{2}}) {
+    EXPECT_EQ(ends[survivor].status, 0) << ends[survivor].output;
+    EXPECT_THAT(ends[survivor].output, HasSubstr("failed " + std::to_string(hocketRemoteError)));
+    EXPECT_THAT(ends[survivor].output, HasSubstr("rank 1"));
+  }
+}
+
+TEST_F(OneHostFails, WhenMemoryCannotBeRegisteredAndSaysSo) {
+  Processes::Settings all = settings(2, 0, "verbs");
+  all.environment.push_back("HOCKET_ADDRESS=127.0.0.1:" + std::to_string(free_port()));
+  all.launcher[2] = "export HOCKET_RANK={}; ulimit -l 64; exec setpriv --bounding-set=-ipc_lock \"$@\"";
+  Processes processes("caller", 2, all);
+  for (const Processes::End& end : processes.finish(kLimit)) {
+    EXPECT_FALSE(end.hung);
+    EXPECT_THAT(end.output, HasSubstr("cannot register 262144 bytes of memory (ulimit -l?)"));
+  }
+}
+
+// ---- Several hosts, each of which runs this program
+
+class Hosts : public Rdma {
+ protected:
+  void SetUp() override {
+    Rdma::SetUp();
+    if (guest_number("GUEST_COUNT", 1) < 2) GTEST_SKIP() << "this is not one of several guests";
+  }
+  // `each` ranks on every host.
+  static void run(int each, const std::string& transports, int port) {
+    const uint64_t before = packets_sent();
+    const int ranks = each * guest_number("GUEST_COUNT", 1);
+    Processes::Settings ours = settings(ranks, each * guest_number("GUEST_ID", 0), transports);
+    ours.environment.push_back("HOCKET_ADDRESS=10.77.0.1:" + std::to_string(port));
+    expect_success("member", each, ours, kLimit);
+    EXPECT_GT(packets_sent() - before, kCases) << "it went some other way";
+  }
+};
+
+TEST_F(Hosts, OneRankOnEach) { run(1, "verbs", 4471); }
+
+TEST_F(Hosts, TwoRanksOnEachThatShareMemory) { run(2, "shm,verbs", 4472); }
+
+}  // namespace
+}  // namespace hocket::test
