@@ -42,7 +42,7 @@ uint32_t kth_largest(const std::vector<uint32_t>& numbers, size_t k) {
   constexpr int kBucketBits = 8;
   const auto [least, largest] = std::minmax_element(numbers.begin(), numbers.end());
   const int shift = std::max(0, static_cast<int>(std::bit_width(*largest - *least)) - kBucketBits);
-  const auto bucket_of = [&, least = *least](uint32_t number) { return (number - least) >> shift; };
+  const auto bucket_of = [shift, base = *least](uint32_t number) { return (number - base) >> shift; };
   std::array<uint32_t, 1 << kBucketBits> seen{};
   for (const uint32_t number : numbers) ++seen[bucket_of(number)];
   uint32_t bucket = seen.size() - 1;

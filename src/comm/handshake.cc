@@ -42,7 +42,7 @@ std::string hello_bytes(const Hello& hello, std::string_view nonce) {
   writer.u8(hello.transport);
   writer.u8(hello.sealed ? 1 : 0);
   writer.u16(hello.lane);
-  writer.u16(0);
+  writer.u16(hello.connection);
   writer.i32(hello.from);
   writer.i32(hello.to);
   writer.raw(hello.id);
@@ -58,7 +58,7 @@ Hello parse_hello(Reader& reader) {
   hello.transport = reader.u8();
   hello.sealed = reader.u8() != 0;
   hello.lane = reader.u16();
-  (void)reader.u16();
+  hello.connection = reader.u16();
   hello.from = reader.i32();
   hello.to = reader.i32();
   hello.id = reader.raw(kKeyBytes);

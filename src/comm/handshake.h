@@ -33,9 +33,10 @@ struct Hello {
   std::string id;  // public, kKeyBytes
   int32_t from = kRoot;
   int32_t to = kRoot;
-  uint8_t pipe_class = 0;  // kData only, as the next two
+  uint8_t pipe_class = 0;  // kData only, as the next three
   uint16_t lane = 0;
   uint8_t transport = 0;
+  uint16_t connection = 0;  // of the pipe, counted from 0
   bool sealed = false;  // what follows the handshake is encrypted (sealed_socket.h)
 };
 

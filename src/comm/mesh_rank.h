@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "comm/agreement.h"
+#include "comm/lasting_stream.h"
 #include "comm/mesh.h"
 #include "comm/mesh_exchange.h"
 #include "comm/mesh_links.h"
@@ -143,6 +144,18 @@ class MeshRank final : public Mesh,
   PipeContext context_for(int32_t peer, const Transport& transport, const std::shared_ptr<Poller>& peer_poller);
   std::shared_ptr<PeerWaker> waker_of(int32_t peer);
 
+  // mesh_rank_streams.cc: connections of pipes between hosts that are lost and replaced
+  using StreamName = std::pair<PipeName, LastingStream::Side>;
+  bool is_far(int32_t peer) const;
+  std::shared_ptr<LastingStream> stream(const PipeName& name, LastingStream::Side side) const;
+  // What the pipe's end gets of its first connection.
+  std::unique_ptr<Socket> lasting(const PipeName& name, const Transport& transport, LastingStream::Side side,
+                                  std::unique_ptr<Socket> socket);
+  void on_stream_news(const PipeName& name, LastingStream::Side side);
+  void on_stream(int32_t peer, Reader& reader);
+  void replace(const PipeName& name, LastingStream& sending, std::unique_ptr<Socket> socket);
+  void resend(const PipeName& name);
+
   // mesh_rank_windows.cc: memory that peers reach
   bool all_share_memory() const;
   void offer_window(const WindowOffer& offer, const std::shared_ptr<const Segment>& segment);
@@ -195,6 +208,7 @@ class MeshRank final : public Mesh,
   std::unique_ptr<RootVisit> visit_;
   PeerLinks links_;
   std::map<PipeName, std::unique_ptr<Dial>> pipe_dials_;
+  std::map<StreamName, std::shared_ptr<LastingStream>> streams_;
   Agreement agreement_;
   uint32_t seen_ = 0;                // our newest collective when we last looked round ...
   uint32_t claimed_ = 0;             // ... and of which the next rank was told

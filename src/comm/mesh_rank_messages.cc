@@ -53,6 +53,9 @@ void MeshRank::on_message(int32_t peer, std::string_view frame, std::vector<Hand
     case MessageType::kPace:
       on_pace(peer, reader);
       break;
+    case MessageType::kStream:
+      on_stream(peer, reader);
+      break;
     default:
       on_misbehaviour(peer, fmt::format("it sent a message of unknown type {}", frame[0]));
   }

@@ -106,13 +106,16 @@ Status MeshRank::offer_handles(const PipeName& name, const Transport& transport)
 }
 
 void MeshRank::dial_pipe(const PipeName& name, uint8_t transport) {
-  if (said_farewell_) return;
+  if (said_farewell_ || pipe_dials_.contains(name)) return;
   const Time now = service_.system().clock.now();
   DialOptions options;
   options.addresses = peer(name.peer).addresses;
   options.hello = {
       Purpose::kData, id_, rank_, name.peer, static_cast<uint8_t>(name.pipe_class), static_cast<uint16_t>(name.lane),
       transport};
+  if (const auto sending = stream(name, LastingStream::Side::kSending)) {
+    options.hello.connection = static_cast<uint16_t>(sending->connection() + 1);
+  }
   options.key = key_;
   options.unreachable_until = now + service_.options().timeout / 2;
   options.unknown_until = now + operation_timeout_;
@@ -127,9 +130,11 @@ void MeshRank::on_pipe_dialled(const PipeName& name, uint8_t transport, Result<s
   const std::unique_ptr<Dial> dial = std::move(pipe_dials_[name]);  // outlives this call
   pipe_dials_.erase(name);
   if (!socket.ok()) return on_unreachable(name.peer, refusal, socket.status());
+  const auto sending = stream(name, LastingStream::Side::kSending);
+  if (sending != nullptr) return replace(name, *sending, std::move(*socket));
   const Transport& chosen = *transport_of(transport);
   Offer offer;
-  offer.socket = std::move(*socket);
+  offer.socket = lasting(name, chosen, LastingStream::Side::kSending, std::move(*socket));
   Result<std::unique_ptr<Sender>> sender = chosen.open(context_for(name.peer, chosen, nullptr), offer);
   if (!sender.ok()) return fail(sender.status());
   pipes_.put(name, std::move(*sender));
@@ -138,7 +143,11 @@ void MeshRank::on_pipe_dialled(const PipeName& name, uint8_t transport, Result<s
 
 void MeshRank::accept_later(const PipeName& name, uint8_t transport, std::shared_ptr<Offer> offer) {
   when_complete([this, name, transport, offer = std::move(offer)] {
-    const Status accepted = accept_pipe(name, *transport_of(transport), std::move(*offer), nullptr);
+    const Transport& chosen = *transport_of(transport);
+    if (offer->socket != nullptr) {
+      offer->socket = lasting(name, chosen, LastingStream::Side::kReceiving, std::move(offer->socket));
+    }
+    const Status accepted = accept_pipe(name, chosen, std::move(*offer), nullptr);
     if (!accepted.ok()) fail(accepted);
   });
 }
@@ -158,8 +167,7 @@ Status MeshRank::accept_pipe(const PipeName& name, const Transport& transport, O
 PipeContext MeshRank::context_for(int32_t peer, const Transport& transport,
                                   const std::shared_ptr<Poller>& peer_poller) {
   PipeContext context{service_.system(), *poller_, {}, max_message_, {}};
-  const bool is_far = peers_[static_cast<size_t>(peer)].host_identity != service_.self().host_identity;
-  context.checksum = is_far && service_.options().checksum;
+  context.checksum = is_far(peer) && service_.options().checksum;
   context.peer = fmt::format("rank {} on {}", peer, peers_[static_cast<size_t>(peer)].host_name);
   if (peer_poller != nullptr) {
     context.wake_peer = [peer_poller] { peer_poller->wake(); };
@@ -187,12 +195,17 @@ Refusal MeshRank::decide(const Hello& hello) {
   const bool can_be = hello.purpose == Purpose::kData && is_pipe(name) && transport != nullptr &&
                       transport->carrier() == Transport::Carrier::kSocket;
   if (!can_be) return Refusal::kNotAllowed;
-  return pipes_.receiver(name) == nullptr ? Refusal::kNone : Refusal::kDuplicate;
+  const bool is_new = pipes_.receiver(name) == nullptr || stream(name, LastingStream::Side::kReceiving) != nullptr;
+  return is_new ? Refusal::kNone : Refusal::kDuplicate;
 }
 
 void MeshRank::enter(const Hello& hello, std::unique_ptr<Socket> socket) {
   if (hello.purpose == Purpose::kLink) return links_.enter(hello.from, std::move(socket));
   const PipeName name{static_cast<PipeClass>(hello.pipe_class), hello.from, hello.lane};
+  if (const auto receiving = stream(name, LastingStream::Side::kReceiving)) {
+    receiving->adopt(std::move(socket), hello.connection);
+    return on_stream_news(name, LastingStream::Side::kReceiving);
+  }
   const auto offer = std::make_shared<Offer>();
   offer->socket = std::move(socket);
   accept_later(name, hello.transport, offer);

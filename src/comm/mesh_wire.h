@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "comm/agreement.h"
+#include "comm/lasting_stream.h"
 #include "comm/mesh.h"
 
 namespace hocket {
@@ -30,7 +31,8 @@ enum class MessageType : uint8_t {
   kClaim,   // the sender's newest collective
   kAccess,  // to the receiver's part of a window (remote_wire.h)
   kAccessReply,
-  kPace,  // how the sender gets on
+  kPace,    // how the sender gets on
+  kStream,  // how far the sender has received a stream of the receiver's
 };
 
 void write_peer(Writer& writer, const PeerInfo& peer);
@@ -52,6 +54,8 @@ std::string opinion_message(const Opinion& opinion);
 bool read_opinion(Reader& reader, int32_t ranks, Opinion* opinion);
 std::string offer_message(const PipeName& name, uint8_t transport);
 bool read_offer(Reader& reader, PipeName* name, uint8_t* transport);
+std::string stream_message(const PipeName& name, const LastingStream::Report& report);
+bool read_stream(Reader& reader, PipeName* name, LastingStream::Report* report);
 // A rank's part of a window.
 struct WindowOffer {
   uint32_t number = 0;

@@ -254,7 +254,11 @@ void Operation::look_into_mismatch(Time now) {
     if (read_answer() && !differs() && back_ < std::min(number_, kFarthestBack)) ask(peer, back_ + 1, now);
     if (state_ == State::kEnded) return;
   }
-  if (now - stalled_ > kAnswerLimit) fail(execution_.status().code(), execution_.status().message() + who_left());
+  const Rank broken = execution_.broken_peer();
+  if (broken >= 0 && asked_ != broken) ask(broken, 0, now);
+  // Whoever still answers has neither died nor left.
+  const bool is_there = broken >= 0 && read_answer();
+  if (is_there || now - stalled_ > kAnswerLimit) fail(execution_.status().code(), execution_.status().message() + who_left());
 }
 
 // A pipe may break because its other end was given up in good order.

@@ -64,8 +64,9 @@ Result<size_t> SealedSocket::send(std::span<const std::span<const std::byte>> pa
   while (accepted < total || !out_.empty()) {
     if (out_.empty() && !seal(parts, accepted)) return broken("a record could not be sealed");
     const Result<bool> gone = push();
-    if (!gone.ok()) return gone.status();
-    if (!*gone) break;
+    // What went out before the failure has gone; the next call fails again.
+    if (!gone.ok() && accepted == 0) return gone.status();
+    if (!gone.ok() || !*gone) break;
     accepted += out_plain_;
     out_.clear();
   }

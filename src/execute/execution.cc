@@ -45,7 +45,7 @@ void Execution::start(const Call& call, size_t steps_done) {
   tickets_.clear();
   unflushed_.clear();
   status_ = Status();
-  mismatch_peer_ = -1;
+  mismatch_peer_ = broken_peer_ = -1;
   pass_over(steps_done);
 }
 
@@ -512,7 +512,10 @@ bool Execution::pipes_work() {
     if (ended(lane)) continue;
     if (lane.blocked.sender != nullptr) status_ = lane.blocked.sender->progress();
     if (status_.ok() && lane.blocked.receiver != nullptr) status_ = lane.blocked.receiver->progress();
-    if (!status_.ok()) return false;
+    if (!status_.ok()) {
+      broken_peer_ = lane.blocked.peer;
+      return false;
+    }
   }
   return true;
 }

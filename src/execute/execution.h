@@ -112,6 +112,8 @@ class Execution {
   const Status& status() const { return status_; }
   // The peer whose message belongs to another call than ours; -1: the failure is of another kind.
   Rank mismatch_peer() const { return mismatch_peer_; }
+  // The peer at the other end of the pipe that broke; -1: none did, or it is not known.
+  Rank broken_peer() const { return broken_peer_; }
   // The peers that lanes wait for, in the order of the lanes, and those that have not fetched what was lent to them.
   std::vector<Rank> awaited() const;
   // Announces to the pipes that lanes wait for that the caller is about to sleep, or has woken.
@@ -205,6 +207,7 @@ class Execution {
   Coder coder_;
   Status status_;
   Rank mismatch_peer_ = -1;
+  Rank broken_peer_ = -1;
 };
 
 }  // namespace hocket

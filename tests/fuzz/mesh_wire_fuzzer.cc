@@ -44,6 +44,13 @@ void read_the_rest(std::string_view bytes) {
   hocket::PipeName name;
   uint8_t transport = 0;
   if (Reader reader(bytes); read_offer(reader, &name, &transport)) check(is_pipe(name));
+  hocket::LastingStream::Report progress;
+  if (Reader reader(bytes); read_stream(reader, &name, &progress)) {
+    const std::string message = stream_message(name, progress);
+    Reader again = behind_type(message);
+    hocket::LastingStream::Report same;
+    check(read_stream(again, &name, &same) && same.received == progress.received && same.lost == progress.lost);
+  }
   hocket::WindowOffer window;
   if (Reader reader(bytes); read_window(reader, &window) && window.segment_bytes > 0) {
     check(window.offset <= window.segment_bytes && window.bytes <= window.segment_bytes - window.offset);

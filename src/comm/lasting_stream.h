@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A stream of bytes to another host that outlives its connections. The sending side keeps what the receiving side has
+// not told to have; when the connection is lost, the mesh makes another one, both sides go on where the receiving side
+// has come to, and the pipe's end notices nothing. Knows no pipe and no message.
+//
+// The pipe's end uses socket(), on the thread that drives it; all else is for the service thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/status.h"
+#include "base/system.h"
+
+namespace hocket {
+
+class LastingStream : public std::enable_shared_from_this<LastingStream> {
+ public:
+  enum class Side : uint8_t { kSending, kReceiving };
+
+  // What the receiving side tells the sending one.
+  struct Report {
+    uint16_t connection = 0;  // counted from 0
+    bool lost = false;        // and another one is wanted
+    uint64_t received = 0;    // bytes, over all connections
+  };
+
+  // `on_news`, on any thread, must not call back: the connection is lost, or a report is due.
+  LastingStream(std::shared_ptr<Poller> poller, Side side, std::unique_ptr<Socket> first,
+                std::function<void()> on_news);
+  LastingStream(const LastingStream&) = delete;
+  LastingStream& operator=(const LastingStream&) = delete;
+
+  // For the pipe's end, once; the poller watches what it stands for already when another connection follows.
+  std::unique_ptr<Socket> socket();
+
+  // Goes on over another connection.
+  void adopt(std::unique_ptr<Socket> socket, uint16_t connection);
+  // Why there is no connection now; empty: there is one, or none is needed any more.
+  std::string loss() const;
+  uint16_t connection() const;
+  // Receiving side: what is to be told now.
+  Report report();
+  // Sending side. False: it makes no sense.
+  bool hear(const Report& report);
+  // Sending side: sends again what was lost. False: some of it has still to wait.
+  bool resend();
+
+ private:
+  class End;
+
+  Result<size_t> send(std::span<const std::span<const std::byte>> parts);
+  Result<size_t> receive(std::span<std::byte> into);
+  void close();
+  // With mutex_ held:
+  void lose(const std::string& why);
+  bool catch_up();
+  void keep(std::span<const std::span<const std::byte>> parts, size_t bytes);
+
+  const std::shared_ptr<Poller> poller_;
+  const Side side_;
+  const std::function<void()> on_news_;
+  const std::string peer_name_;
+
+  mutable std::mutex mutex_;
+  std::unique_ptr<Socket> socket_;  // null: lost, or closed
+  bool closed_ = false;
+  std::string loss_;
+  uint16_t connection_ = 0;
+  // Sending side, in bytes of the stream: acked_ <= written_ <= sent_. Between acked_ and sent_ they are kept.
+  const std::unique_ptr<std::byte[]> kept_;  // touched only when used
+  uint64_t sent_ = 0;
+  uint64_t written_ = 0;  // to this connection
+  uint64_t acked_ = 0;
+  bool resuming_ = false;  // the receiving side has not yet said where
+  // Receiving side:
+  uint64_t received_ = 0;
+  uint64_t told_ = 0;
+};
+
+}  // namespace hocket

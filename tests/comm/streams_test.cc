@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Ranks on different hosts, so they believe, whose connections are cut again and again while they sum.
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "comm/communicator.h"
+#include "comm/drive.h"
+#include "tests/comm/mesh_fixture.h"
+
+namespace hocket {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kMostHandles = 1024;
+
+// Both ports of an established TCP connection; no ports: the handle is none.
+std::pair<uint16_t, uint16_t> ports_of(int handle) {
+  sockaddr_in here{}, there{};
+  socklen_t here_size = sizeof here, there_size = sizeof there;
+  tcp_info info{};
+  socklen_t info_size = sizeof info;
+  const bool connected =
+      ::getsockname(handle, reinterpret_cast<sockaddr*>(&here), &here_size) == 0 &&
+      ::getpeername(handle, reinterpret_cast<sockaddr*>(&there), &there_size) == 0 && here.sin_family == AF_INET &&
+      ::getsockopt(handle, IPPROTO_TCP, TCP_INFO, &info, &info_size) == 0 && info.tcpi_state == TCP_ESTABLISHED;
+  if (!connected) return {};
+  return {here.sin_port, there.sin_port};
+}
+
+using Connections = std::set<std::pair<uint16_t, uint16_t>>;
+
+Connections all_connections() {
+  Connections all;
+  for (int handle = 0; handle < kMostHandles; ++handle) all.insert(ports_of(handle));
+  return all;
+}
+
+// Cuts one that is not among these: in good order, or by a reset. False: there is none.
+bool cut_another_than(const Connections& spared, std::mt19937& random) {
+  std::vector<int> others;
+  for (int handle = 0; handle < kMostHandles; ++handle) {
+    if (!spared.contains(ports_of(handle))) others.push_back(handle);
+  }
+  if (others.empty()) return false;
+  const int victim = others[random() % others.size()];
+  const sockaddr nowhere{.sa_family = AF_UNSPEC, .sa_data = {}};
+  return random() % 2 == 0 ? ::shutdown(victim, SHUT_RDWR) == 0 : ::connect(victim, &nowhere, sizeof nowhere) == 0;
+}
+
+class Streams : public testing::TestWithParam<bool> {
+ protected:
+  static constexpr int32_t kRanks = 3;
+
+  void SetUp() override {
+    for (int32_t rank = 0; rank < kRanks; ++rank) {
+      ServiceOptions options = quick_options();
+      options.host_id = "host " + std::to_string(rank);
+      options.max_message = 256 << 10;
+      options.encrypt = GetParam();
+      services_.push_back(std::make_unique<Service>(real_system(), options));
+    }
+    const std::string id = *make_unique_id(*services_[0]);
+    meshes_ = join_all(id, kRanks, [&](int32_t rank) -> Service& { return *services_[static_cast<size_t>(rank)]; });
+  }
+
+  // Sums that cannot be right by chance, each of another length.
+  static Status sum(Communicator& communicator, uint32_t round) {
+    std::vector<uint32_t> values(1 + 7919 * round % 600'000);
+    std::iota(values.begin(), values.end(), round + static_cast<uint32_t>(communicator.rank()));
+    Request request;
+    request.facts.collective = Collective::kAllReduce;
+    request.facts.type = DataType::kUint32;
+    request.facts.count = values.size();
+    request.send = request.recv = values.data();
+    Operation& operation = communicator.blocking_operation();
+    HOCKET_TRY(operation.prepare(std::move(request)));
+    HOCKET_TRY(run(communicator, operation));
+    for (uint32_t i = 0; i < values.size(); ++i) {
+      if (values[i] != kRanks * (round + i) + 3) return {Code::kInternal, "a wrong sum"};
+    }
+    return {};
+  }
+
+  std::vector<std::unique_ptr<Service>> services_;
+  std::vector<MeshPointer> meshes_;
+};
+
+TEST_P(Streams, OutliveTheirConnections) {
+  const Connections links = all_connections();
+  constexpr uint32_t kRounds = 60;
+  std::atomic<int> cuts = 0;
+  std::atomic<bool> ended = false;
+  testing::internal::CaptureStderr();
+  std::thread saboteur([&] {
+    std::mt19937 random(5);
+    while (!ended) {
+      cuts += cut_another_than(links, random);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1 + random() % 20));
+    }
+  });
+  std::vector<Status> results(kRanks);
+  for_each_rank(kRanks, [&](int32_t rank) {
+    CommunicatorOptions options;
+    options.operation_timeout = std::chrono::seconds(60);
+    Communicator communicator(real_system(), meshes_[static_cast<size_t>(rank)], options);
+    Status& status = results[static_cast<size_t>(rank)];
+    for (uint32_t round = 0; round < kRounds && status.ok(); ++round) {
+      // Who leaves sends nothing again.
+      if (round == kRounds - 5) ended = true;
+      status = sum(communicator, round);
+    }
+  });
+  ended = true;
+  saboteur.join();
+  const std::string log = testing::internal::GetCapturedStderr();
+  for (const Status& status : results) EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_GT(cuts, 0);
+  EXPECT_THAT(log, HasSubstr("the connection of lane 0 to rank "));
+  std::printf("%d connections were cut in %u sums\n", cuts.load(), kRounds);
+}
+
+INSTANTIATE_TEST_SUITE_P(Plain, Streams, testing::Values(false), [](const auto&) { return "OrNot"; });
+INSTANTIATE_TEST_SUITE_P(Sealed, Streams, testing::Values(true), [](const auto&) { return "OrNot"; });
+
+}  // namespace
+}  // namespace hocket
