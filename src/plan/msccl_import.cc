@@ -27,10 +27,7 @@ using plan::Holdings;
 class Importer {
  public:
   Importer(const Algorithm& algorithm, Lanes lanes, std::vector<Plan> plans)
-      : algorithm_(algorithm),
-        lanes_(std::move(lanes)),
-        plans_(std::move(plans)),
-        holdings_(plans_, algorithm.in_place) {
+      : lanes_(std::move(lanes)), plans_(std::move(plans)), holdings_(plans_, algorithm.in_place) {
     done_.assign(lanes_.blocks(), 0);
     last_emitted_.assign(lanes_.blocks(), -1);
     pending_.resize(lanes_.blocks());
@@ -177,7 +174,6 @@ class Importer {
     return {};
   }
 
-  const Algorithm& algorithm_;
   Lanes lanes_;
   std::vector<Plan> plans_;
   Holdings holdings_;
