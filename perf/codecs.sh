@@ -5,19 +5,21 @@
 # perf/codecs.sh BUILD [RATES [SIZES]]: compressed all-reduces of float32 (and lossless of bfloat16) between four network
 # namespaces, against our own without a codec, whose turns come between. RATES (1gbit) of each namespace's link both
 # ways and SIZES (32M) are lists of words. Needs root. Prints for each codec the time, the speed-up, what the bytes that
-# were sent allow, and how much of that was reached. HOCKET_COMPRESSION=auto shows what the library does by itself.
+# were sent allow, and how much of that was reached. HOCKET_COMPRESSION=auto shows what the library does by itself;
+# PER_HOST=2 puts two ranks into each of two namespaces.
 set -euo pipefail
-readonly build=$1 rates=${2:-1gbit} sizes=${3:-32M} ranks=4 rounds=${ROUNDS:-3}
+readonly build=$1 rates=${2:-1gbit} sizes=${3:-32M} ranks=4 rounds=${ROUNDS:-3} per_host=${PER_HOST:-1}
+readonly hosts=$((ranks / per_host))
 read -r -a codecs <<<"${CODECS:-fp16 int8 int4 topk:ratio=0.01 lossless/bfloat16}"
 here=$(cd "$(dirname "$0")/.." && pwd)
 prefix=hkc$$
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"; "$here/tests/netns/hosts.sh" down "$prefix" "$ranks"' EXIT
+trap 'rm -rf "$folder"; "$here/tests/netns/hosts.sh" down "$prefix" "$hosts"' EXIT
 
 # What leaves a namespace is shaped within it, what enters it on the bridge's side.
 shape() { # RATE
   local host
-  for ((host = 0; host < ranks; host++)); do
+  for ((host = 0; host < hosts; host++)); do
     ip netns exec "$prefix$host" tc qdisc replace dev eth0 root tbf rate "$1" burst 256kb latency 20ms
     tc qdisc replace dev "${prefix}v$host" root tbf rate "$1" burst 256kb latency 20ms
   done
@@ -25,13 +27,14 @@ shape() { # RATE
 
 # run SIZE CODEC|"" TYPE: "microseconds bytes-sent", the median of a few calls.
 run() {
-  local rank with=()
+  local rank host with=()
   rm -f "$folder"/*
   [[ -z $2 ]] || with=(--codec "$2")
   for ((rank = ranks - 1; rank >= 0; rank--)); do
-    env HOCKET_RANK=$rank HOCKET_SIZE=$ranks HOCKET_ADDRESS=10.77.0.1:4488 HOCKET_TRANSPORTS=tcp HOCKET_SECRET=codecs \
-      HOCKET_HOST_ID=host-$rank \
-      HOCKET_COMPRESSION="${HOCKET_COMPRESSION:-always}" ip netns exec "$prefix$rank" \
+    host=$((rank / per_host))
+    env HOCKET_RANK=$rank HOCKET_SIZE=$ranks HOCKET_ADDRESS=10.77.0.1:4488 HOCKET_SECRET=codecs \
+      HOCKET_HOST_ID=host-$host \
+      HOCKET_COMPRESSION="${HOCKET_COMPRESSION:-always}" ip netns exec "$prefix$host" \
       "$build/perf/all_reduce_perf" -b "$1" -e "$1" -d "$3" -n 5 -w 1 -c 0 --percentiles --csv "$folder/$rank.csv" \
       "${with[@]}" >"$folder/$rank" 2>&1 &
   done
@@ -39,7 +42,7 @@ run() {
   awk -F, '$6 == 0 {print $11, $14}' "$folder/0.csv" || { cat "$folder/0" >&2; return 1; }
 }
 
-"$here/tests/netns/hosts.sh" up "$prefix" "$ranks"
+"$here/tests/netns/hosts.sh" up "$prefix" "$hosts"
 printf '%-10s %8s  %-18s %10s %9s %8s %8s\n' link size codec ms speed-up allowed reached
 for rate in $rates; do
   shape "$rate"

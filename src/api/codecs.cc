@@ -94,7 +94,7 @@ Status with_program(const CodedCall& call, Session& session, Coding& coding, Req
   return coding.run_program(call.key, request, communicator.rank(), communicator.ranks(),
                             [&](Request&& part) -> Status {
                               HOCKET_TRY(complete_request(communicator, part));
-                              if (part.codec != nullptr) part.facts.reproducibility = {};
+                              if (part.codec != nullptr && is_exact(part.facts)) part.facts.reproducibility = {};
                               return submit(call.comm, session, std::move(part), call.stream);
                             });
 }

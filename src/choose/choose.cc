@@ -26,11 +26,16 @@ bool takes_many_pipes(Collective collective, const Demand& demand) {
   return !is_rooted(collective) && collective != Collective::kAllToAll && demand.peers > kMostPeers;
 }
 
+bool takes_codec(const Builder& builder) {
+  const bool over_levels = builder.collective == Collective::kAllReduce && builder.name == "hierarchical";
+  return over_levels || &builder == coded_builder(builder.collective);
+}
+
 // Why an algorithm of the collective cannot do it, even where it fits; empty: nothing is in the way.
 std::string_view obstacle(const Builder& builder, const Question& question) {
   if (question.ordered && !builder.ordered) return "the operation does not commute";
   if (question.left_to_right && !builder.left_to_right) return "reductions are ordered: it does not combine one by one";
-  if (question.coded && &builder != coded_builder(question.collective)) return "a codec encodes the messages";
+  if (question.coded && !takes_codec(builder)) return "a codec encodes the messages";
   if (!question.equal_chunks && builder.equal_chunks_only) return "the counts differ";
   if (builder.send_window && !question.send_window) return "it needs all send buffers in a window";
   if (builder.recv_window && !question.recv_window) return "it needs all receive buffers in a window";
@@ -39,6 +44,12 @@ std::string_view obstacle(const Builder& builder, const Question& question) {
     return "only the ends of a message know its count";
   }
   return {};
+}
+
+// Over levels, what goes between hosts is encoded as in coded_builder's plans.
+std::optional<Hierarchy> coded(std::optional<Hierarchy> hierarchy) {
+  if (hierarchy) hierarchy->across = coded_builder(Collective::kAllReduce)->name;
+  return hierarchy;
 }
 
 bool known_name(std::string_view name) {
@@ -122,17 +133,20 @@ Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, size_
       placement_(placement),
       network_(network_of(tuning_, placement)),
       hierarchy_(hierarchy_of(placement)),
+      coded_hierarchy_(coded(hierarchy_)),
       routes_(routes_of(placement)),
       max_message_(max_message),
       wished_lanes_(lanes) {}
 
 BuildOptions Chooser::options_of(const Question& question) const {
   BuildOptions options;
-  options.hierarchy = hierarchy();
+  const std::optional<Hierarchy>& hierarchy = question.coded ? coded_hierarchy_ : hierarchy_;
+  options.hierarchy = hierarchy ? &*hierarchy : nullptr;
   options.routes = routes_;
   options.ranks = question.ranks;
   options.root = question.root;
   options.in_place = question.in_place;
+  options.coded = question.coded;
   return options;
 }
 
@@ -268,7 +282,7 @@ const MeasuredChoice* Chooser::measured(const Question& question) const {
 
 // What algorithms ask for is counted once: it does not depend on the number of bytes.
 const std::vector<Chooser::Known>& Chooser::known(const Question& question) {
-  const auto [entry, is_new] = known_.try_emplace({question.collective, question.in_place});
+  const auto [entry, is_new] = known_.try_emplace({question.collective, question.in_place, question.coded});
   if (!is_new) return entry->second;
   BuildOptions options = options_of(question);
   options.root = 0;

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -95,10 +96,8 @@ class Chooser {
 
   const Tuning& tuning() const { return tuning_; }
   const NetworkModel& network() const { return network_; }
-  // Null: there is nothing to be hierarchical about. Plans of what is chosen are built with it.
-  const Hierarchy* hierarchy() const { return hierarchy_ ? &*hierarchy_ : nullptr; }
-  // The same of routes.
-  std::span<const std::vector<Rank>> routes() const { return routes_; }
+  // With which plans of what is chosen are built; the rank is the caller's to set. They point into the chooser.
+  BuildOptions options_of(const Question& question) const;
   // Fails only when the user's wish cannot be.
   Result<Choice> choose(const Question& question);
   // All that the model knows, fastest first.
@@ -125,7 +124,6 @@ class Chooser {
   bool can(const Builder& builder, const Question& question) const;
   const Builder* by_window(const Question& question) const;
   Result<Choice> choose_builder(const Question& question);
-  BuildOptions options_of(const Question& question) const;
   // Of all that the model knows, or of one algorithm's; null: none can.
   const Known* fastest(const Question& question, const Builder* only = nullptr);
   // Whether a call may take so many.
@@ -138,11 +136,13 @@ class Chooser {
   Tuning tuning_;
   Placement placement_;
   NetworkModel network_;
-  std::optional<Hierarchy> hierarchy_;
+  std::optional<Hierarchy> hierarchy_;        // nothing: there is nothing to be hierarchical about
+  std::optional<Hierarchy> coded_hierarchy_;  // of calls that have a codec
   std::vector<std::vector<Rank>> routes_;
   size_t max_message_;
   int32_t wished_lanes_;
-  std::map<std::pair<Collective, bool>, std::vector<Known>> known_;  // by collective and in place
+  // By collective, in place, and with a codec.
+  std::map<std::tuple<Collective, bool, bool>, std::vector<Known>> known_;
 };
 
 // The algorithm of calls whose messages are encoded: each contribution once and each result once, whatever the number

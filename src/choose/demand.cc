@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/coded.h"
 #include "plan/lanes.h"
 #include "plan/regions.h"
 
@@ -50,7 +51,7 @@ bool keeps(const Step& step) { return std::ranges::any_of(step.destinations, std
 // A message goes on as it came: no codec looks into it.
 bool forwards(const Step& step) { return step.sources.size() == 1 && is_message(step.sources[0]); }
 
-RankDemand count(const Plan& plan, const NetworkModel& model) {
+RankDemand count(const Plan& plan, const NetworkModel& model, bool coded) {
   RankDemand demand;
   const bool flows = std::ranges::any_of(model.levels, [](const auto& level) { return level.cost.flow_byte > 0; });
   std::vector<int64_t> sent(flows ? static_cast<size_t>(plan.ranks) : 0);  // chunks by this lane, by peer
@@ -83,8 +84,11 @@ RankDemand count(const Plan& plan, const NetworkModel& model) {
           traffic.chunks_of_pipe = std::max(traffic.chunks_of_pipe, of_pipe += chunks);
         }
       }
-      if (sends(step) && !forwards(step)) demand.chunks_encoded += chunks;
-      if (!forwards(step) || keeps(step)) demand.chunks_decoded += chunks * messages_of(step.sources);
+      if (coded && !step.plain) {
+        if (sends(step) && !forwards(step)) demand.chunks_encoded += chunks;
+        if (!forwards(step) || keeps(step)) demand.chunks_decoded += chunks * messages_of(step.sources);
+        continue;
+      }
       const size_t results = step.destinations.size();
       if (step.sources.size() > 1)
         demand.chunks_combined += chunks * static_cast<int64_t>((step.sources.size() - 1) * results);
@@ -128,6 +132,12 @@ int32_t count_peers(const Plan& plan) {
   return static_cast<int32_t>(peers.size());
 }
 
+bool has_plain_steps(const Plan& plan) {
+  return std::ranges::any_of(plan.lanes, [](const Lane& lane) {
+    return std::ranges::any_of(lane.steps, [](const Step& step) { return step.plain; });
+  });
+}
+
 // The root, its neighbours, the ends of the first host, and the heads of large subtrees.
 std::set<Rank> ranks_to_see(const BuildOptions& options, Rank border) {
   std::set<Rank> ranks;
@@ -164,7 +174,7 @@ int64_t chunks_of_host(const Builder& builder, const BuildOptions& options, cons
   for (own.rank = 0; own.rank < options.ranks; ++own.rank) {
     const int32_t host = model.seat(own.rank) / width;
     if (!hosts.contains(host)) continue;
-    const RankDemand seen = count(builder.build(own), model);
+    const RankDemand seen = count(build(builder, own), model, options.coded);
     for (size_t level = 1; level < model.levels.size(); ++level) {
       chunks[host].first += seen.levels[level].chunks_sent;
       chunks[host].second += seen.levels[level].chunks_received;
@@ -236,7 +246,7 @@ Demand over_lanes(Demand demand, int32_t lanes) {
 
 Demand transfer_demand(const Plan& plan, const NetworkModel& model) {
   Demand demand;
-  demand.busiest = demand.average = count(plan, model);
+  demand.busiest = demand.average = count(plan, model, false);
   demand.heavy = {demand.busiest};
   for (RankDemand::Traffic& traffic : demand.average.levels) traffic.messages_sent += traffic.messages_received;
   demand.rounds = demand.ranks_seen = 1;
@@ -249,7 +259,7 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
   const Rank border = std::min(model.levels[0].children, options.ranks) - 1;
   BuildOptions own = options;
   own.rank = is_rooted(builder.collective) ? options.root : border;
-  const Plan first = builder.build(own);
+  const Plan first = build(builder, own);
   size_t places = 0;
   for (const Lane& lane : first.lanes) places += lane.steps.size();
   Demand result;
@@ -262,13 +272,14 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
   result.peers = count_peers(first);
   result.lanes = static_cast<int32_t>(first.lanes.size());
   result.divides = divides(builder.collective);
+  result.plain_levels = has_plain_steps(first) ? model.levels.size() - 1 : 0;
   const bool is_long = places > kLongPlan;
   const int32_t width = model.levels[0].children;
   if (!is_long && width > 1 && width <= kMostOfHost && model.levels.size() > 1)
     result.host_chunks = chunks_of_host(builder, options, model);
   for (const Rank rank : is_long ? std::set<Rank>{first.rank} : ranks_to_see(options, border)) {
     own.rank = rank;
-    const RankDemand seen = count(rank == first.rank ? first : builder.build(own), model);
+    const RankDemand seen = count(rank == first.rank ? first : build(builder, own), model, options.coded);
     raise(result.busiest, seen);
     keep_heavy(result.heavy, seen);
     result.average += seen;

@@ -28,7 +28,7 @@ struct RankDemand {
   int64_t steps = 0;
   int64_t chunks_placed = 0;    // read from the caller's buffers for the first time, or written
   int64_t chunks_combined = 0;  // for each source beyond the first
-  int64_t chunks_encoded = 0;   // by a codec, if the call has one ...
+  int64_t chunks_encoded = 0;   // by the call's codec ...
   int64_t chunks_decoded = 0;   // ... and added
 
   RankDemand& operator+=(const RankDemand& other);
@@ -50,9 +50,10 @@ struct Demand {
   int32_t message_chunks = 1;
   int32_t depth = 1;
   int32_t lanes = 1;
-  int32_t most_lanes = 1;  // over which the plans can be split
-  int32_t peers = 0;       // to which a rank sends, or the root of rooted collectives
-  bool divides = false;    // the chunks are parts of what the caller counts, not each as long
+  int32_t most_lanes = 1;   // over which the plans can be split
+  int32_t peers = 0;        // to which a rank sends, or the root of rooted collectives
+  size_t plain_levels = 0;  // whose messages carry values, also in a call that has a codec: the innermost
+  bool divides = false;     // the chunks are parts of what the caller counts, not each as long
 };
 
 // Nothing where the length of the algorithm's longest chain is not known.

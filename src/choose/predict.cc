@@ -53,7 +53,7 @@ class Predictor {
     result.latency = demand_.rounds * mean_latency(demand_, model_);
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const Picoseconds port = port_time(level);
-      const Picoseconds connection = time_of(sizes_.coding.sent(demand_.busiest.levels[level].chunks_of_pipe * chunk_),
+      const Picoseconds connection = time_of(sent(level, demand_.busiest.levels[level].chunks_of_pipe * chunk_),
                                              model_.levels[level].cost.flow_byte);
       if (std::max(port, connection) <= result.wire) continue;
       result.wire = std::max(port, connection);
@@ -72,6 +72,11 @@ class Predictor {
   }
 
  private:
+  // Of a level's messages of so many bytes of values.
+  int64_t sent(size_t level, int64_t bytes) const {
+    return level < demand_.plain_levels ? bytes : sizes_.coding.sent(bytes);
+  }
+
   // Messages travel as whole slices, and every pass sends its own.
   int64_t slices(int64_t messages, int64_t chunks) const {
     return std::max(messages * passes_, chunks * chunk_ / sizes_.slice);
@@ -93,21 +98,18 @@ class Predictor {
 
   Picoseconds work(const RankDemand& rank) const {
     const LocalCost& local = model_.local;
-    Picoseconds sum = rank.steps * passes_ * local.step + time_of(rank.chunks_placed * chunk_, place_byte_);
-    if (sizes_.coding.ratio > 0) {
-      sum += time_of(rank.chunks_encoded * chunk_, sizes_.coding.encode_byte) +
-             time_of(rank.chunks_decoded * chunk_, sizes_.coding.decode_byte);
-    } else {
-      sum += time_of(rank.chunks_combined * chunk_, local.combine_byte);
-    }
+    Picoseconds sum = rank.steps * passes_ * local.step + time_of(rank.chunks_placed * chunk_, place_byte_) +
+                      time_of(rank.chunks_combined * chunk_, local.combine_byte) +
+                      time_of(rank.chunks_encoded * chunk_, sizes_.coding.encode_byte) +
+                      time_of(rank.chunks_decoded * chunk_, sizes_.coding.decode_byte);
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const RankDemand::Traffic& traffic = rank.levels[level];
       const MessageCost& cost = model_.levels[level].cost;
       const Picoseconds more = is_long_ ? cost.long_message : 0;
       sum += slices(traffic.messages_sent, traffic.chunks_sent) * (cost.send + more);
       sum += slices(traffic.messages_received, traffic.chunks_received) * (cost.receive + more);
-      sum += time_of(sizes_.coding.sent(traffic.chunks_sent * chunk_), near(cost.send_byte, cost));
-      sum += time_of(sizes_.coding.sent(traffic.chunks_received * chunk_), near(cost.receive_byte, cost));
+      sum += time_of(sent(level, traffic.chunks_sent * chunk_), near(cost.send_byte, cost));
+      sum += time_of(sent(level, traffic.chunks_received * chunk_), near(cost.receive_byte, cost));
     }
     return sum;
   }
@@ -148,7 +150,7 @@ class Predictor {
   Picoseconds port_time(size_t level) const {
     const Femtoseconds byte = wire_byte(level);
     if (byte == 0) return 0;
-    if (level == 1 && demand_.host_chunks >= 0) return time_of(sizes_.coding.sent(demand_.host_chunks * chunk_), byte);
+    if (level == 1 && demand_.host_chunks >= 0) return time_of(sent(level, demand_.host_chunks * chunk_), byte);
     int64_t width = 1;  // ranks behind the port
     for (size_t below = 0; below < level; ++below) width *= model_.levels[below].children;
     int64_t busiest = 0;
@@ -161,30 +163,30 @@ class Predictor {
     // Where all ranks send outside, all of them share the port; in a chain or ring only the last one does.
     const bool all_send = average / std::max(1, demand_.ranks_seen) * 2 > busiest;
     const int64_t ranks = level == 0 || !all_send ? 1 : std::min<int64_t>(width, ranks_);
-    return time_of(sizes_.coding.sent(busiest * chunk_ * ranks), byte);
+    return time_of(sent(level, busiest * chunk_ * ranks), byte);
   }
 
   // What the longest chain asks of other ranks than this holds up the first slice.
   Picoseconds fill(const RankDemand& rank) const {
-    int64_t sent = 0;
-    int64_t received = 0;
+    int64_t sends = 0;
+    int64_t receives = 0;
     Picoseconds send = 0;
     Picoseconds receive = 0;
     Picoseconds wire = 0;
-    const int64_t bytes =
-        sizes_.coding.sent(std::min(sizes_.slice, std::min(chunk_, sizes_.window) * demand_.message_chunks));
+    const int64_t values = std::min(sizes_.slice, std::min(chunk_, sizes_.window) * demand_.message_chunks);
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const MessageCost& cost = model_.levels[level].cost;
       const RankDemand::Traffic& traffic = rank.levels[level];
       if (traffic.messages_sent + traffic.messages_received == 0) continue;
-      sent += traffic.messages_sent;
-      received += traffic.messages_received;
+      const int64_t bytes = sent(level, values);
+      sends += traffic.messages_sent;
+      receives += traffic.messages_received;
       send = std::max(send, cost.send + time_of(bytes, cost.send_byte));
       receive = std::max(receive, cost.receive + time_of(bytes, cost.receive_byte));
       wire = std::max(wire, time_of(bytes, cost.wire_byte));
     }
     const auto others = [&](int64_t own) { return std::max<int64_t>(0, demand_.rounds - own); };
-    return others(sent) * send + others(received) * receive + others(std::max(sent, received)) * wire +
+    return others(sends) * send + others(receives) * receive + others(std::max(sends, receives)) * wire +
            others(rank.steps) * model_.local.step;
   }
 

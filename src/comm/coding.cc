@@ -77,8 +77,8 @@ void Coding::mark(Request& request, const std::shared_ptr<const Codec>& codec, u
   request.facts.encodes = encodes;
   if (!encodes) return;
   request.codec = codec;
-  // Coded plans combine in one order anyway, and what a codec rounds is never exact.
-  request.facts.reproducibility = {};
+  // What a codec rounds is never exact.
+  if (is_exact(request.facts)) request.facts.reproducibility = {};
   request.traffic = traffic_;
 }
 
@@ -199,7 +199,8 @@ Result<CodingEffect> Coding::error_bound(Collective collective, DataType type, R
     BuildOptions options;
     options.rank = rank;
     options.ranks = ranks;
-    plans.push_back(keep_what_is_sent(builder->build(options)));
+    options.coded = true;
+    plans.push_back(build(*builder, options));
   }
   const CodecDescription description = codec_->describe(type);
   return prove_coded(plans, {.relative_error = description.relative_error,

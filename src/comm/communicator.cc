@@ -132,28 +132,23 @@ Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place
       options_.imported != nullptr && request.facts.reproducibility != Reproducibility::kOrdered;
   const Plan* imported = takes_imported ? options_.imported->find(request, rank(), ranks(), in_place) : nullptr;
   if (imported != nullptr) return imported;
-  const Result<Choice> choice = chooser_.choose(question(request, rank(), ranks()));
+  const Question asked = question(request, rank(), ranks());
+  const Result<Choice> choice = chooser_.choose(asked);
   if (!choice.ok()) return choice.status();
   const Builder* builder = choice->builder;
-  const bool coded = request.codec != nullptr;
   for (const CachedPlan& cached : plans_) {
     if (cached.builder == builder && cached.root == request.facts.root && cached.in_place == in_place &&
-        cached.coded == coded && cached.lanes == choice->lanes) {
+        cached.coded == asked.coded && cached.lanes == choice->lanes) {
       return cached.plan.get();
     }
   }
-  BuildOptions options;
+  BuildOptions options = chooser_.options_of(asked);
   options.rank = rank();
-  options.ranks = ranks();
-  options.root = request.facts.root;
   options.in_place = in_place;
-  options.hierarchy = chooser_.hierarchy();
-  options.routes = chooser_.routes();
-  Plan plan = builder->build(options);
-  if (coded) plan = keep_what_is_sent(std::move(plan));
+  Plan plan = build(*builder, options);
   if (choice->lanes > 1) plan = over_lanes(plan, std::min(choice->lanes, most_lanes(plan)));
-  plans_.push_back(
-      {builder, request.facts.root, in_place, coded, choice->lanes, std::make_unique<const Plan>(std::move(plan))});
+  plans_.push_back({builder, request.facts.root, in_place, asked.coded, choice->lanes,
+                    std::make_unique<const Plan>(std::move(plan))});
   return plans_.back().plan.get();
 }
 

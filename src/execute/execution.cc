@@ -184,7 +184,7 @@ Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
   slice.window = {lane.pass * call_->window, call_->window};
   slice.begin = lane.done;
   slice.count = std::min(lane.extent - lane.done, slice_elements_);
-  slice.coded = call_->codec != nullptr && slice.count > 0 && has_message(*slice.step);
+  slice.coded = call_->codec != nullptr && !slice.step->plain && slice.count > 0 && has_message(*slice.step);
   slice.bytes = slice.coded ? call_->codec->max_encoded_bytes(slice.count, call_->type) : slice.count * element_bytes_;
   if (!lane.decided) decide(lane, slice);
   slice.home = lane.home;

@@ -24,6 +24,7 @@ struct BuildOptions {
   std::span<const std::vector<Rank>> routes = {};  // orders of all ranks, for routed_rings
   const Hierarchy* hierarchy = nullptr;            // hierarchical plans need it; it outlives the build
   bool in_place = false;                           // the caller's two buffers overlap as the collective allows
+  bool coded = false;                              // of a call that has a codec (plan/coded.h)
 };
 
 // How the call binds chunks to bytes (n = ranks):

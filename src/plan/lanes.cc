@@ -41,7 +41,7 @@ Place part_of(Place place, int32_t part, int32_t lanes) {
 
 // The lanes of one part stand together.
 Step part_of(const Step& step, int32_t part, int32_t lanes, int32_t plan_lanes) {
-  Step result{.sources = {}, .destinations = {}, .last = step.last, .after = step.after};
+  Step result{.sources = {}, .destinations = {}, .last = step.last, .plain = step.plain, .after = step.after};
   for (const Place& place : step.sources) result.sources.push_back(part_of(place, part, lanes));
   for (const Place& place : step.destinations) result.destinations.push_back(part_of(place, part, lanes));
   for (After& after : result.after) after.lane += part * plan_lanes;

@@ -87,7 +87,8 @@ struct After {
 struct Step {
   std::vector<Place> sources;
   std::vector<Place> destinations;
-  bool last = false;  // the result is complete: the epilogue applies to what is written
+  bool last = false;   // the result is complete: the epilogue applies to what is written
+  bool plain = false;  // its messages carry values, also in a call that has a codec
   std::vector<After> after;
   friend bool operator==(const Step&, const Step&) = default;
 };

@@ -57,7 +57,7 @@ class Interpreter {
     Values result = combined(plan, code, network_.received(here, step));
     const bool forwards = code.sources.size() == 1 && is_message(code.sources[0]);
     const auto sent = network_.sent(here, step);
-    if (!sent.empty() && !forwards) {
+    if (!sent.empty() && !forwards && !code.plain) {
       for (Coded& value : result) encode(value);
     }
     auto pipe = sent.begin();

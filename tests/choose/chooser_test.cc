@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <functional>
 
 #include "choose/choose.h"
 #include "codec/codec.h"
+#include "plan/coded.h"
 
 namespace hocket {
 namespace {
@@ -145,6 +147,22 @@ TEST(Chooser, AnImpossibleWishIsRefusedWithTheReason) {
   EXPECT_THAT(refusal("window", question), HasSubstr("it needs two buffers"));
 }
 
+// Where hosts have several ranks, only what goes between hosts is encoded.
+TEST(Chooser, EncodesBetweenHosts) {
+  Chooser chooser({}, built_in_tuning(), {.ranks = 8, .per_host = 4}, kMaxMessage);
+  Question question{.collective = Collective::kAllReduce, .ranks = 8, .bytes = 32 << 20, .coded = true};
+  question.coding = cost_of((*make_codec("int8"))->describe(DataType::kFloat32));
+  const Result<Choice> choice = chooser.choose(question);
+  ASSERT_TRUE(choice.ok());
+  EXPECT_EQ(choice->builder->name, "hierarchical");
+  const Plan plan = build(*choice->builder, chooser.options_of(question));
+  const auto& steps = plan.lanes[0].steps;
+  EXPECT_TRUE(std::ranges::any_of(steps, [](const Step& step) { return step.plain; }));
+  EXPECT_TRUE(std::ranges::any_of(steps, [](const Step& step) { return !step.plain; }));
+  Chooser one_each({}, built_in_tuning(), {.ranks = 8, .per_host = 1}, kMaxMessage);
+  EXPECT_EQ(one_each.choose(question)->builder->name, "two_shot");
+}
+
 // A codec pays where links are slow and messages long, and who cannot know what it sends lets it be.
 TEST(Chooser, CodecsThatPay) {
   const auto pays = [](const char* specification, Rank per_host, size_t bytes) {
@@ -189,10 +207,10 @@ TEST(Chooser, SeveralHostsGetAHierarchicalPlan) {
   for (const auto& hosts : {std::vector<std::vector<Rank>>{{0, 1, 2, 3}, {4, 5, 6, 7}}, {{0, 2, 4, 6}, {1, 3, 5, 7}}}) {
     Chooser here = chooser(tuning, {.ranks = 8, .per_host = 4, .memory = true, .hosts = hosts});
     EXPECT_EQ(here.choose(all_reduce(8, 16 << 20))->builder->name, "hierarchical");
-    EXPECT_NE(here.hierarchy(), nullptr);
+    EXPECT_NE(here.options_of({}).hierarchy, nullptr);
   }
   Chooser one_each = chooser(tuning, {.ranks = 8, .per_host = 1, .memory = true});
-  EXPECT_EQ(one_each.hierarchy(), nullptr);
+  EXPECT_EQ(one_each.options_of({}).hierarchy, nullptr);
   EXPECT_NE(one_each.choose(all_reduce(8, 16 << 20))->builder->name, "hierarchical");
 }
 

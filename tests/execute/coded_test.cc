@@ -40,6 +40,20 @@ std::vector<Plan> build(std::string_view algorithm, Rank ranks) {
   return plans;
 }
 
+// Hosts of so many ranks each, one after the other: only what goes between them is encoded.
+std::vector<Plan> build_over(const std::vector<Rank>& hosts) {
+  Hierarchy hierarchy{.levels = {{}}, .across = "two_shot"};
+  BuildOptions options{.ranks = 0, .hierarchy = &hierarchy, .coded = true};
+  for (const Rank size : hosts) {
+    hierarchy.levels[0].emplace_back();
+    for (Rank i = 0; i < size; ++i) hierarchy.levels[0].back().push_back(options.ranks++);
+  }
+  const Builder* builder = find_builder(Collective::kAllReduce, "hierarchical");
+  std::vector<Plan> plans;
+  for (options.rank = 0; options.rank < options.ranks; ++options.rank) plans.push_back(build(*builder, options));
+  return plans;
+}
+
 struct Outcome {
   std::vector<std::vector<float>> results;  // by rank
   std::string failure;
@@ -249,6 +263,52 @@ TEST(Coded, EveryCodecGivesAllRanksTheSameBitsWithinTheBound) {
         expect_same_bits(outcome, what);
         const Errors errors = errors_of(outcome.results[0], exact_sum(inputs));
         EXPECT_LE(errors.largest, effect->relative * largest_magnitude(inputs) + effect->absolute) << what;
+      }
+    }
+  }
+}
+
+// Never farther off than without hosts, which is what hocketCodecErrorBound says.
+TEST(Coded, BetweenHostsOnly) {
+  const std::vector<std::vector<Rank>> shapes = {{2, 2}, {3, 1}, {1, 4, 2}, {4, 4}, {2, 2, 2, 2}, {5, 3}};
+  for (const char* specification : {"int8", "int4:round=stochastic", "fp16", "topk:ratio=0.1"}) {
+    const auto codec = codec_of(specification);
+    for (const std::vector<Rank>& hosts : shapes) {
+      const std::vector<Plan> plans = build_over(hosts);
+      const auto ranks = static_cast<Rank>(plans.size());
+      const std::string what = fmt::format("{}, {} hosts, {} ranks", specification, hosts.size(), ranks);
+      const auto proof = prove(plans);
+      ASSERT_TRUE(proof.ok()) << what << ": " << proof.status().message();
+      const auto effect = prove_coded(plans, errors_of(*codec));
+      ASSERT_TRUE(effect.ok()) << what << ": " << effect.status().message();
+      EXPECT_LE(effect->relative, prove_coded(build("two_shot", ranks), errors_of(*codec))->relative) << what;
+      const auto inputs = gaussian_inputs(ranks, count_for(plans, 2) + 77);
+      const Outcome outcome = all_reduce(plans, codec.get(), inputs);
+      expect_same_bits(outcome, what);
+      const Errors errors = errors_of(outcome.results[0], exact_sum(inputs));
+      EXPECT_LE(errors.largest, effect->relative * largest_magnitude(inputs) + effect->absolute) << what;
+    }
+  }
+}
+
+// No step sends both within a host and between hosts: its messages are encoded or not.
+TEST(Coded, StepsStayWithinHostsOrLeaveThem) {
+  for (const std::vector<Rank>& hosts :
+       std::vector<std::vector<Rank>>{{2, 2}, {3, 1}, {1, 4, 2}, {7, 7, 7}, {16, 16}}) {
+    std::vector<size_t> host_of;
+    for (size_t host = 0; host < hosts.size(); ++host)
+      host_of.insert(host_of.end(), static_cast<size_t>(hosts[host]), host);
+    for (const Plan& plan : build_over(hosts)) {
+      for (const Lane& lane : plan.lanes) {
+        for (const Step& step : lane.steps) {
+          for (const auto* places : {&step.sources, &step.destinations}) {
+            for (const Place& place : *places) {
+              if (!is_message(place) || place.regions.empty()) continue;
+              const bool within = host_of[static_cast<size_t>(place.peer)] == host_of[static_cast<size_t>(plan.rank)];
+              EXPECT_EQ(within, step.plain) << "rank " << plan.rank << " of " << plan.ranks;
+            }
+          }
+        }
       }
     }
   }
