@@ -52,7 +52,8 @@ for rate in $rates; do
       [[ $codec == */* ]] && type=${codec#*/}
       for ((round = 0; round < rounds; round++)); do
         echo "$(run "$size" "" "$type") $(run "$size" "${codec%/*}" "$type")"
-      done | awk -v rate="$rate" -v size="$size" -v codec="$codec" -v ranks=$ranks '
+      done | awk -v rate="$rate" -v size="$size" -v codec="$codec" -v ranks=$ranks \
+        -v per_host=$per_host '
         function median(list, count,  i, j, x) {
           for (i = 2; i <= count; i++) for (j = i; j > 1 && list[j] < list[j - 1]; j--) {
             x = list[j]; list[j] = list[j - 1]; list[j - 1] = x
@@ -63,8 +64,10 @@ for rate in $rates; do
         END {
           bytes = size * (size ~ /M$/ ? 1048576 : size ~ /K$/ ? 1024 : 1)
           won = median(dense, NR) / median(coded, NR); may = 2 * (ranks - 1) / ranks * bytes / sent
-          printf "%-10s %8s  %-18s %10.2f %9.2f %8.2f %7.0f%%\n", rate, size, codec, median(coded, NR) / 1000, won, may,
-                 100 * won / may
+          printf "%-10s %8s  %-18s %10.2f %9.2f", rate, size, codec, median(coded, NR) / 1000, won
+          # With several ranks on a host the bytes of a rank do not say what crosses the link.
+          if (per_host == 1) printf " %8.2f %7.0f%%", may, 100 * won / may
+          print ""
         }'
     done
   done

@@ -89,7 +89,7 @@ struct Step {
   std::vector<Place> destinations;
   bool last = false;   // the result is complete: the epilogue applies to what is written
   bool plain = false;  // its messages carry values, also in a call that has a codec
-  std::vector<After> after;
+  std::vector<After> after{};
   friend bool operator==(const Step&, const Step&) = default;
 };
 
