@@ -13,11 +13,14 @@ void correct(FeedbackKind kind, const std::vector<float>& state, std::vector<flo
 
 void keep(FeedbackKind kind, const std::vector<float>& state, const std::vector<float>& corrected,
           const std::vector<float>& decoded, std::vector<float>& next) {
-  next.resize(decoded.size());
-  for (size_t i = 0; i < next.size(); ++i) {
-    const float before = state.empty() ? 0 : state[i];
-    next[i] = kind == FeedbackKind::kResidual ? corrected[i] - decoded[i] : before + decoded[i];
+  if (kind != FeedbackKind::kResidual && state.empty()) {
+    next = decoded;
+    return;
   }
+  next.resize(decoded.size());
+  const std::vector<float>& from = kind == FeedbackKind::kResidual ? corrected : state;
+  const float sign = kind == FeedbackKind::kResidual ? -1 : 1;
+  for (size_t i = 0; i < next.size(); ++i) next[i] = from[i] + sign * decoded[i];
 }
 
 Status Feedback::correct(std::string_view key, ConstValues values, std::vector<float>& corrected) {
