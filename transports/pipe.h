@@ -164,7 +164,7 @@ std::span<const Transport* const> transports();
 uint8_t number_of(const Transport& transport);
 const Transport* transport_of(uint8_t number);
 
-// Those that a comma-separated list names ("shm,tcp"), in its order; all for an empty list.
+// Those that a comma-separated list names ("shm,tcp"), in its order. For an empty list: all that need not be asked for.
 Result<std::vector<const Transport*>> choose_transports(std::string_view names);
 
 }  // namespace hocket

@@ -21,6 +21,10 @@ namespace {
 // All that any build has; a name keeps its place for ever.
 constexpr std::array<std::string_view, 4> kNumbered = {"local", "shm", "tcp", "verbs"};
 
+// Two hosts with RDMA devices need not reach each other by them, and a verbs pipe that finds no way does not go
+// another.
+constexpr std::string_view kDefault = "local,shm,tcp";
+
 const Transport* find(std::string_view name) {
   const auto all = transports();
   const auto found = std::find_if(all.begin(), all.end(), [&](const Transport* t) { return t->name() == name; });
@@ -57,7 +61,7 @@ uint8_t number_of(const Transport& transport) {
 const Transport* transport_of(uint8_t number) { return number < kNumbered.size() ? find(kNumbered[number]) : nullptr; }
 
 Result<std::vector<const Transport*>> choose_transports(std::string_view names) {
-  if (names.empty()) return std::vector<const Transport*>(transports().begin(), transports().end());
+  if (names.empty()) names = kDefault;
   std::vector<const Transport*> chosen;
   for (size_t begin = 0; begin <= names.size();) {
     const size_t end = std::min(names.find(',', begin), names.size());

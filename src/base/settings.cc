@@ -135,8 +135,8 @@ constexpr Setting kSettings[] = {
      "What is written to stderr: `error`, `warn`, `info` or `debug`, each with all before it.", log_level},
     {"HOCKET_TRANSPORTS", "list", "",
      "The transports that may be used, best first, divided by commas. Each pair of ranks takes the first that reaches. "
-     "Not set: all, in their own order. A name that does not exist is answered with those that do. Must be equal on "
-     "all ranks.",
+     "Not set: all but those for RDMA, which have to be named (docs/rdma.md). A name that does not exist is answered "
+     "with those that do. Must be equal on all ranks.",
      text<&Settings::transports>},
     {"HOCKET_CHECKSUM", "on or off", "on",
      "Whether data that goes over TCP to another host carries a CRC-32C, which the receiver checks before it uses it. "

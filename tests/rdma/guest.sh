@@ -5,11 +5,11 @@
 # guest.sh [-n GUESTS] [-t SECONDS] FOLDER COMMAND...: runs a command in one or more virtual machines that have an RDMA
 # device (Soft-RoCE over a network of their own) and see the files of this host: FOLDER, where the command runs, can be
 # written. Prints what the command printed; exits with its largest exit status, or with 77 where there can be no guests.
-# A guest that gives no answer in time is started once more, and that is said. Needs no root.
+# What fails, or gives no answer in time, is tried once more, and that is said. Needs no root.
 # In the guests: GUEST_ID is 0, 1, ..., GUEST_COUNT their number, and 10.77.0.1, 10.77.0.2, ... their addresses.
 set -euo pipefail
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
-guests=1 seconds=240
+guests=1 seconds=270
 while getopts n:t: option; do
   case $option in
     n) guests=$OPTARG ;;
@@ -104,8 +104,9 @@ run() {
 }
 
 run "$@"
-if ((stalled)); then
-  echo "RETRY: a guest gave no answer; all are started once more"
+# One in about ten runs of Soft-RoCE under emulation stalls for no reason of ours: what fails twice has failed.
+if ((stalled || worst)); then
+  echo "RETRY: $* failed in its guests and is tried once more"
   run "$@"
 fi
 ((!stalled)) || exit 1

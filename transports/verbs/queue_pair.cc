@@ -17,8 +17,9 @@ namespace {
 
 constexpr uint32_t kInlineBytes = 220;  // what most devices copy into a request
 constexpr uint32_t k24Bits = 0xFFFFFF;
-// Of what is not acknowledged: 4.096 us * 2^14 = 67 ms, eight times. Seven would mean for ever to some devices.
-constexpr uint8_t kAckTimeout = 14;
+// Of what is not acknowledged: 4.096 us * 2^16 = 0.27 s, seven times: a busy host may be silent for a second, and who
+// is silent for five is dead to the mesh. Seven repetitions would mean for ever to some devices.
+constexpr uint8_t kAckTimeout = 16;
 constexpr uint8_t kRetries = 6;
 constexpr uint8_t kNotReadyRetries = 6;
 constexpr uint8_t kNotReadyTimer = 12;  // 0.64 ms

@@ -113,6 +113,15 @@ Status VerbsReceiver::progress() {
 Status VerbsReceiver::look() {
   HOCKET_TRY(exchange_.flush());
   const uint64_t before = arrived_;
+  HOCKET_TRY(take_told());
+  pay();
+  looks_ = arrived_ > before ? 0 : looks_ + 1;
+  if (read_ < arrived_) return {};
+  if (!broken_.ok() || looks_ % kListenEvery == 0) HOCKET_TRY(listen());
+  return read_ < arrived_ ? Status() : broken_;
+}
+
+Status VerbsReceiver::take_told() {
   RingAmount told;
   if (broken_.ok()) broken_ = pair_->poll(&told);
   arrived_ += told.bytes;
@@ -122,11 +131,7 @@ Status VerbsReceiver::look() {
     return Status(Code::kInternal, fmt::format("the sender claims {} frames of {} bytes in a ring of {} and {} bytes",
                                                frames_, under_way, kMaxFrames, ring_->bytes().size()));
   }
-  pay();
-  looks_ = arrived_ > before ? 0 : looks_ + 1;
-  if (read_ < arrived_) return {};
-  if (!broken_.ok() || looks_ % kListenEvery == 0) HOCKET_TRY(listen());
-  return broken_;
+  return {};
 }
 
 Status VerbsReceiver::listen() {
@@ -134,11 +139,8 @@ Status VerbsReceiver::listen() {
   if (got.ok() && *got) return Status(Code::kInternal, fmt::format("{} sent more than a card", exchange_.peer_name()));
   if (got.ok()) return {};
   // What was acknowledged before the socket was closed is here by now.
-  RingAmount told;
-  if (broken_.ok()) broken_ = pair_->poll(&told);
-  arrived_ += told.bytes;
-  frames_ += told.frames;
-  return told.frames > 0 ? Status() : got.status();
+  HOCKET_TRY(take_told());
+  return read_ < arrived_ ? Status() : got.status();
 }
 
 Status VerbsReceiver::read_header(FrameHeader* header) const {

@@ -37,6 +37,8 @@ class VerbsReceiver final : public Receiver {
   const Message* next(std::span<std::byte> into);
   // Looks what has arrived.
   Status look();
+  // What the sender has told, if it can be true.
+  Status take_told();
   // The sender is gone, and nothing of it is left to be read.
   Status listen();
   Status read_header(FrameHeader* header) const;
