@@ -42,9 +42,9 @@ endif()
 
 find_package(CUDAToolkit QUIET)
 if(CUDAToolkit_FOUND)
-  hocket_record("CUDA Toolkit" TRUE "${CUDAToolkit_VERSION}" "not used: this version moves host memory only")
+  hocket_record("CUDA Toolkit" TRUE "${CUDAToolkit_VERSION}" "its header is compared with our table of the driver, which is found at run time")
 else()
-  hocket_record("CUDA Toolkit" FALSE "" "not used: no nvcc and no CUDAToolkit_ROOT")
+  hocket_record("CUDA Toolkit" FALSE "" "not needed: the driver is found at run time")
 endif()
 
 hocket_look_for(IBVERBS libibverbs)

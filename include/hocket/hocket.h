@@ -9,9 +9,10 @@
  *     written only on success; the receive buffer of a failed collective is undefined.
  *  2. Handles are opaque. Who creates destroys; destroy accepts NULL.
  *  3. Counts are elements, never bytes. A count of zero is legal and takes part like any other.
- *  4. Buffers are host memory, aligned to their element. In place means the position that each call names; any other
- *     overlap of the two buffers is an error.
- *  5. stream: NULL blocks until the operation is done on this rank; hocketQueueStream(queue) runs it asynchronously.
+ *  4. Buffers are host or CUDA memory (docs/cuda.md), aligned to their element. In place means the position that each
+ *     call names; any other overlap of the two buffers is an error.
+ *  5. stream: NULL blocks until the operation is done on this rank; hocketQueueStream(queue) runs it asynchronously; a
+ *     CUDA stream has it in its order. CUDA memory with NULL follows the default stream.
  *  6. All ranks of a communicator issue its collectives in the same order with the same arguments; a difference is
  *     reported on every rank, naming both calls (docs/errors.md says how soon). One thread at a time may use a
  *     communicator, except for hocketCommAbort, hocketCommGetAsyncError and hocketGetLastError, which any thread may

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "comm/binding.h"
+#include "comm/extents.h"
 
 namespace hocket {
 namespace {
@@ -30,68 +31,8 @@ Status wrong(const Communicator& communicator, const Request& request, const std
                             has_type(facts) ? describe(facts) : std::string(name(facts.collective)), why));
 }
 
-// Which buffer a rank must bring, and how many elements it spans.
-struct Span {
-  bool used = false;
-  size_t elements = 0;
-};
-
-size_t reach_of(const std::vector<size_t>& counts, const std::vector<size_t>& offsets) {
-  size_t reach = 0;
-  for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] > 0) reach = std::max(reach, offsets[i] + counts[i]);
-  }
-  return reach;
-}
-
-Span send_span(const Request& request, Rank rank, Rank ranks) {
-  const CallFacts& facts = request.facts;
-  const bool is_root = rank == facts.root;
-  const size_t count = facts.count;
-  if (!request.send_counts.empty()) return {true, reach_of(request.send_counts, request.send_offsets)};
-  switch (facts.collective) {
-    case Collective::kBroadcast:
-      return {is_root, count};
-    case Collective::kScatter:
-      return {is_root, facts.v_form ? 0 : count * static_cast<size_t>(ranks)};
-    case Collective::kReduceScatter:
-    case Collective::kAllToAll:
-      return {true, count * static_cast<size_t>(ranks)};
-    case Collective::kBarrier:
-      return {};
-    case Collective::kSendRecv:
-      return {facts.sending || request.send != nullptr, count};
-    default:
-      return {true, count};
-  }
-}
-
-Span recv_span(const Request& request, Rank rank, Rank ranks) {
-  const CallFacts& facts = request.facts;
-  const bool is_root = rank == facts.root;
-  const size_t count = facts.count;
-  if (!request.recv_counts.empty()) return {true, reach_of(request.recv_counts, request.recv_offsets)};
-  switch (facts.collective) {
-    case Collective::kReduce:
-      return {is_root, count};
-    case Collective::kGather:
-      return {is_root, facts.v_form ? 0 : count * static_cast<size_t>(ranks)};
-    case Collective::kAllGather:
-    case Collective::kAllToAll:
-      return {true, count * static_cast<size_t>(ranks)};
-    case Collective::kBarrier:
-      return {};
-    case Collective::kExScan:
-      return {rank != 0, count};
-    case Collective::kSendRecv:
-      return {!facts.sending || request.recv != nullptr, count};
-    default:
-      return {true, count};
-  }
-}
-
-Fault check_buffer(const char* name, const void* buffer, Span span, size_t element) {
-  if (!span.used || span.elements == 0) return {};
+Fault check_buffer(const char* name, const void* buffer, Extent extent, size_t element) {
+  if (extent.is_empty()) return {};
   if (buffer == nullptr) return fmt::format("{} is NULL", name);
   if (reinterpret_cast<uintptr_t>(buffer) % element != 0) {
     return fmt::format("{} ({}) is not aligned to its element of {} bytes", name, buffer, element);
@@ -99,36 +40,18 @@ Fault check_buffer(const char* name, const void* buffer, Span span, size_t eleme
   return {};
 }
 
-struct Range {
-  uintptr_t begin;
-  uintptr_t end;
-};
-
-// Where the elements of a buffer lie: between the parts of a v-form there may be anything.
-std::vector<Range> ranges_of(const void* buffer, Span span, const std::vector<size_t>& counts,
-                             const std::vector<size_t>& offsets, size_t element) {
-  const auto base = reinterpret_cast<uintptr_t>(buffer);
-  if (counts.empty()) return {{base, base + span.elements * element}};
-  std::vector<Range> ranges;
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const uintptr_t begin = base + offsets[i] * element;
-    if (counts[i] > 0) ranges.push_back({begin, begin + counts[i] * element});
-  }
-  return ranges;
-}
-
 // The ranges of `apart` do not overlap each other.
-bool any_overlap(const std::vector<Range>& ranges, std::vector<Range> apart) {
-  std::sort(apart.begin(), apart.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  return std::any_of(ranges.begin(), ranges.end(), [&](const Range& range) {
+bool any_overlap(const std::vector<AddressRange>& ranges, std::vector<AddressRange> apart) {
+  std::sort(apart.begin(), apart.end(), [](const AddressRange& a, const AddressRange& b) { return a.begin < b.begin; });
+  return std::any_of(ranges.begin(), ranges.end(), [&](const AddressRange& range) {
     const auto first = std::upper_bound(apart.begin(), apart.end(), range.begin,
-                                        [](uintptr_t at, const Range& other) { return at < other.end; });
+                                        [](uintptr_t at, const AddressRange& other) { return at < other.end; });
     return first != apart.end() && first->begin < range.end;
   });
 }
 
-Fault check_overlap(const Request& request, Rank rank, Span send, Span recv, size_t element) {
-  if (!send.used || !recv.used || send.elements == 0 || recv.elements == 0) return {};
+Fault check_overlap(const Request& request, Rank rank, Extent send, Extent recv, size_t element) {
+  if (send.is_empty() || recv.is_empty()) return {};
   const bool may_be_in_place = !(request.facts.v_form && request.facts.collective == Collective::kAllToAll);
   if (may_be_in_place && is_in_place(request, rank)) return {};
   const auto a = reinterpret_cast<uintptr_t>(request.send);
@@ -204,8 +127,8 @@ Status check_request(const Communicator& communicator, const Request& request) {
     return wrong(communicator, request,
                  fmt::format("count: {} elements for {} ranks are more than 2^62 bytes", facts.count, ranks));
   }
-  const Span send = send_span(request, communicator.rank(), ranks);
-  const Span recv = recv_span(request, communicator.rank(), ranks);
+  const Extent send = send_extent(request, communicator.rank(), ranks);
+  const Extent recv = recv_extent(request, communicator.rank(), ranks);
   Fault fault;
   if (is_reducing(facts.collective)) fault = check_reduction(facts, request.reduction);
   if (!fault) fault = check_buffer("sendbuff", request.send, send, element);

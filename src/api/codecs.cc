@@ -11,6 +11,7 @@
 
 #include "api/arguments.h"
 #include "api/group.h"
+#include "api/place.h"
 #include "api/session.h"
 #include "comm/coding.h"
 #include "hocket/hocket.h"
@@ -109,6 +110,10 @@ Status with_key(const CodedCall& call, Session& session, Coding& coding, Request
 
 Status check_and_submit(const CodedCall& call, Session& session, Coding& coding, Request& request) {
   HOCKET_TRY(complete_request(*session.communicator, request));
+  if (call.key != nullptr || coding.is_program(call.key)) {
+    HOCKET_TRY(check_host_memory("sendbuff", request.send));
+    HOCKET_TRY(check_host_memory("recvbuff", request.recv));
+  }
   if (coding.is_program(call.key)) return with_program(call, session, coding, request);
   if (call.key != nullptr) return with_key(call, session, coding, request);
   HOCKET_TRY(coding.attach(request, session.communicator->encodes(request, *coding.codec())));

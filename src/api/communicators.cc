@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/opening.h"
+#include "api/place.h"
 #include "api/session.h"
 #include "hocket/hocket.h"
 
@@ -185,9 +186,9 @@ hocketResult_t hocketCommUserRank(const hocketComm_t comm, int* rank) {
 }
 
 hocketResult_t hocketCommCuDevice(const hocketComm_t comm, int* device) {
-  return with_session(comm, [&](Session&) -> Status {
+  return with_session(comm, [&](Session& session) -> Status {
     if (device == nullptr) return null_pointer("device");
-    *device = -1;
+    *device = session.communicator->cuda_device();
     return {};
   });
 }
@@ -206,7 +207,11 @@ hocketResult_t hocketRedOpCreatePreMulSum(hocketRedOp_t* op, void* scalar, hocke
     hocket::Reduction reduction;
     reduction.scaled = true;
     reduction.scalar_type = static_cast<hocket::DataType>(datatype);
-    std::memcpy(reduction.scalar, scalar, hocket::element_bytes(reduction.scalar_type));
+    if (residence == hocketScalarDevice && !hocket::check_host_memory("scalar", scalar).ok()) {
+      reduction.scalar_elsewhere = scalar;
+    } else {
+      std::memcpy(reduction.scalar, scalar, hocket::element_bytes(reduction.scalar_type));
+    }
     const Result<int32_t> handle = session.communicator->create_reduction(std::move(reduction));
     if (!handle.ok()) return handle.status();
     *op = static_cast<hocketRedOp_t>(*handle);

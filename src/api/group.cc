@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "api/arguments.h"
+#include "api/place.h"
 #include "comm/drive.h"
+#include "comm/stream_batch.h"
 
 namespace hocket {
 namespace {
@@ -37,15 +39,6 @@ constinit thread_local int depth = 0;  // of nested groups; each call looks, so 
 thread_local Group group;
 
 bool is_transfer(const Request& request) { return request.facts.collective == Collective::kSendRecv; }
-
-Result<std::shared_ptr<Queue>> queue_of(hocketStream_t stream) {
-  const auto pin = queues().pin(stream);
-  if (!pin) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("stream: {} is neither NULL nor the stream of a live queue", stream));
-  }
-  return *pin;
-}
 
 Status run_now(Session& session, Request&& request) {
   Communicator& communicator = *session.communicator;
@@ -88,6 +81,8 @@ Status match_transfers_with_self(std::vector<Pending>& calls) {
       first.recv = calls[i].request.recv;
     }
     first.facts.sending = true;
+    // CUDA memory needs its stream, whichever side brings it.
+    if (is_cuda_stream(calls[i].stream)) calls[other].stream = calls[i].stream;
     consumed[i] = true;
   }
   for (const auto& [comm, others] : waiting) {
@@ -119,13 +114,19 @@ Status destroyed_meanwhile() {
   return Status(Code::kInvalidArgument, "comm: destroyed or aborted before the end of the group");
 }
 
-Result<Prepared> prepare(Pending& call) {
+// `batch`: of the call's CUDA stream; null: it is the host's.
+Result<Prepared> prepare(Pending& call, StreamBatch* batch) {
   const auto pin = sessions().pin(call.comm);
   if (!pin) return destroyed_meanwhile();
   const std::shared_ptr<Communicator>& communicator = pin->communicator;
   HOCKET_TRY(communicator->mesh().status());
   if (call.work != nullptr) return Prepared{call.comm, communicator, std::move(call.work)};
   if (call.with_self) HOCKET_TRY(complete_request(*communicator, call.request));
+  if (batch != nullptr) {
+    const Status staged = batch->stage(call.request, communicator->rank(), communicator->ranks());
+    if (staged.code() == Code::kInvalidArgument) return fault_of(*communicator, call.request, staged);
+    HOCKET_TRY(staged);
+  }
   std::unique_ptr<Operation> operation = communicator->make_operation(call.request);
   HOCKET_TRY(operation->prepare(std::move(call.request)));
   return Prepared{call.comm, communicator, std::move(operation)};
@@ -144,39 +145,80 @@ Status run_blocking(const std::vector<Prepared>& blocking, std::span<Work* const
   return failure;
 }
 
-// What is issued must run: nothing is, unless all can be prepared, and all queues and all memory are there.
-Status run_calls(std::vector<Pending> calls) {
-  HOCKET_TRY(match_transfers_with_self(calls));
-  std::vector<Work*> in_order;
+// The calls of a group, by where they go.
+struct Sorted {
+  std::vector<Work*> in_order;  // to be issued
   std::vector<Work*> driven_here;
   std::vector<Prepared> blocking;
   std::map<hocketStream_t, std::pair<std::shared_ptr<Queue>, Batch>> queued;
-  for (Pending& call : calls) {
-    Result<Prepared> prepared = prepare(call);
-    if (!prepared.ok()) return kept_by(call.comm, prepared.status());
-    in_order.push_back(prepared->work.get());
-    if (call.stream == nullptr) {
-      driven_here.push_back(prepared->work.get());
-      blocking.push_back(std::move(*prepared));
-      continue;
-    }
-    Result<std::shared_ptr<Queue>> queue = queue_of(call.stream);
-    if (!queue.ok()) return queue.status();
-    auto& [at, batch] = queued[call.stream];
-    at = *queue;
-    batch.push_back(std::move(prepared->work));
+  std::map<hocketStream_t, std::shared_ptr<StreamBatch>> on_streams;
+};
+
+Result<StreamBatch*> batch_on(hocketStream_t stream, Sorted& sorted) {
+  if (!is_cuda_stream(stream)) return nullptr;
+  std::shared_ptr<StreamBatch>& batch = sorted.on_streams[stream];
+  if (batch == nullptr) {
+    const Result<Engine*> running = engine();
+    HOCKET_TRY(running.status());
+    const Result<cuda::Stream> found = find_stream(stream);
+    HOCKET_TRY(found.status());
+    Result<std::shared_ptr<StreamBatch>> made = StreamBatch::make(*found, **running);
+    HOCKET_TRY(made.status());
+    batch = std::move(*made);
   }
+  return batch.get();
+}
+
+Status sort(Pending& call, Sorted& sorted) {
+  const Result<StreamBatch*> batch = batch_on(call.stream, sorted);
+  HOCKET_TRY(batch.status());
+  Result<Prepared> prepared = prepare(call, *batch);
+  HOCKET_TRY(prepared.status());
+  if (*batch == nullptr || !(*batch)->is_captured()) sorted.in_order.push_back(prepared->work.get());
+  if (*batch != nullptr) {
+    (*batch)->add(prepared->communicator, std::move(prepared->work));
+  } else if (call.stream == nullptr) {
+    sorted.driven_here.push_back(prepared->work.get());
+    sorted.blocking.push_back(std::move(*prepared));
+  } else {
+    Result<std::shared_ptr<Queue>> queue = queue_of(call.stream);
+    HOCKET_TRY(queue.status());
+    auto& [at, works] = sorted.queued[call.stream];
+    at = *queue;
+    works.push_back(std::move(prepared->work));
+  }
+  return {};
+}
+
+Status enqueue(const Sorted& sorted) {
+  for (const auto& [stream, batch] : sorted.on_streams) {
+    const Status status = batch->enqueue();
+    if (status.ok()) continue;
+    for (const auto& [other, enqueued] : sorted.on_streams) enqueued->cancel();
+    return status;
+  }
+  return {};
+}
+
+// What is issued must run: nothing is, unless all can be prepared, all queues and all memory are there, and the streams
+// have taken it.
+Status run_calls(std::vector<Pending> calls) {
+  HOCKET_TRY(match_transfers_with_self(calls));
+  Sorted sorted;
+  for (Pending& call : calls) HOCKET_TRY(kept_by(call.comm, sort(call, sorted)));
   Engine* running = nullptr;
-  if (!queued.empty()) {
+  if (!sorted.queued.empty()) {
     Result<Engine*> started = engine();
     if (!started.ok()) return started.status();
     running = *started;
   }
   std::vector<Submission> submissions;
-  for (auto& [stream, work] : queued) submissions.emplace_back(work.first, std::move(work.second));
-  for (Work* work : in_order) work->issue();
+  for (auto& [stream, work] : sorted.queued) submissions.emplace_back(work.first, std::move(work.second));
+  HOCKET_TRY(enqueue(sorted));
+  for (Work* work : sorted.in_order) work->issue();
   for (Submission& submission : submissions) running->submit(std::move(submission));
-  return run_blocking(blocking, driven_here);
+  for (const auto& [stream, batch] : sorted.on_streams) batch->submit();
+  return run_blocking(sorted.blocking, sorted.driven_here);
 }
 
 // On a thread of its own.
@@ -203,9 +245,7 @@ Status run_jobs(const std::vector<std::vector<Job>>& lists) {
 }
 
 Status run_or_keep(Pending call) {
-  if (call.stream != nullptr) {
-    if (const Result<std::shared_ptr<Queue>> queue = queue_of(call.stream); !queue.ok()) return queue.status();
-  }
+  HOCKET_TRY(check_stream(call.stream));
   if (depth > 0) {
     group.calls.push_back(std::move(call));
     return {};
@@ -241,9 +281,12 @@ std::optional<Group> taken() {
 }  // namespace
 
 Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream) {
-  if (depth == 0 && stream == nullptr) return run_now(session, std::move(request));
-  const bool with_self = is_transfer(request) && request.facts.peer == session.communicator->rank();
-  return run_or_keep({comm, std::move(request), stream, with_self, nullptr});
+  const Communicator& communicator = *session.communicator;
+  const Result<hocketStream_t> own = stream_of(communicator, request, stream);
+  if (!own.ok()) return fault_of(communicator, request, own.status());
+  if (depth == 0 && *own == nullptr) return run_now(session, std::move(request));
+  const bool with_self = is_transfer(request) && request.facts.peer == communicator.rank();
+  return run_or_keep({comm, std::move(request), *own, with_self, nullptr});
 }
 
 Status submit(hocketComm_t comm, Session& session, std::unique_ptr<Work> work, hocketStream_t stream) {

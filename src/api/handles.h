@@ -2,7 +2,7 @@
 // Copyright The Hocket authors
 //
 // The table behind opaque handles. A handle is an index and a generation, never an address: a destroyed or invented one
-// is found out without touching memory.
+// is found out without touching memory. Handles are odd and above 2^32, as no address of a CUDA stream's is.
 #pragma once
 
 #include <array>
@@ -65,7 +65,7 @@ class HandleTable {
 
   Pin pin(const void* handle) {
     const auto value = reinterpret_cast<uintptr_t>(handle);
-    Entry* entry = (value >> 32) < kCapacity ? entry_at(value >> 32, false) : nullptr;
+    Entry* entry = find(value);
     if (entry == nullptr) return Pin(nullptr);
     entry->users.fetch_add(1);  // before the generation is read: remove() looks at both in the other order
     Pin pin(entry);
@@ -77,14 +77,14 @@ class HandleTable {
   // Makes the handle invalid, waits until no call is inside, and returns the object; null when there is none.
   std::unique_ptr<Object> remove(void* handle) {
     const auto value = reinterpret_cast<uintptr_t>(handle);
-    Entry* entry = (value >> 32) < kCapacity ? entry_at(value >> 32, false) : nullptr;
+    Entry* entry = find(value);
     if (entry == nullptr) return nullptr;
     auto generation = static_cast<uint32_t>(value);
     if (generation % 2 == 0 || !entry->generation.compare_exchange_strong(generation, generation + 1)) return nullptr;
     while (entry->users.load() != 0) std::this_thread::yield();
     std::unique_ptr<Object> object = std::move(entry->object);
     const std::lock_guard lock(mutex_);
-    free_.push_back(value >> 32);
+    free_.push_back(index_of(value));
     return object;
   }
 
@@ -95,8 +95,11 @@ class HandleTable {
   using Block = std::array<Entry, kBlock>;
 
   static void* to_handle(uintptr_t index, uint32_t generation) {
-    return reinterpret_cast<void*>(index << 32 | generation);
+    return reinterpret_cast<void*>((index + 1) << 32 | generation);
   }
+  static uintptr_t index_of(uintptr_t value) { return (value >> 32) - 1; }  // of what is no handle: beyond the capacity
+
+  Entry* find(uintptr_t value) { return index_of(value) < kCapacity ? entry_at(index_of(value), false) : nullptr; }
 
   Entry* entry_at(uintptr_t index, bool create) {
     std::atomic<Block*>& block = blocks_[index / kBlock];

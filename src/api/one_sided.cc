@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/group.h"
+#include "api/place.h"
 #include "api/session.h"
 #include "api/window_number.h"
 #include "comm/one_sided.h"
@@ -54,7 +55,7 @@ Status check_transfer(const Communicator& communicator, size_t count, hocketData
     return wrong(communicator, call, fmt::format("count: {} elements are more than 2^64 bytes", count));
   }
   if (call.local == nullptr && count > 0) return wrong(communicator, call, fmt::format("{} is NULL", buffer));
-  return {};
+  return check_host_memory(buffer, call.local);
 }
 
 hocketResult_t transfer(Kind kind, void* local, const char* buffer, size_t count, hocketDataType_t type, int peer,

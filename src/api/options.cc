@@ -13,6 +13,7 @@
 
 #include "api/opening.h"
 #include "base/settings.h"
+#include "cuda/memory.h"
 
 namespace hocket {
 namespace {
@@ -77,6 +78,7 @@ Result<Wishes> wishes_of(const hocketConfig_t* given) {
   options.spin = all->spin;
   options.lanes = all->lanes;
   options.compression = all->compression;
+  options.cuda_device = cuda::current_device();
   if (!all->plans.empty()) {
     HOCKET_TRY(imported_plans().status());
     options.imported = &*imported_plans();

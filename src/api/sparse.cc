@@ -9,6 +9,7 @@
 
 #include "api/arguments.h"
 #include "api/group.h"
+#include "api/place.h"
 #include "api/session.h"
 #include "comm/sparse_call.h"
 #include "hocket/hocket.h"
@@ -36,6 +37,10 @@ Result<SparseTensor> tensor_of(const char* name, const hocketSparse_t* sparse, D
                       .offsets = sparse->offsets,
                       .indices = sparse->indices,
                       .values = static_cast<std::byte*>(sparse->values)};
+  for (const void* part : {static_cast<const void*>(sparse->offsets), static_cast<const void*>(sparse->indices),
+                           static_cast<const void*>(sparse->values)}) {
+    HOCKET_TRY(check_host_memory(name, part));
+  }
   HOCKET_TRY(check_sparse(name, tensor, type));
   return tensor;
 }
@@ -103,6 +108,7 @@ hocketResult_t hocketAllReduceSparseToDense(const hocketSparse_t* send, void* re
     const auto from = hocket::checked_send(send, type);
     HOCKET_TRY(from.status());
     if (recvbuff == nullptr) return hocket::null_pointer("recvbuff");
+    HOCKET_TRY(hocket::check_host_memory("recvbuff", recvbuff));
     return hocket::all_reduce_sparse(collectives, type, op == hocketAvg, *from, static_cast<std::byte*>(recvbuff));
   });
 }

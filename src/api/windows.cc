@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "api/place.h"
 #include "api/session.h"
 #include "api/window_number.h"
 #include "comm/shared_heap.h"
@@ -33,6 +34,7 @@ hocketResult_t open_window(hocketComm_t comm, void* memory, size_t bytes, bool h
     if (memory == nullptr) return null_pointer("buff");
     if (bytes == 0) return Status(Code::kInvalidArgument, "size is 0");
     if (!has_result) return null_pointer(result_name);
+    HOCKET_TRY(hocket::check_host_memory("buff", memory));
     return occupied(session, [&] {
       take(session.communicator->register_memory({static_cast<std::byte*>(memory), bytes}));
       return Status();

@@ -15,6 +15,7 @@ namespace hocket {
 // The values are those of hocketResult_t, so that the C boundary only casts.
 enum class Code : int {
   kOk = 0,
+  kCuda = 1,             // the CUDA driver refused
   kSystem = 2,           // the operating system refused
   kInternal = 3,         // our bug, or a plan or message that could be rejected
   kInvalidArgument = 4,  // one argument is wrong by itself

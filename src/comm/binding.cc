@@ -91,6 +91,7 @@ void bind_arithmetic(const Request& request, Rank ranks, Call& call) {
   call.type = request.facts.type;
   call.op = reduction.op;
   call.scale = reduction.scaled ? reduction.scalar : nullptr;
+  if (reduction.scalar_elsewhere != nullptr) call.scale = reduction.scalar_elsewhere;
   call.divide = reduction.average ? ranks : 0;
   call.user = reduction.user;
   call.user_context = reduction.user_context;

@@ -245,7 +245,8 @@ RecentCall& Communicator::recent_of(const CallFacts& facts) {
 
 bool Communicator::repeat(const CallFacts& facts, const void* send, void* recv) {
   RecentCall& recent = recent_of(facts);
-  return recent.fast_path.bound() && is_like(recent, facts, send, recv) && blocking_.repeat(recent, send, recv);
+  return repeats_ && recent.fast_path.bound() && is_like(recent, facts, send, recv) &&
+         blocking_.repeat(recent, send, recv);
 }
 
 bool Communicator::is_like(const RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const {
@@ -279,7 +280,8 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   call.fingerprint = recent.fingerprint;
   bind_arithmetic(request, ranks(), call);
   bind_layouts(request, call);
-  call.lends = std::max(call.send.total, call.recv.total) * element_bytes(call.type) <= recent.lends_up_to;
+  const size_t bytes = std::max(call.send.total, call.recv.total) * element_bytes(call.type);
+  call.lends = request.lendable && bytes <= recent.lends_up_to;
   bind_windows(request, mesh_->windows(), call);
 }
 

@@ -36,6 +36,7 @@ struct CommunicatorOptions {
   Forced forced;
   int32_t lanes = 0;  // of long calls; 0: chosen
   Encoding compression = Encoding::kWherePays;
+  int cuda_device = -1;                     // that the creating thread uses; -1: none
   const ImportedPlans* imported = nullptr;  // go before what is chosen; null: none
   Reproducibility reproducibility = Reproducibility::kFast;
   std::string key;  // of the communicator: splits derive theirs from it
@@ -86,6 +87,8 @@ class Communicator {
   CallLog& call_log() { return *call_log_; }
   const CommunicatorOptions& options() const { return options_; }
   Duration operation_timeout() const { return options_.operation_timeout; }
+  // The CUDA device that the creating thread used; -1: none.
+  int cuda_device() const { return options_.cuda_device; }
   // "name: ", or nothing.
   const std::string& prefix() const { return prefix_; }
 
@@ -95,6 +98,8 @@ class Communicator {
   // Makes a blocking collective at once if one like it was made before: the same facts, other buffers that differ in
   // nothing that was checked. False: the caller checks it and makes it the long way.
   bool repeat(const CallFacts& facts, const void* send, void* recv);
+  // From now on calls may be issued by other threads beside: no call is repeated.
+  void share_turns() { repeats_ = false; }
   Order& order(const CallFacts& facts);
   // One-sided calls, which wait for no turn.
   Order& one_sided() { return one_sided_; }
@@ -188,6 +193,7 @@ class Communicator {
   std::unique_ptr<Signals> signals_;
   std::vector<CachedPlan> plans_;
   std::array<RecentCall, 16> recent_;
+  bool repeats_ = true;
   std::vector<std::unique_ptr<const Plan>> transfer_plans_;  // by peer, sending first
   Memory scratch_;
   Memory pieces_;

@@ -62,6 +62,8 @@ class Engine {
 
   // Issued operations, to run after all that the queue holds already. Any thread.
   void submit(Submission submission) noexcept;
+  // Something that a submitted operation waits for may have come. Any thread.
+  void wake() { poller_->wake(); }
 
  private:
   Engine(System& system, std::unique_ptr<Poller> poller);

@@ -27,6 +27,7 @@ struct Reduction {
   bool scaled = false;  // pre-multiplied sum
   DataType scalar_type = DataType::kFloat32;
   alignas(8) std::byte scalar[8] = {};
+  const void* scalar_elsewhere = nullptr;  // not null: it lies there when the call begins
   UserFunction user = nullptr;
   void* user_context = nullptr;
   std::shared_ptr<const void> keeps;  // what user_context points to
@@ -74,6 +75,7 @@ struct Request {
   Reduction reduction;
   std::shared_ptr<const Codec> codec;  // null: messages carry the values
   uint64_t draw = 0;                   // for the codec's random choices
+  bool lendable = true;                // other processes may read the buffers where the system lets them
   std::shared_ptr<CodedTraffic> traffic;
   // V-forms: per rank, in elements; empty where this rank does not know or need them.
   std::vector<size_t> send_counts, send_offsets, recv_counts, recv_offsets;

@@ -56,6 +56,10 @@ class Arena {
     std::memset(begin_, static_cast<int>(kUntouched), bytes);
   }
 
+  std::byte* begin() const { return begin_; }
+  size_t bytes() const { return bytes_; }
+  bool holds(const void* address) const { return begin_ <= address && address < begin_ + bytes_; }
+
   std::byte* at(size_t element) { return user_ + element * element_bytes_; }
   void write(size_t base, const Stretch& stretch) { copy(stretch, user_ + (base + stretch.at) * element_bytes_); }
   // What is there now must be there after the call, but for what is expected otherwise.
@@ -98,14 +102,17 @@ class Arena {
 // One rank's walk through the cases.
 class Walker {
  public:
-  Walker(const Cell& cell, const Member& member, Library& library) : cell_(cell), member_(member), library_(library) {}
+  Walker(const Cell& cell, const Member& member, Library& library, Ground* ground)
+      : cell_(cell), member_(member), library_(library), ground_(ground) {}
 
   // Empty: as it should be.
   std::string run(const Case& one) {
     const Numbers& numbers = library_.of(one.type, one.operation);
     const Share share = share_of(one, numbers, member_.rank, member_.ranks);
     const Buffers buffers = lay_out(one, share);
-    const hocketResult_t result = issue(one, share, buffers, handle_of(one, numbers), member_, nullptr);
+    const hocketResult_t result = ground_ == nullptr
+                                      ? issue(one, share, buffers, handle_of(one, numbers), member_, nullptr)
+                                      : issue_on_ground(one, share, buffers, handle_of(one, numbers));
     const bool possible = is_possible(cell_, one, member_.ranks);
     const hocketResult_t wanted = possible ? hocketSuccess : hocketInvalidUsage;
     if (result != wanted) {
@@ -127,6 +134,27 @@ class Walker {
   size_t refused() const { return refused_; }
 
  private:
+  hocketResult_t issue_on_ground(const Case& one, const Share& share, const Buffers& here, hocketRedOp_t op) {
+    std::array<std::byte*, 2> there{};
+    for (int i = 0; i < 2; ++i) {
+      const Arena& arena = arenas_[static_cast<size_t>(i)];
+      there[static_cast<size_t>(i)] = static_cast<std::byte*>(ground_->bring(i, arena.begin(), arena.bytes()));
+    }
+    const auto moved = [&](const void* address) -> void* {
+      for (size_t i = 0; i < 2; ++i) {
+        if (arenas_[i].holds(address)) return there[i] + (static_cast<const std::byte*>(address) - arenas_[i].begin());
+      }
+      return nullptr;
+    };
+    const Buffers buffers{moved(here.send), moved(here.recv)};
+    const hocketResult_t result = issue(one, share, buffers, op, member_, ground_->stream());
+    for (int i = 0; i < 2; ++i) {
+      const Arena& arena = arenas_[static_cast<size_t>(i)];
+      ground_->fetch(i, arena.begin(), arena.bytes());
+    }
+    return result;
+  }
+
   bool in_place(const Case& one, const Share& share) const {
     if (one.place == Place::kApart || (one.place == Place::kMixed && member_.rank % 2 == 0)) return false;
     // Only a root has both buffers of a gather or scatter.
@@ -186,6 +214,7 @@ class Walker {
   const Cell& cell_;
   const Member& member_;
   Library& library_;
+  Ground* const ground_;         // null: the host's memory
   std::array<Arena, 2> arenas_;  // send, receive; in place only the second
   std::map<std::pair<int, hocketDataType_t>, hocketRedOp_t> handles_;
   size_t calls_ = 0;
@@ -196,8 +225,9 @@ class Walker {
 
 namespace {
 
-Tally walk(const Member& member, const Cell& cell, const std::vector<Case>& cases, Library& library) {
-  Walker walker(cell, member, library);
+Tally walk(const Member& member, const Cell& cell, const std::vector<Case>& cases, Library& library,
+           Ground* ground = nullptr) {
+  Walker walker(cell, member, library, ground);
   Tally tally;
   for (const Case& one : cases) {
     const std::string fault = walker.run(one);
@@ -216,9 +246,10 @@ Tally walk(const Member& member, const Cell& cell, const std::vector<Case>& case
 
 }  // namespace
 
-Tally run_cases_on(const Member& member, const Cell& cell, const std::vector<Case>& cases, uint64_t seed) {
+Tally run_cases_on(const Member& member, const Cell& cell, const std::vector<Case>& cases, uint64_t seed,
+                   Ground* ground) {
   Library library(member.ranks, seed);
-  return walk(member, cell, cases, library);
+  return walk(member, cell, cases, library, ground);
 }
 
 Tally run_cases(const Cell& cell, int ranks, const std::vector<Case>& cases, uint64_t seed) {

@@ -48,6 +48,18 @@ struct Buffers {
 hocketResult_t issue(const Case& one, const Share& share, const Buffers& buffers, hocketRedOp_t op,
                      const Member& member, hocketStream_t stream);
 
+// Where the buffers of a rank's calls lie, and how its calls are awaited. The default is the host's memory and calls
+// that block.
+class Ground {
+ public:
+  virtual ~Ground() = default;
+  // A copy of what lies in the host's memory, for a call.
+  virtual void* bring(int buffer, const std::byte* from, size_t bytes) = 0;
+  // Back to the host's memory, when the calls before have ended.
+  virtual void fetch(int buffer, std::byte* to, size_t bytes) = 0;
+  virtual hocketStream_t stream() = 0;
+};
+
 // What became of a list of cases on one rank count.
 struct Tally {
   size_t calls = 0;
@@ -56,7 +68,8 @@ struct Tally {
 };
 
 // One rank's part in it.
-Tally run_cases_on(const Member& member, const Cell& cell, const std::vector<Case>& cases, uint64_t seed);
+Tally run_cases_on(const Member& member, const Cell& cell, const std::vector<Case>& cases, uint64_t seed,
+                   Ground* ground = nullptr);
 
 // Runs the same cases on `ranks` threads. A fault ends the run.
 Tally run_cases(const Cell& cell, int ranks, const std::vector<Case>& cases, uint64_t seed);

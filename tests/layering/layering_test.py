@@ -18,6 +18,7 @@ SUFFIXES = {".h", ".hpp", ".c", ".cc", ".in"}
 ARROWS = {
     "include": set(),
     "src/base": set(),
+    "src/cuda": {"src/base"},
     "kernels": {"src/base"},
     "topology": {"src/base"},
     "transports": {"src/base"},
@@ -29,8 +30,8 @@ ARROWS = {
     "src/observe": {"src/base"},
     "src/execute": {"src/base", "src/plan", "transports", "src/codec", "kernels"},
     "src/comm": {"src/base", "src/plan", "transports", "src/codec", "kernels", "topology", "src/prove", "src/choose",
-                 "src/execute", "src/observe"},
-    "src/api": {"include", "src/base", "src/comm", "src/choose"},  # choose: for the names of algorithms
+                 "src/execute", "src/observe", "src/cuda"},
+    "src/api": {"include", "src/base", "src/comm", "src/cuda", "src/choose"},  # choose: for the names of algorithms
     "perf": {"include"},
     "tool": {"include", "src/base", "src/plan", "topology", "src/codec", "src/prove", "src/simulate", "src/choose",
              "src/observe"},

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/staging.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/extents.h"
+
+namespace hocket {
+namespace {
+
+constexpr uintptr_t kAlignment = 256;
+
+struct Side {
+  const void* buffer = nullptr;
+  std::vector<AddressRange> ranges;
+  AddressRange span;  // empty: stays where it is
+  bool is_staged() const { return span.begin < span.end; }
+};
+
+// Whether the stream can bring its memory to us.
+Status check(const cuda::Stream& stream, const char* name, const void* buffer, const cuda::Memory& memory) {
+  if (memory.kind == cuda::MemoryKind::kUnknown) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("{}: CUDA knows nothing of {} (freed, or pageable: a CUDA stream needs device, managed or "
+                    "pinned memory)",
+                    name, buffer));
+  }
+  if (memory.kind == cuda::MemoryKind::kDevice && memory.device != stream.device()) {
+    return Status(Code::kInvalidArgument, fmt::format("{}: {} is memory of device {}, but the stream is of device {}",
+                                                      name, buffer, memory.device, stream.device()));
+  }
+  return {};
+}
+
+Result<Side> look_at(const cuda::Stream& stream, const char* name, const void* buffer, Extent extent,
+                     const std::vector<size_t>& counts, const std::vector<size_t>& offsets, size_t element) {
+  Side side;
+  side.buffer = buffer;
+  if (extent.is_empty()) return side;
+  const cuda::Memory memory = cuda::recognise(stream.driver(), buffer);
+  HOCKET_TRY(check(stream, name, buffer, memory));
+  if (!memory.is_cuda()) return side;
+  const auto begin = reinterpret_cast<uintptr_t>(buffer);
+  side.ranges = ranges_of(buffer, extent, counts, offsets, element);
+  side.span = {begin, begin + extent.elements * element};
+  return side;
+}
+
+// Where the two buffers lie in one block. Where they overlap, as in place, they do so there.
+class Places {
+ public:
+  Places(AddressRange send, AddressRange recv) : send_(send), recv_(recv) {
+    if (send.begin < recv.end && recv.begin < send.end) {
+      send_ = recv_ = {std::min(send.begin, recv.begin), std::max(send.end, recv.end)};
+    } else {
+      recv_at_ = up(send.end - send.begin);
+    }
+  }
+  size_t of_send(uintptr_t address) const { return address - send_.begin; }
+  size_t of_recv(uintptr_t address) const { return recv_at_ + (address - recv_.begin); }
+  size_t end() const { return up(recv_at_ + (recv_.end - recv_.begin)); }
+
+ private:
+  static size_t up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+  AddressRange send_;
+  AddressRange recv_;
+  size_t recv_at_ = 0;
+};
+
+const void* pointer(uintptr_t address) { return reinterpret_cast<const void*>(address); }
+
+}  // namespace
+
+bool uses_cuda_memory(const cuda::Driver& driver, const Request& request, Rank rank, Rank ranks) {
+  const auto is_cuda = [&](const void* buffer, Extent extent) {
+    return !extent.is_empty() && cuda::recognise(driver, buffer).is_cuda();
+  };
+  return is_cuda(request.send, send_extent(request, rank, ranks)) ||
+         (request.recv != request.send && is_cuda(request.recv, recv_extent(request, rank, ranks))) ||
+         request.reduction.scalar_elsewhere != nullptr;
+}
+
+Result<Staging> Staging::make(const cuda::Stream& stream, Request& request, Rank rank, Rank ranks) {
+  const size_t element = element_bytes(request.facts.type);
+  const Result<Side> send = look_at(stream, "sendbuff", request.send, send_extent(request, rank, ranks),
+                                    request.send_counts, request.send_offsets, element);
+  HOCKET_TRY(send.status());
+  const Result<Side> recv = look_at(stream, "recvbuff", request.recv, recv_extent(request, rank, ranks),
+                                    request.recv_counts, request.recv_offsets, element);
+  HOCKET_TRY(recv.status());
+  request.lendable = false;
+  Staging staging;
+  const Places places(send->span, recv->span);
+  Reduction& reduction = request.reduction;
+  if (!send->is_staged() && !recv->is_staged() && reduction.scalar_elsewhere == nullptr) return staging;
+  Result<cuda::PinnedBlock> block = cuda::pinned_pool(stream.driver()).take(places.end() + kAlignment);
+  HOCKET_TRY(block.status());
+  staging.block_ = std::move(*block);
+  std::byte* const base = staging.block_.memory();
+  if (send->is_staged()) {
+    for (const AddressRange& range : send->ranges) {
+      staging.in_.push_back({pointer(range.begin), base + places.of_send(range.begin), range.end - range.begin});
+    }
+    request.send = base + places.of_send(send->span.begin);
+  }
+  if (recv->is_staged()) {
+    for (const AddressRange& range : recv->ranges) {
+      staging.out_.push_back(
+          {base + places.of_recv(range.begin), const_cast<void*>(pointer(range.begin)), range.end - range.begin});
+    }
+    request.recv = base + places.of_recv(recv->span.begin);
+  }
+  if (reduction.scalar_elsewhere != nullptr) {
+    staging.in_.push_back({reduction.scalar_elsewhere, base + places.end(), element});
+    reduction.scalar_elsewhere = base + places.end();
+  }
+  return staging;
+}
+
+Status Staging::copy(const cuda::Stream& stream, const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) HOCKET_TRY(stream.copy(piece.to, piece.from, piece.bytes));
+  return {};
+}
+
+}  // namespace hocket

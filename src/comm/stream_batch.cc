@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/stream_batch.h"
+
+#include <fmt/format.h>
+
+#include <list>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "base/caught.h"
+#include "comm/communicator.h"
+
+namespace hocket {
+
+// What the engine drives: work of a batch, once the stream has come to it.
+class StreamWork final : public Work {
+ public:
+  StreamWork(std::shared_ptr<StreamBatch> batch, Work& inner)
+      : Work(inner.communicator()), batch_(std::move(batch)), inner_(inner) {}
+
+  void issue(bool /*blocks*/) override { inner_.issue(); }
+
+  bool advance() override {
+    if (ended_ || (!batch_->arrived_ && !communicator_.mesh().failed())) return false;
+    const bool moved = inner_.advance();
+    note_end();
+    return moved;
+  }
+
+  bool ended() const override { return ended_; }
+
+  bool examine(Time now) override {
+    if (!ended_ && batch_->arrived_) {
+      inner_.examine(now);
+      note_end();
+    } else if (!ended_ && now - examined_ > kPatience) {
+      examined_ = now;
+      const Status state = batch_->device_state();
+      if (!state.ok()) communicator_.mesh().fail(told(state));
+    }
+    return ended_;
+  }
+
+  void set_waiting(bool waiting) override {
+    if (!ended_) inner_.set_waiting(waiting);
+  }
+
+ private:
+  // A device that has failed never comes to its work.
+  static constexpr Duration kPatience = std::chrono::milliseconds(100);
+
+  Status told(const Status& state) const {
+    return Status(state.code(), fmt::format("{}rank {}: the device failed before it came to a call: {}",
+                                            communicator_.prefix(), communicator_.rank(), state.message()));
+  }
+
+  void note_end() {
+    if (!inner_.ended()) return;
+    status_ = inner_.status();
+    ended_ = true;
+    batch_->one_ended();
+  }
+
+  const std::shared_ptr<StreamBatch> batch_;
+  Work& inner_;
+  Time examined_{};
+  bool ended_ = false;
+};
+
+namespace {
+
+// Batches that streams have still to pass.
+struct Passing {
+  std::mutex mutex;
+  std::vector<std::pair<cuda::Event, std::shared_ptr<StreamBatch>>> batches;  // guarded by mutex
+  std::list<std::shared_ptr<StreamBatch>> for_ever;                           // nobody can say when; guarded by mutex
+};
+
+// Never destroyed: streams may still run when the process ends.
+Passing& passing() {
+  static auto& list = *new Passing;
+  return list;
+}
+
+// Lets go of batches that their streams have passed, or will never come to.
+void forget_passed(const cuda::Driver& driver) {
+  std::vector<std::shared_ptr<StreamBatch>> passed;
+  const std::lock_guard lock(passing().mutex);
+  std::erase_if(passing().batches, [&](auto& one) {
+    if (driver.event_query(one.first) == cuda::kNotReady) return false;
+    passed.push_back(std::move(one.second));
+    return true;
+  });
+}
+
+}  // namespace
+
+Result<std::shared_ptr<StreamBatch>> StreamBatch::make(const cuda::Stream& stream, Engine& engine) {
+  const cuda::Entered entered(stream.driver(), stream.context());
+  forget_passed(stream.driver());
+  Result<cuda::PinnedBlock> block = cuda::pinned_pool(stream.driver()).take(sizeof(uint32_t));
+  if (!block.ok()) return block.status();
+  return std::shared_ptr<StreamBatch>(new StreamBatch(stream, engine, std::move(*block)));
+}
+
+StreamBatch::StreamBatch(const cuda::Stream& stream, Engine& engine, cuda::PinnedBlock block)
+    : stream_(stream), engine_(engine), block_(std::move(block)), word_(*new(block_.memory()) std::atomic<uint32_t>) {
+  static_assert(sizeof word_ == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
+}
+
+StreamBatch::~StreamBatch() {
+  if (passed_ == nullptr) return;
+  const cuda::Entered entered(stream_.driver(), stream_.context());
+  stream_.driver().event_destroy(passed_);
+}
+
+Status StreamBatch::stage(Request& request, Rank rank, Rank ranks) {
+  const cuda::Entered entered(stream_.driver(), stream_.context());
+  Result<Staging> staging = Staging::make(stream_, request, rank, ranks);
+  if (staging.ok()) stagings_.push_back(std::move(*staging));
+  return staging.status();
+}
+
+void StreamBatch::add(const std::shared_ptr<Communicator>& communicator, std::unique_ptr<Work> work) {
+  if (is_captured()) communicator->share_turns();
+  members_.push_back({communicator, std::move(work), nullptr});
+}
+
+Status StreamBatch::enqueue() {
+  const cuda::Entered entered(stream_.driver(), stream_.context());
+  running_ = members_.size();
+  if (!is_captured()) submission_.emplace(submission());
+  std::list<std::shared_ptr<StreamBatch>> kept = {shared_from_this()};  // memory for it, too, is there before
+  Status status = tried([&]() -> Status {
+    HOCKET_TRY(enqueue_start());
+    return enqueue_end();
+  });
+  if (status.ok()) return status;
+  // The stream may copy to our memory, or wait for the word.
+  const std::lock_guard lock(passing().mutex);
+  passing().for_ever.splice(passing().for_ever.end(), kept);
+  cancel();
+  return status;
+}
+
+void StreamBatch::cancel() {
+  submission_.reset();
+  word_.store(1);
+}
+
+// What the work reads, and word of it to the engine.
+Status StreamBatch::enqueue_start() {
+  for (const Staging& staging : stagings_) HOCKET_TRY(staging.copy_in(stream_));
+  using Held = std::shared_ptr<StreamBatch>;
+  if (is_captured()) {
+    auto held = std::make_unique<Held>(shared_from_this());
+    HOCKET_TRY(stream_.tie_to_graph(held.get(), [](void* batch) { delete static_cast<Held*>(batch); }));
+    static_cast<void>(held.release());
+    return stream_.call([](void* batch) { static_cast<StreamBatch*>(batch)->run_again(); }, this);
+  }
+  auto held = std::make_unique<Held>(shared_from_this());
+  const auto arrive = [](void* batch) {
+    const std::unique_ptr<Held> owned(static_cast<Held*>(batch));
+    (*owned)->arrive();
+  };
+  HOCKET_TRY(stream_.call(arrive, held.get()));
+  static_cast<void>(held.release());
+  return {};
+}
+
+// The stream waits, and takes what the work has written.
+Status StreamBatch::enqueue_end() {
+  HOCKET_TRY(stream_.wait_for(reinterpret_cast<const uint32_t*>(&word_), 1));
+  for (const Staging& staging : stagings_) HOCKET_TRY(staging.copy_out(stream_));
+  if (is_captured()) return {};
+  const Result<cuda::Event> event = stream_.mark();
+  HOCKET_TRY(event.status());
+  passed_ = *event;
+  const std::lock_guard lock(passing().mutex);
+  passing().batches.emplace_back(passed_, shared_from_this());
+  return {};
+}
+
+Submission StreamBatch::submission() {
+  Batch works;
+  for (const Member& member : members_) works.push_back(std::make_unique<StreamWork>(shared_from_this(), *member.work));
+  return {std::make_shared<Queue>(), std::move(works)};
+}
+
+void StreamBatch::submit() noexcept {
+  if (submission_) engine_.submit(*std::exchange(submission_, {}));
+}
+
+void StreamBatch::arrive() noexcept {
+  arrived_.store(true, std::memory_order_release);
+  engine_.wake();
+}
+
+// The graph has come to the batch once more, and has passed it before if this is not the first time.
+void StreamBatch::run_again() noexcept {
+  word_.store(0);
+  running_ = members_.size();
+  arrived_ = true;
+  const Status status = tried([&] { return issue_again(); });
+  if (status.ok()) return;
+  for (Member& member : members_) {
+    if (member.held != nullptr) member.held->mesh().fail_without_memory();
+    member.held.reset();
+  }
+  word_.store(1);
+}
+
+Status StreamBatch::issue_again() {
+  for (Member& member : members_) {
+    member.held = member.communicator.lock();
+    if (member.held == nullptr) return Status(Code::kInvalidUsage, "a communicator was destroyed before its graph");
+  }
+  Submission works = submission();
+  for (const auto& work : works.batch.front()) work->issue();
+  engine_.submit(std::move(works));
+  return {};
+}
+
+void StreamBatch::one_ended() {
+  if (running_.fetch_sub(1) > 1) return;
+  for (Member& member : members_) member.held.reset();
+  word_.store(1, std::memory_order_release);
+}
+
+Status StreamBatch::device_state() const {
+  if (passed_ == nullptr) return {};
+  const cuda::Entered entered(stream_.driver(), stream_.context());
+  const cuda::DriverResult result = stream_.driver().event_query(passed_);
+  return result == cuda::kNotReady ? Status() : cuda::checked(stream_.driver(), result, "cuEventQuery");
+}
+
+}  // namespace hocket

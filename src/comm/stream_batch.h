@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Work that has its place in a CUDA stream: it begins when the stream has come to it, and the stream goes on when it
+// has ended. Nobody waits meanwhile but the stream: a function that the stream calls tells the engine, which runs the
+// work; the stream waits for a word in pinned memory that the engine sets at the end.
+//
+// On a stream that is captured, the work becomes part of the graph, and is issued anew each time the graph runs.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "comm/queue.h"
+#include "comm/staging.h"
+#include "comm/work.h"
+#include "cuda/pinned.h"
+#include "cuda/stream.h"
+
+namespace hocket {
+
+class StreamBatch : public std::enable_shared_from_this<StreamBatch> {
+ public:
+  static Result<std::shared_ptr<StreamBatch>> make(const cuda::Stream& stream, Engine& engine);
+  ~StreamBatch();
+  StreamBatch(const StreamBatch&) = delete;
+  StreamBatch& operator=(const StreamBatch&) = delete;
+
+  bool is_captured() const { return stream_.graph() != nullptr; }
+  // Moves the buffers of a checked request, of which work of this batch will be made, to where the host can use them.
+  Status stage(Request& request, Rank rank, Rank ranks);
+  void add(const std::shared_ptr<Communicator>& communicator, std::unique_ptr<Work> work);
+  // Puts everything on the stream. When it fails, the work is not to be issued.
+  Status enqueue();
+  // The work of what was put on the stream is not to be issued after all.
+  void cancel();
+  // Gives the work to the engine: after it was issued; of a captured stream, nothing.
+  void submit() noexcept;
+
+ private:
+  friend class StreamWork;
+  struct Member {
+    std::weak_ptr<Communicator> communicator;
+    std::unique_ptr<Work> work;
+    std::shared_ptr<Communicator> held;  // while a graph runs it
+  };
+
+  StreamBatch(const cuda::Stream& stream, Engine& engine, cuda::PinnedBlock block);
+  Status enqueue_start();
+  Status enqueue_end();
+  Submission submission();
+  void arrive() noexcept;
+  void run_again() noexcept;
+  Status issue_again();
+  void one_ended();
+  Status device_state() const;
+
+  const cuda::Stream stream_;
+  Engine& engine_;
+  cuda::PinnedBlock block_;
+  std::atomic<uint32_t>& word_;  // 1: the stream may go on
+  std::vector<Staging> stagings_;
+  std::vector<Member> members_;
+  std::optional<Submission> submission_;  // between enqueue() and submit()
+  std::atomic<bool> arrived_{false};
+  std::atomic<size_t> running_{0};
+  cuda::Event passed_ = nullptr;  // the stream has gone on, and copied; null: captured
+};
+
+}  // namespace hocket

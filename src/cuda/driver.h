@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The CUDA driver as a table of functions, found when the program runs: nothing links it and no header of NVIDIA's is
+// needed. The driver, not the runtime library: its ABI is the same for all versions of CUDA, programs that carry the
+// runtime within them have it too, and tests put a library of the same name in its place.
+//
+// Only a process that has loaded the driver can have device memory, so nobody else pays for it: it is never loaded
+// here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.h"
+
+namespace hocket::cuda {
+
+// The driver's types, as its ABI has them.
+using DriverResult = int;
+using Address = unsigned long long;
+using Context = struct OpaqueContext*;
+using StreamHandle = struct OpaqueStream*;
+using Event = struct OpaqueEvent*;
+using Graph = struct OpaqueGraph*;
+using UserObject = struct OpaqueUserObject*;
+using HostFunction = void (*)(void*);
+
+inline constexpr DriverResult kSuccess = 0;
+inline constexpr DriverResult kNotReady = 600;
+inline constexpr unsigned kPortable = 1;           // CU_MEMHOSTALLOC_PORTABLE
+inline constexpr unsigned kNoTiming = 2;           // CU_EVENT_DISABLE_TIMING
+inline constexpr unsigned kWaitEqual = 1;          // CU_STREAM_WAIT_VALUE_EQ
+inline constexpr unsigned kNoDestructorSync = 1;   // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
+inline constexpr unsigned kMoveReference = 1;      // CU_GRAPH_USER_OBJECT_MOVE
+inline constexpr int kCaptureActive = 1;           // CU_STREAM_CAPTURE_STATUS_ACTIVE
+inline constexpr int kCaptureInvalidated = 2;      // CU_STREAM_CAPTURE_STATUS_INVALIDATED
+inline constexpr int kRelaxedCapture = 2;          // CU_STREAM_CAPTURE_MODE_RELAXED
+inline constexpr int kAttributeMemoryType = 2;     // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+inline constexpr int kAttributeIsManaged = 8;      // CU_POINTER_ATTRIBUTE_IS_MANAGED
+inline constexpr int kAttributeDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+inline constexpr unsigned kMemoryTypeHost = 1;     // CU_MEMORYTYPE_HOST
+inline constexpr unsigned kMemoryTypeDevice = 2;   // CU_MEMORYTYPE_DEVICE
+
+// Our name, the driver's symbol, what it takes.
+#define HOCKET_CUDA_FUNCTIONS(X)                                                                                  \
+  X(get_error_name, "cuGetErrorName", (DriverResult, const char**))                                               \
+  X(get_error_string, "cuGetErrorString", (DriverResult, const char**))                                           \
+  X(context_get_current, "cuCtxGetCurrent", (Context*))                                                           \
+  X(context_push, "cuCtxPushCurrent_v2", (Context))                                                               \
+  X(context_pop, "cuCtxPopCurrent_v2", (Context*))                                                                \
+  X(context_get_device, "cuCtxGetDevice", (int*))                                                                 \
+  X(pointer_get_attributes, "cuPointerGetAttributes", (unsigned, const int*, void**, Address))                    \
+  X(memory_allocate, "cuMemAlloc_v2", (Address*, size_t))                                                         \
+  X(memory_free, "cuMemFree_v2", (Address))                                                                       \
+  X(memory_host_allocate, "cuMemHostAlloc", (void**, size_t, unsigned))                                           \
+  X(memory_host_free, "cuMemFreeHost", (void*))                                                                   \
+  X(copy, "cuMemcpyAsync", (Address to, Address from, size_t, StreamHandle))                                      \
+  X(stream_get_context, "cuStreamGetCtx", (StreamHandle, Context*))                                               \
+  X(stream_get_capture, "cuStreamGetCaptureInfo_v2",                                                              \
+    (StreamHandle, int* status, uint64_t* id, Graph*, const void** dependencies, size_t* count))                  \
+  X(stream_wait_value, "cuStreamWaitValue32_v2", (StreamHandle, Address, uint32_t value, unsigned flags))         \
+  X(launch_host_function, "cuLaunchHostFunc", (StreamHandle, HostFunction, void*))                                \
+  X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", (int*))                                           \
+  X(event_create, "cuEventCreate", (Event*, unsigned))                                                            \
+  X(event_record, "cuEventRecord", (Event, StreamHandle))                                                         \
+  X(event_query, "cuEventQuery", (Event))                                                                         \
+  X(event_destroy, "cuEventDestroy_v2", (Event))                                                                  \
+  X(user_object_create, "cuUserObjectCreate", (UserObject*, void*, HostFunction, unsigned count, unsigned flags)) \
+  X(graph_retain, "cuGraphRetainUserObject", (Graph, UserObject, unsigned count, unsigned flags))
+
+struct Driver {
+#define HOCKET_CUDA_MEMBER(name, symbol, takes) DriverResult(*name) takes = nullptr;
+  HOCKET_CUDA_FUNCTIONS(HOCKET_CUDA_MEMBER)
+#undef HOCKET_CUDA_MEMBER
+};
+
+// Null: not looked for yet, or not loaded by this process. As cheap as a load.
+const Driver* driver();
+// Looks whether the process has loaded it by now.
+const Driver* look_for_driver();
+
+// What the driver says of a call of ours: "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE (invalid argument)".
+Status checked(const Driver& driver, DriverResult result, const char* call);
+
+}  // namespace hocket::cuda

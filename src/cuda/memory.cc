@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "cuda/memory.h"
+
+#include <array>
+
+namespace hocket::cuda {
+
+Memory recognise(const Driver& driver, const void* address) {
+  static constexpr std::array kWanted = {kAttributeMemoryType, kAttributeIsManaged, kAttributeDeviceOrdinal};
+  unsigned type = 0;
+  unsigned managed = 0;
+  int device = -1;
+  std::array<void*, kWanted.size()> into = {&type, &managed, &device};
+  const auto where = static_cast<Address>(reinterpret_cast<uintptr_t>(address));
+  if (driver.pointer_get_attributes(kWanted.size(), kWanted.data(), into.data(), where) != kSuccess) return {};
+  if (managed != 0) return {MemoryKind::kManaged, device};
+  if (type == kMemoryTypeDevice) return {MemoryKind::kDevice, device};
+  return {type == kMemoryTypeHost ? MemoryKind::kPinned : MemoryKind::kUnknown, -1};
+}
+
+int current_device() {
+  const Driver* const driver = look_for_driver();
+  Context context = nullptr;
+  int device = -1;
+  if (driver == nullptr || driver->context_get_current(&context) != kSuccess || context == nullptr) return -1;
+  return driver->context_get_device(&device) == kSuccess ? device : -1;
+}
+
+}  // namespace hocket::cuda

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "cuda/stream.h"
+
+#include <fmt/format.h>
+
+namespace hocket::cuda {
+namespace {
+
+Address address_of(const void* pointer) { return static_cast<Address>(reinterpret_cast<uintptr_t>(pointer)); }
+
+}  // namespace
+
+StreamHandle default_stream() { return reinterpret_cast<StreamHandle>(uintptr_t{1}); }  // CU_STREAM_LEGACY
+
+Entered::Entered(const Driver& driver, Context context)
+    : driver_(driver), pushed_(driver.context_push(context) == kSuccess) {
+  driver_.exchange_capture_mode(&capture_mode_);
+}
+
+Entered::~Entered() {
+  driver_.exchange_capture_mode(&capture_mode_);
+  Context context = nullptr;
+  if (pushed_) driver_.context_pop(&context);
+}
+
+Result<Stream> Stream::find(const Driver& driver, StreamHandle handle) {
+  Stream stream;
+  stream.driver_ = &driver;
+  stream.handle_ = handle;
+  HOCKET_TRY(checked(driver, driver.stream_get_context(handle, &stream.context_), "stream: cuStreamGetCtx"));
+  if (stream.context_ == nullptr) return Status(Code::kCuda, "stream: this thread uses no CUDA context");
+  const Entered entered(driver, stream.context_);
+  HOCKET_TRY(checked(driver, driver.context_get_device(&stream.device_), "stream: cuCtxGetDevice"));
+  int capture = 0;
+  HOCKET_TRY(checked(driver, driver.stream_get_capture(handle, &capture, nullptr, &stream.graph_, nullptr, nullptr),
+                     "stream: cuStreamGetCaptureInfo"));
+  if (capture == kCaptureInvalidated) return Status(Code::kCuda, "stream: its capture has failed already");
+  if (capture != kCaptureActive) stream.graph_ = nullptr;
+  return stream;
+}
+
+Status Stream::copy(void* to, const void* from, size_t bytes) const {
+  return checked(*driver_, driver_->copy(address_of(to), address_of(from), bytes, handle_), "cuMemcpyAsync");
+}
+
+Status Stream::call(HostFunction function, void* argument) const {
+  return checked(*driver_, driver_->launch_host_function(handle_, function, argument), "cuLaunchHostFunc");
+}
+
+Status Stream::wait_for(const uint32_t* word, uint32_t value) const {
+  return checked(*driver_, driver_->stream_wait_value(handle_, address_of(word), value, kWaitEqual),
+                 "cuStreamWaitValue32");
+}
+
+Result<Event> Stream::mark() const {
+  Event event = nullptr;
+  HOCKET_TRY(checked(*driver_, driver_->event_create(&event, kNoTiming), "cuEventCreate"));
+  const Status recorded = checked(*driver_, driver_->event_record(event, handle_), "cuEventRecord");
+  if (recorded.ok()) return event;
+  driver_->event_destroy(event);
+  return recorded;
+}
+
+Status Stream::tie_to_graph(void* argument, HostFunction drop) const {
+  UserObject object = nullptr;
+  HOCKET_TRY(checked(*driver_, driver_->user_object_create(&object, argument, drop, 1, kNoDestructorSync),
+                     "cuUserObjectCreate"));
+  return checked(*driver_, driver_->graph_retain(graph_, object, 1, kMoveReference), "cuGraphRetainUserObject");
+}
+
+}  // namespace hocket::cuda

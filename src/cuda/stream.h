@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A CUDA stream of the caller's. What is put on it happens in its order; nothing here waits for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.h"
+#include "cuda/driver.h"
+
+namespace hocket::cuda {
+
+// What the argument NULL means for CUDA memory: the default stream.
+StreamHandle default_stream();
+
+// A context that this thread uses while the object lives; other threads' captures are not disturbed meanwhile.
+class Entered {
+ public:
+  Entered(const Driver& driver, Context context);
+  ~Entered();
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+
+ private:
+  const Driver& driver_;
+  bool pushed_;
+  int capture_mode_ = kRelaxedCapture;
+};
+
+class Stream {
+ public:
+  // Fails where the handle is none, or its capture has gone wrong.
+  static Result<Stream> find(const Driver& driver, StreamHandle handle);
+
+  const Driver& driver() const { return *driver_; }
+  Context context() const { return context_; }
+  int device() const { return device_; }
+  // The graph that what is put on the stream becomes part of; null: it runs.
+  Graph graph() const { return graph_; }
+
+  // In a context that was entered:
+  Status copy(void* to, const void* from, size_t bytes) const;
+  // Runs it on a thread of the driver's, where it may neither wait nor use CUDA.
+  Status call(HostFunction function, void* argument) const;
+  // The stream goes on when the word, in pinned memory, has the value.
+  Status wait_for(const uint32_t* word, uint32_t value) const;
+  // When the event has passed, all that was put on the stream before is done.
+  Result<Event> mark() const;
+  // Calls `drop` with the argument when neither the graph nor what was made of it is left.
+  Status tie_to_graph(void* argument, HostFunction drop) const;
+
+ private:
+  const Driver* driver_ = nullptr;
+  StreamHandle handle_ = nullptr;
+  Context context_ = nullptr;
+  int device_ = -1;
+  Graph graph_ = nullptr;
+};
+
+}  // namespace hocket::cuda

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Compares the table's constants and functions with NVIDIA's header; compiling it is the test.
+#include <cuda.h>
+
+#include <type_traits>
+
+#include "cuda/driver.h"
+
+namespace hocket::cuda {
+namespace {
+
+static_assert(sizeof(Address) == sizeof(CUdeviceptr) && sizeof(DriverResult) == sizeof(CUresult));
+static_assert(kSuccess == CUDA_SUCCESS && kNotReady == CUDA_ERROR_NOT_READY);
+static_assert(kPortable == CU_MEMHOSTALLOC_PORTABLE && kNoTiming == CU_EVENT_DISABLE_TIMING);
+static_assert(kWaitEqual == CU_STREAM_WAIT_VALUE_EQ);
+static_assert(kNoDestructorSync == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC && kMoveReference == CU_GRAPH_USER_OBJECT_MOVE);
+static_assert(kCaptureActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+static_assert(kCaptureInvalidated == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+static_assert(kRelaxedCapture == CU_STREAM_CAPTURE_MODE_RELAXED);
+static_assert(kAttributeMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+static_assert(kAttributeIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED);
+static_assert(kAttributeDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+static_assert(kMemoryTypeHost == CU_MEMORYTYPE_HOST && kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
+
+// Takes as many arguments, each as long.
+template <typename... A, typename... B>
+constexpr bool alike(DriverResult (*)(A...), CUresult (*)(B...)) {
+  if constexpr (sizeof...(A) != sizeof...(B)) {
+    return false;
+  } else {
+    return ((sizeof(A) == sizeof(B)) && ...);
+  }
+}
+
+static_assert(alike(decltype(Driver::pointer_get_attributes){}, decltype(&cuPointerGetAttributes){}));
+static_assert(alike(decltype(Driver::memory_host_allocate){}, decltype(&cuMemHostAlloc){}));
+static_assert(alike(decltype(Driver::copy){}, decltype(&cuMemcpyAsync){}));
+static_assert(alike(decltype(Driver::stream_get_context){}, decltype(&cuStreamGetCtx){}));
+static_assert(alike(decltype(Driver::stream_wait_value){}, decltype(&cuStreamWaitValue32){}));
+static_assert(alike(decltype(Driver::launch_host_function){}, decltype(&cuLaunchHostFunc){}));
+static_assert(alike(decltype(Driver::event_create){}, decltype(&cuEventCreate){}));
+static_assert(alike(decltype(Driver::event_record){}, decltype(&cuEventRecord){}));
+static_assert(alike(decltype(Driver::user_object_create){}, decltype(&cuUserObjectCreate){}));
+static_assert(alike(decltype(Driver::graph_retain){}, decltype(&cuGraphRetainUserObject){}));
+static_assert(alike(decltype(Driver::context_push){}, decltype(&cuCtxPushCurrent){}));
+
+}  // namespace
+}  // namespace hocket::cuda

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A stand-in for the CUDA driver: two devices whose memory is the host's, though only the stand-in can touch it (to
+// everybody else it is mapped without access, so that whoever takes device memory for the host's dies). Streams are
+// threads that do what they hold in order. It has the driver's file name and symbols, as far as Hocket and its tests
+// use them.
+//
+// What it does not have: kernels (a function of the test's takes their place), and the default stream's waiting for
+// other streams.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "cuda/driver.h"
+
+extern "C" {
+using hocket::cuda::Address;
+using hocket::cuda::Context;
+using hocket::cuda::DriverResult;
+using hocket::cuda::Event;
+using hocket::cuda::Graph;
+using hocket::cuda::StreamHandle;
+using GraphExecution = struct OpaqueGraphExecution*;
+
+DriverResult cuDevicePrimaryCtxRetain(Context* context, int device);
+DriverResult cuCtxSetCurrent(Context context);
+DriverResult cuMemAlloc_v2(Address* memory, size_t bytes);
+DriverResult cuMemAllocManaged(Address* memory, size_t bytes, unsigned flags);
+DriverResult cuMemFree_v2(Address memory);
+DriverResult cuMemHostAlloc(void** memory, size_t bytes, unsigned flags);
+DriverResult cuMemFreeHost(void* memory);
+DriverResult cuMemcpyAsync(Address to, Address from, size_t bytes, StreamHandle stream);
+DriverResult cuStreamCreate(StreamHandle* stream, unsigned flags);
+DriverResult cuStreamDestroy_v2(StreamHandle stream);
+DriverResult cuStreamSynchronize(StreamHandle stream);
+DriverResult cuStreamQuery(StreamHandle stream);
+DriverResult cuStreamWaitEvent(StreamHandle stream, Event event, unsigned flags);
+DriverResult cuEventCreate(Event* event, unsigned flags);
+DriverResult cuEventRecord(Event event, StreamHandle stream);
+DriverResult cuEventDestroy_v2(Event event);
+DriverResult cuStreamBeginCapture_v2(StreamHandle stream, int mode);
+DriverResult cuStreamEndCapture(StreamHandle stream, Graph* graph);
+DriverResult cuGraphInstantiateWithFlags(GraphExecution* execution, Graph graph, unsigned long long flags);
+DriverResult cuGraphLaunch(GraphExecution execution, StreamHandle stream);
+DriverResult cuGraphDestroy(Graph graph);
+DriverResult cuGraphExecDestroy(GraphExecution execution);
+}
+
+namespace hocket::fake {
+
+// In the place of a kernel: runs when the stream has come to it.
+void launch(StreamHandle stream, std::function<void()> kernel);
+// Where a kernel finds device memory.
+void* memory_of(Address address);
+// The function of this name fails from its call number `after` on, counted from here; 0: no function does any more.
+void fail(const std::string& symbol, DriverResult result, int after = 0);
+// As a kernel that reads where nothing is: the device's streams stop, and every call for it fails.
+void break_device(int device);
+// How often a function was called.
+int calls_of(const std::string& symbol);
+
+}  // namespace hocket::fake

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The stand-in's streams, events and graphs: what the driver's opaque types are here.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cuda/driver.h"
+
+namespace hocket::cuda {
+
+struct OpaqueContext {
+  explicit OpaqueContext(int device_in) : device(device_in) {}
+  const int device;
+  std::atomic<bool> broken{false};
+  OpaqueStream* default_stream = nullptr;
+};
+
+struct OpaqueUserObject {
+  void* argument = nullptr;
+  HostFunction destroy = nullptr;
+  ~OpaqueUserObject() { destroy(argument); }
+};
+
+// True: done. False: to be asked again.
+using Task = std::function<bool()>;
+
+struct OpaqueGraph {
+  std::vector<Task> tasks;
+  std::vector<std::shared_ptr<OpaqueUserObject>> objects;
+};
+
+// One of the driver's streams: a thread.
+struct OpaqueStream {
+  explicit OpaqueStream(OpaqueContext& context_in);
+  ~OpaqueStream();  // after all that it holds
+  void put(Task task);
+  bool is_idle();
+  void synchronize();
+
+  OpaqueContext& context;
+  std::unique_ptr<OpaqueGraph> captured;  // not null: what is put here becomes part of it
+  bool captures_globally = false;
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> tasks_;  // guarded by mutex_; the first is under way
+  bool ending_ = false;     // guarded by mutex_
+  std::thread thread_;
+};
+
+struct OpaqueEvent {
+  explicit OpaqueEvent(OpaqueContext& context_in) : context(context_in) {}
+  OpaqueContext& context;
+  std::shared_ptr<std::atomic<bool>> passed = std::make_shared<std::atomic<bool>>(true);
+};
+
+}  // namespace hocket::cuda
+
+struct OpaqueGraphExecution {
+  hocket::cuda::OpaqueGraph graph;
+};
