@@ -36,6 +36,7 @@ struct Words {
   int32_t least = 0;
   int32_t restarts = 3;
   bool plain = false;
+  bool nccl = false;
   std::vector<std::string> command;
   int exit_status = EXIT_SUCCESS;
 };
@@ -76,6 +77,17 @@ Result<std::string> new_secret() {
   std::string secret;
   for (const unsigned char byte : bytes) secret += fmt::format("{:02x}", byte);
   return secret;
+}
+
+// Our libnccl.so.2, where it is installed or built beside this program.
+Result<std::string> nccl_library() {
+  std::error_code ignored;
+  const fs::path here = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  for (const char* folder : {"../" HOCKET_LIBRARY_FOLDER "/hocket", "../src/nccl/lib"}) {
+    const fs::path library = fs::weakly_canonical(here / folder / "libnccl.so.2", ignored);
+    if (fs::exists(library, ignored)) return library.string();
+  }
+  return Status(Code::kSystem, fmt::format("--nccl: Hocket's libnccl.so.2 does not lie beside {}", here.string()));
 }
 
 // Where newcomers meet those who are at work; goes with us.
@@ -144,10 +156,20 @@ class Run {
     const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
     environment_.try_emplace("OMP_NUM_THREADS",
                              std::to_string(std::max(1u, cores / static_cast<unsigned>(words_.ranks))));
+    if (words_.nccl) HOCKET_TRY(load_before_nccl());
     if (!elastic()) return {};
     HOCKET_TRY(folder_.make(words_.least));
     environment_["HOCKET_ELASTIC"] = folder_.path();
     environment_["HOROVOD_ELASTIC"] = "1";
+    return {};
+  }
+
+  // Programs find NCCL by a path of their own, which only what is loaded before it comes before.
+  Status load_before_nccl() {
+    const Result<std::string> library = nccl_library();
+    HOCKET_TRY(library.status());
+    std::string& preloaded = environment_["LD_PRELOAD"];
+    preloaded = preloaded.empty() ? *library : *library + ":" + preloaded;
     return {};
   }
 
@@ -241,6 +263,7 @@ Command run(CLI::App& program) {
   app->add_option("--restarts", words->restarts, "With --min: how many are started in the place of others")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
+  app->add_flag("--nccl", words->nccl, "The program's calls of NCCL are Hocket's");
   app->add_flag("--plain", words->plain, "Do not mark lines with the rank that printed them");
   app->prefix_command();
   app->footer("Then the program and its arguments: hocket run -n 4 python train.py --epochs 3");

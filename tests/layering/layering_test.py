@@ -32,6 +32,7 @@ ARROWS = {
     "src/comm": {"src/base", "src/plan", "transports", "src/codec", "kernels", "topology", "src/prove", "src/choose",
                  "src/execute", "src/observe", "src/cuda"},
     "src/api": {"include", "src/base", "src/comm", "src/cuda", "src/choose"},  # choose: for the names of algorithms
+    "src/nccl": {"include", "src/cuda"},
     "perf": {"include"},
     "tool": {"include", "src/base", "src/plan", "topology", "src/codec", "src/prove", "src/simulate", "src/choose",
              "src/observe"},

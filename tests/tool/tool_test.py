@@ -34,6 +34,12 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(0, answer.returncode, answer.stderr)
         self.assertRegex(answer.stdout, r"(?m)^processor .*cpus \d")
 
+    def test_run_puts_nccl_in_the_place_of_nccl(self):
+        program = "import ctypes; v = ctypes.c_int(); ctypes.CDLL(None).ncclGetVersion(ctypes.byref(v)); print(v.value)"
+        answer = hocket("run", "-n", "2", "--nccl", sys.executable, "-c", program)
+        self.assertEqual("[0] 22809\n[1] 22809\n", "".join(sorted(answer.stdout.splitlines(True))), answer.stderr)
+        self.assertNotEqual(0, hocket("run", sys.executable, "-c", program).returncode)
+
     def test_simulate_orders_the_algorithms_by_time(self):
         answer = hocket("simulate", "all_reduce", "--ranks", "64", "--bytes", "16M",
                         "--network", "8@200GB/s/1us,8@50GB/s/3us")
