@@ -71,8 +71,11 @@ std::string_view why(Choice::Reason reason) {
   return "it is the first that can do it";
 }
 
-std::string over(const Builder& builder, int32_t lanes) {
-  return lanes == 1 ? std::string(builder.name) : fmt::format("{} over {} lanes", builder.name, lanes);
+std::string how(const Builder& builder, int32_t lanes, size_t slice_bytes) {
+  std::string text(builder.name);
+  if (lanes > 1) text += fmt::format(" over {} lanes", lanes);
+  if (slice_bytes < kLongestSlice) text += fmt::format(" by {} KiB", slice_bytes >> 10);
+  return text;
 }
 
 void print_candidates(const std::vector<Candidate>& candidates, const NetworkModel& network, const Choice& chosen) {
@@ -80,13 +83,15 @@ void print_candidates(const std::vector<Candidate>& candidates, const NetworkMod
              "wire", "fill", "bound by");
   std::set<const Builder*> shown;
   for (const Candidate& candidate : candidates) {
-    const bool is_chosen = candidate.builder == chosen.builder && candidate.lanes == chosen.lanes;
-    // Of an algorithm over several numbers of lanes, the best.
+    const bool is_chosen = candidate.builder == chosen.builder && candidate.lanes == chosen.lanes &&
+                           candidate.cut.slice_bytes == chosen.slice_bytes;
+    // Of an algorithm over several numbers of lanes or by several lengths of slices, the best.
     if (!shown.insert(candidate.builder).second && !is_chosen) continue;
     const Prediction& time = candidate.prediction;
     fmt::print("{} {:<34}{:>12.2f} {:>12.2f} {:>12.2f} {:>12.2f} {:>12.2f}  {}\n", is_chosen ? '>' : ' ',
-               over(*candidate.builder, candidate.lanes), microseconds(time.total()), microseconds(time.latency),
-               microseconds(time.processor), microseconds(time.wire), microseconds(time.fill), time.limit(network));
+               how(*candidate.builder, candidate.lanes, candidate.cut.slice_bytes), microseconds(time.total()),
+               microseconds(time.latency), microseconds(time.processor), microseconds(time.wire),
+               microseconds(time.fill), time.limit(network));
   }
 }
 
@@ -145,7 +150,8 @@ class Explanation {
     const std::vector<Candidate> candidates = chooser.candidates(question_);
     fmt::print("{}\n", describe(chooser.network()));
     print_candidates(candidates, chooser.network(), *choice);
-    fmt::print("\nChosen: {}, because {}.\n", over(*choice->builder, choice->lanes), why(choice->reason));
+    fmt::print("\nChosen: {}, because {}.\n", how(*choice->builder, choice->lanes, choice->slice_bytes),
+               why(choice->reason));
     if (candidates.empty()) return {};
     print_advice(candidates, *choice);
     return {};
@@ -193,7 +199,7 @@ class Explanation {
       const Candidate faster = chooser.candidates(question_)[0];
       if (faster.prediction.total() >= best.prediction.total()) continue;
       fmt::print("  {:<46}{:>12.2f} us by {}, instead of {:.2f} us\n", change.what,
-                 microseconds(faster.prediction.total()), over(*faster.builder, faster.lanes),
+                 microseconds(faster.prediction.total()), how(*faster.builder, faster.lanes, faster.cut.slice_bytes),
                  microseconds(best.prediction.total()));
     }
   }

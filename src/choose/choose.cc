@@ -52,17 +52,6 @@ std::optional<Hierarchy> coded(std::optional<Hierarchy> hierarchy) {
   return hierarchy;
 }
 
-bool known_name(std::string_view name) {
-  return std::any_of(builders().begin(), builders().end(), [&](const Builder& b) { return b.name == name; });
-}
-
-const Collective* collective_of(std::string_view text) {
-  for (const Builder& builder : builders()) {
-    if (name(builder.collective) == text) return &builder.collective;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 const Builder* coded_builder(Collective collective) {
@@ -80,51 +69,6 @@ const Builder* coded_builder(Collective collective) {
     default:
       return nullptr;
   }
-}
-
-std::string algorithm_names(Collective collective) {
-  std::string names;
-  for (const Builder& builder : builders()) {
-    if (builder.collective != collective) continue;
-    if (!names.empty()) names += ',';
-    names += builder.name;
-  }
-  return names;
-}
-
-Result<Forced> Forced::parse(std::string_view text, std::string_view where) {
-  Forced forced;
-  forced.where_ = where;
-  while (!text.empty()) {
-    const size_t comma = std::min(text.find(','), text.size());
-    const std::string_view item = text.substr(0, comma);
-    text.remove_prefix(std::min(comma + 1, text.size()));
-    const size_t equals = item.find('=');
-    if (equals == std::string_view::npos) {
-      if (!known_name(item)) {
-        return Status(Code::kInvalidArgument, fmt::format("{}: no algorithm is named '{}'", where, item));
-      }
-      forced.any_ = item;
-      continue;
-    }
-    const Collective* collective = collective_of(item.substr(0, equals));
-    const std::string_view algorithm = item.substr(equals + 1);
-    if (collective == nullptr) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("{}: no collective is named '{}'", where, item.substr(0, equals)));
-    }
-    if (find_builder(*collective, algorithm) == nullptr) {
-      return Status(Code::kInvalidArgument, fmt::format("{}: {} has no algorithm '{}', only {}", where,
-                                                        name(*collective), algorithm, algorithm_names(*collective)));
-    }
-    forced.named_[*collective] = algorithm;
-  }
-  return forced;
-}
-
-std::string_view Forced::of(Collective collective) const {
-  if (const auto found = named_.find(collective); found != named_.end()) return found->second;
-  return find_builder(collective, any_) != nullptr ? std::string_view(any_) : std::string_view();
 }
 
 Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message, int32_t lanes)
@@ -153,10 +97,12 @@ BuildOptions Chooser::options_of(const Question& question) const {
 Result<Choice> Chooser::choose(const Question& question) {
   Result<Choice> choice = choose_builder(question);
   if (!choice.ok() || choice->reason == Choice::Reason::kPredicted) return choice;
-  const Known* known = fastest(question, choice->builder);
-  choice->lanes = known != nullptr                                       ? known->lanes
-                  : wished_lanes_ > 0 && allows(wished_lanes_, question) ? wished_lanes_
-                                                                         : 1;
+  if (const std::optional<Candidate> best = fastest(question, choice->builder)) {
+    choice->lanes = best->lanes;
+    choice->slice_bytes = best->cut.slice_bytes;
+  } else if (wished_lanes_ > 0 && allows(wished_lanes_, question)) {
+    choice->lanes = wished_lanes_;
+  }
   return choice;
 }
 
@@ -173,7 +119,9 @@ Result<Choice> Chooser::choose_builder(const Question& question) {
     const Builder* builder = find_builder(question.collective, choice->algorithm);
     if (can(*builder, question)) return Choice{builder, Choice::Reason::kMeasured};
   }
-  if (const Known* known = fastest(question)) return Choice{known->builder, Choice::Reason::kPredicted, known->lanes};
+  if (const std::optional<Candidate> best = fastest(question)) {
+    return Choice{best->builder, Choice::Reason::kPredicted, best->lanes, best->cut.slice_bytes};
+  }
   for (const Builder& builder : builders()) {
     if (can(builder, question)) return Choice{&builder, Choice::Reason::kPossible};
   }
@@ -196,19 +144,16 @@ const Builder* Chooser::by_window(const Question& question) const {
   return builder != nullptr && question.bytes > kShortInWindow && can(*builder, question) ? builder : nullptr;
 }
 
-const Chooser::Known* Chooser::fastest(const Question& question, const Builder* only) {
-  const Known* best = nullptr;
-  Picoseconds shortest = INT64_MAX;
-  for (const Known& candidate : known(question)) {
-    if (only != nullptr && candidate.builder != only) continue;
-    if (!allows(candidate.lanes, question)) continue;
-    if (only == nullptr && !obstacle(*candidate.builder, question).empty()) continue;
-    if (only == nullptr && takes_many_pipes(question.collective, candidate.demand)) continue;
-    const Picoseconds time = predict(candidate, question).total();
+std::optional<Candidate> Chooser::fastest(const Question& question, const Builder* only) {
+  std::optional<Candidate> best;
+  for (const Known& known : this->known(question)) {
+    if (only != nullptr && known.builder != only) continue;
+    if (!allows(known.lanes, question)) continue;
+    if (only == nullptr && !obstacle(*known.builder, question).empty()) continue;
+    if (only == nullptr && takes_many_pipes(question.collective, known.demand)) continue;
+    const Candidate candidate = time(known, question);
     // Of equals the later: the shots stand last, and their steps are the simplest; and so do few lanes.
-    if (time > shortest) continue;
-    shortest = time;
-    best = &candidate;
+    if (!best || candidate.prediction.total() <= best->prediction.total()) best = candidate;
   }
   return best;
 }
@@ -234,9 +179,9 @@ std::vector<int32_t> Chooser::lanes_to_try(int32_t most) const {
 
 std::vector<Candidate> Chooser::candidates(const Question& question) {
   std::vector<Candidate> result;
-  for (const Known& candidate : known(question)) {
-    if (!obstacle(*candidate.builder, question).empty() || !allows(candidate.lanes, question)) continue;
-    result.push_back({candidate.builder, candidate.lanes, candidate.cut, predict(candidate, question)});
+  for (const Known& known : this->known(question)) {
+    if (!obstacle(*known.builder, question).empty() || !allows(known.lanes, question)) continue;
+    result.push_back(time(known, question));
   }
   std::stable_sort(result.begin(), result.end(),
                    [](const Candidate& a, const Candidate& b) { return a.prediction.total() < b.prediction.total(); });
@@ -246,8 +191,8 @@ std::vector<Candidate> Chooser::candidates(const Question& question) {
 Result<Prediction> Chooser::expect(const Question& question) {
   const Result<Choice> choice = choose(question);
   if (!choice.ok()) return choice.status();
-  if (const Known* known = question.equal_chunks ? fastest(question, choice->builder) : nullptr; known != nullptr) {
-    return predict(*known, question);
+  if (question.equal_chunks) {
+    if (const std::optional<Candidate> best = fastest(question, choice->builder)) return best->prediction;
   }
   return Status(Code::kInvalidUsage, fmt::format("{}: the model knows no time of it{}", name(question.collective),
                                                  question.equal_chunks ? "" : " with counts of each rank's own"));
@@ -264,9 +209,8 @@ bool Chooser::pays(const Question& coded) {
 }
 
 Prediction Chooser::expect(const Plan& transfer, size_t bytes) const {
-  const Cut pieces = cut(transfer, max_message_);
-  return predict({nullptr, 1, transfer_demand(transfer, network_), pieces},
-                 {.ranks = placement_.ranks, .bytes = bytes});
+  const Sizes call{.bytes = static_cast<int64_t>(bytes)};
+  return longest_cut(transfer_demand(transfer, network_), network_, placement_.ranks, call, max_message_).prediction;
 }
 
 const MeasuredChoice* Chooser::measured(const Question& question) const {
@@ -291,19 +235,18 @@ const std::vector<Chooser::Known>& Chooser::known(const Question& question) {
     const std::optional<Demand> asked = demand(builder, options, network_);
     if (!asked.has_value()) continue;
     for (const int32_t lanes : lanes_to_try(asked->most_lanes)) {
-      entry->second.push_back(
-          {&builder, lanes, over_lanes(*asked, lanes), cut(asked->depth, asked->message_chunks, max_message_)});
+      entry->second.push_back({&builder, lanes, over_lanes(*asked, lanes)});
     }
   }
   return entry->second;
 }
 
-Prediction Chooser::predict(const Known& known, const Question& question) const {
-  return hocket::predict(known.demand, network_, question.ranks,
-                         {.bytes = static_cast<int64_t>(question.bytes),
-                          .window = static_cast<int64_t>(known.cut.window_bytes),
-                          .slice = static_cast<int64_t>(known.cut.slice_bytes),
-                          .coding = question.coding});
+// Codecs get slices as long as can be: what one encodes has a length of its own.
+Candidate Chooser::time(const Known& known, const Question& question) const {
+  const auto timed = question.coded ? longest_cut : best_cut;
+  const Sizes call{.bytes = static_cast<int64_t>(question.bytes), .coding = question.coding};
+  const Timed time = timed(known.demand, network_, question.ranks, call, max_message_);
+  return {known.builder, known.lanes, time.cut, time.prediction};
 }
 
 }  // namespace hocket

@@ -62,10 +62,23 @@ struct Cut {
   size_t slice_bytes = 0;   // of a message
 };
 
-// As large as the pipes allow: a step's message of one pass fits `depth` times into a pipe of kPipeDepth slices.
+// Slices of this size stay in a core's cache between the copy in and the copy out: longer ones are never made.
+inline constexpr size_t kLongestSlice = size_t{128} << 10;
+
+// As large as the pipes allow: a step's message of one pass fits `depth` times into a pipe of kPipeDepth slices, which
+// are at most kLongestSlice and max_message long.
 Cut cut(const Plan& plan, size_t max_message);
 // The same of a plan that is known by its head.
 Cut cut(int32_t depth, int32_t message_chunks, size_t max_message);
+
+struct Timed {
+  Cut cut;
+  Prediction prediction;
+};
+// Of a call, cut into slices as long as can be; what `call` says of windows and slices does not count.
+Timed longest_cut(const Demand& demand, const NetworkModel& model, Rank ranks, Sizes call, size_t max_message);
+// ... or of the length that takes least time: short ones come through a long chain sooner, and cost more each.
+Timed best_cut(const Demand& demand, const NetworkModel& model, Rank ranks, Sizes call, size_t max_message);
 
 // An algorithm that can do it, and what the model says of it.
 struct Candidate {
@@ -85,7 +98,8 @@ struct Choice {
   };
   const Builder* builder = nullptr;
   Reason reason = Reason::kPossible;
-  int32_t lanes = 1;  // over which its plans go (plan/lanes.h), at most as many as they can
+  int32_t lanes = 1;                   // over which its plans go (plan/lanes.h), at most as many as they can
+  size_t slice_bytes = kLongestSlice;  // at most
 };
 
 // Chooses for one communicator. What it is made of is equal on all ranks, so that all choose alike without asking.
@@ -116,7 +130,6 @@ class Chooser {
     const Builder* builder = nullptr;
     int32_t lanes = 1;
     Demand demand;
-    Cut cut;
   };
   const std::vector<Known>& known(const Question& question);
   // Empty: it is possible.
@@ -124,13 +137,13 @@ class Chooser {
   bool can(const Builder& builder, const Question& question) const;
   const Builder* by_window(const Question& question) const;
   Result<Choice> choose_builder(const Question& question);
-  // Of all that the model knows, or of one algorithm's; null: none can.
-  const Known* fastest(const Question& question, const Builder* only = nullptr);
+  // Of all that the model knows, or of one algorithm's; nothing: none can.
+  std::optional<Candidate> fastest(const Question& question, const Builder* only = nullptr);
   // Whether a call may take so many.
   bool allows(int32_t lanes, const Question& question) const;
   // All that are tried, most first.
   std::vector<int32_t> lanes_to_try(int32_t most) const;
-  Prediction predict(const Known& known, const Question& question) const;
+  Candidate time(const Known& known, const Question& question) const;
 
   Forced forced_;
   Tuning tuning_;

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 #include <algorithm>
+#include <array>
 
 #include "choose/choose.h"
 
 namespace hocket {
 namespace {
 
-// Slices of this size stay in a core's cache between the copy in and the copy out.
-constexpr size_t kSliceBytes = size_t{128} << 10;
 constexpr size_t kGrain = 64;
 // Messages that a pipe holds for one step: enough to keep both ends busy, few enough to stay in cache.
 constexpr size_t kSlicesPerPass = 4;
 // What peers read straight out of each other's buffers takes no room in pipes: one pass.
 constexpr size_t kWhole = size_t{1} << 62;
+
+constexpr std::array<size_t, 2> kShortSlices = {kLongestSlice / 4, kLongestSlice / 16};
 
 }  // namespace
 
@@ -26,11 +27,29 @@ Cut cut(const Plan& plan, size_t max_message) {
 
 Cut cut(int32_t depth, int32_t message_chunks, size_t max_message) {
   Cut result;
-  result.slice_bytes = std::min(kSliceBytes, max_message / kGrain * kGrain);
+  result.slice_bytes = std::min(kLongestSlice, max_message / kGrain * kGrain);
   const size_t per_message = std::max<size_t>(1, kSlicesPerPass / static_cast<size_t>(depth));
   const size_t window = per_message * result.slice_bytes / static_cast<size_t>(message_chunks);
   result.window_bytes = std::max(kGrain, window / kGrain * kGrain);
   return result;
+}
+
+Timed longest_cut(const Demand& demand, const NetworkModel& model, Rank ranks, Sizes call, size_t max_message) {
+  const Cut pieces = cut(demand.depth, demand.message_chunks, max_message);
+  call.window = static_cast<int64_t>(pieces.window_bytes);
+  call.slice = static_cast<int64_t>(pieces.slice_bytes);
+  return {pieces, predict(demand, model, ranks, call)};
+}
+
+Timed best_cut(const Demand& demand, const NetworkModel& model, Rank ranks, Sizes call, size_t max_message) {
+  Timed best = longest_cut(demand, model, ranks, call, max_message);
+  const int64_t chunk = call.bytes / (demand.divides ? demand.chunks : demand.parts);
+  for (const size_t slice : kShortSlices) {
+    if (slice >= std::min(static_cast<size_t>(chunk), best.cut.slice_bytes)) continue;
+    const Timed shorter = longest_cut(demand, model, ranks, call, slice);
+    if (shorter.prediction.total() < best.prediction.total()) best = shorter;
+  }
+  return best;
 }
 
 }  // namespace hocket

@@ -60,12 +60,8 @@ class Model {
 
   Picoseconds predict_one(const Tuning& tuning, const Sample& sample, const std::optional<Demand>& asked) const {
     if (!asked.has_value()) return 0;
-    const Cut pieces = cut(asked->depth, asked->message_chunks, max_message_);
-    const Sizes sizes{.bytes = sample.bytes,
-                      .window = static_cast<int64_t>(pieces.window_bytes),
-                      .slice = static_cast<int64_t>(pieces.slice_bytes)};
-    return predict(*asked, network_of(tuning, placement_over(sample.medium, sample.ranks)), sample.ranks, sizes)
-        .total();
+    const NetworkModel network = network_of(tuning, placement_over(sample.medium, sample.ranks));
+    return best_cut(*asked, network, sample.ranks, {.bytes = sample.bytes}, max_message_).prediction.total();
   }
 
   std::span<const Sample> samples_;
@@ -89,11 +85,15 @@ MessageCost& cost_of(Tuning& tuning, Medium medium) {
   return tuning.network;
 }
 
-std::vector<Knob> knobs(Tuning& tuning, std::span<const Sample> samples) {
+std::vector<Knob> knobs(Tuning& tuning, std::span<const Sample> samples, Fitted fitted) {
   LocalCost& local = tuning.local;
-  std::vector<Knob> result = {{&local.call, nullptr},         {&local.step, nullptr}, {&local.place_byte, nullptr},
-                              {&local.combine_byte, nullptr}, {&local.turn, nullptr}, {&local.cold_byte, nullptr},
-                              {&local.cache_bytes, nullptr}};
+  std::vector<Knob> result;
+  if (fitted == Fitted::kAll) {
+    for (int64_t* part : {&local.call, &local.step, &local.place_byte, &local.combine_byte, &local.turn,
+                          &local.cold_byte, &local.cache_bytes}) {
+      result.push_back({part, nullptr});
+    }
+  }
   for (const Medium medium : {Medium::kMemory, Medium::kSocket, Medium::kNetwork}) {
     if (std::ranges::none_of(samples, [&](const Sample& sample) { return sample.medium == medium; })) continue;
     MessageCost& cost = cost_of(tuning, medium);
@@ -124,19 +124,19 @@ std::vector<Picoseconds> predict_all(const Tuning& tuning, std::span<const Sampl
 }
 
 // One knob after the other, in steps that become smaller, until none helps.
-Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_message) {
+Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_message, Fitted fitted) {
   Tuning best = start;
   const Model model(start, samples, max_message);
   double least = model.misfit(best);
   bool helped = true;
   for (int round = 0; round < kMostRounds && helped; ++round) {
     helped = false;
-    const size_t count = knobs(best, samples).size();
+    const size_t count = knobs(best, samples, fitted).size();
     for (size_t index = 0; index < count; ++index) {
       for (const double factor : kFactors) {
         for (const double change : {factor, 1 / factor}) {
           Tuning tried = best;
-          turn(knobs(tried, samples)[index], change);
+          turn(knobs(tried, samples, fitted)[index], change);
           const double misfit = model.misfit(tried);
           if (misfit >= least) continue;
           least = misfit;

@@ -31,7 +31,9 @@ struct Sample {
 // What the model says of a sample; 0: it does not know the algorithm.
 std::vector<Picoseconds> predict_all(const Tuning& tuning, std::span<const Sample> samples, size_t max_message);
 
-// `start` with those costs changed that the samples bear on.
-Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_message);
+// `start` with those costs changed that the samples bear on. What a rank does without any message is hidden behind slow
+// wires: of a few calls over them only messages' costs can be told.
+enum class Fitted : uint8_t { kAll, kMessages };
+Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_message, Fitted fitted = Fitted::kAll);
 
 }  // namespace hocket

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <span>
 
 #include "base/log.h"
 #include "base/settings.h"
@@ -24,9 +25,11 @@ namespace {
 // Few, and unlike each other in what they ask for.
 constexpr std::array kAlgorithms = {"recursive_doubling", "circulant", "ring", "binomial", "two_shot"};
 constexpr std::array<size_t, 5> kBytes = {1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20};
-constexpr int kGoes = 3;
-constexpr size_t kGoBytes = 1 << 20;
-constexpr size_t kMostCalls = 32;  // of a go; the least is 2
+// A round is one go of each; where others keep the cores busy it takes seconds, and there is only one.
+constexpr int kMostRounds = 10;
+constexpr Duration kEnough = std::chrono::milliseconds(500);
+constexpr size_t kGoBytes = 256 << 10;
+constexpr size_t kMostCalls = 8;  // of a go
 
 // Nothing where messages go different ways: what each of them costs could not be told.
 std::optional<Medium> only_medium(const Mesh& mesh) {
@@ -42,11 +45,13 @@ class Calibration {
       : communicator_(communicator), medium_(medium), send_(kBytes.back() / sizeof(float)), recv_(send_.size()) {}
 
   Status run() {
-    for (const char* algorithm : kAlgorithms) {
-      Result<Forced> forced = Forced::parse(fmt::format("all_reduce={}", algorithm), "calibration");
-      if (!forced.ok()) return forced.status();
-      communicator_.choose_by(std::move(*forced), tuning(communicator_.mesh()), 1);
-      for (const size_t bytes : kBytes) HOCKET_TRY(measure(algorithm, bytes));
+    const Time begin = communicator_.system().clock.now();
+    char goes_on = 1;
+    for (int round = 0; goes_on != 0; ++round) {
+      for (size_t index = 0; index < kAlgorithms.size(); ++index) HOCKET_TRY(measure(index, round == 0));
+      const bool enough = communicator_.system().clock.now() - begin > kEnough;
+      goes_on = enough || round + 1 == kMostRounds ? 0 : 1;
+      HOCKET_TRY(tell({&goes_on, 1}));
     }
     Result<Tuning> found = share();
     if (!found.ok()) return found.status();
@@ -57,24 +62,51 @@ class Calibration {
   const std::string& text() const { return text_; }
 
  private:
-  // What others do meanwhile makes a go longer, never shorter: the shortest counts.
-  Status measure(const char* algorithm, size_t bytes) {
-    const auto calls = static_cast<int64_t>(std::clamp<size_t>(kGoBytes / bytes, 2, kMostCalls));
-    HOCKET_TRY(all_reduce(bytes));  // opens pipes, brings memory into caches
+  struct Times {
     Duration least = Duration::max();
-    for (int go = 0; go < kGoes; ++go) {
+    Duration sum{};
+    int count = 0;
+  };
+
+  Status measure(size_t algorithm, bool is_first) {
+    Result<Forced> forced = Forced::parse(fmt::format("all_reduce={}", kAlgorithms[algorithm]), "calibration");
+    if (!forced.ok()) return forced.status();
+    communicator_.choose_by(std::move(*forced), tuning(communicator_.mesh()), 1);
+    for (size_t size = 0; size < kBytes.size(); ++size) {
+      // Opens pipes and plans the call; of what is left to do in later rounds long calls show nothing.
+      if (is_first || kBytes[size] < kGoBytes) HOCKET_TRY(all_reduce(kBytes[size]));
+      const size_t calls = calls_of(kBytes[size]);
       const Time begin = communicator_.system().clock.now();
-      for (int64_t call = 0; call < calls; ++call) HOCKET_TRY(all_reduce(bytes));
-      least = std::min(least, Duration(communicator_.system().clock.now() - begin));
+      for (size_t call = 0; call < calls; ++call) HOCKET_TRY(all_reduce(kBytes[size]));
+      const Duration took = communicator_.system().clock.now() - begin;
+      Times& times = times_[algorithm][size];
+      times.least = std::min(times.least, took);
+      times.sum += took;
+      ++times.count;
     }
-    const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(least).count();
-    samples_.push_back({.collective = Collective::kAllReduce,
-                        .algorithm = algorithm,
-                        .ranks = communicator_.ranks(),
-                        .medium = medium_,
-                        .bytes = static_cast<int64_t>(bytes),
-                        .time = nanoseconds * 1000 / calls});
     return {};
+  }
+
+  static size_t calls_of(size_t bytes) { return std::clamp<size_t>(kGoBytes / bytes, 1, kMostCalls); }
+
+  // What others do on a host makes a go longer, never shorter: there the shortest counts. On a network it is the mean,
+  // since what makes one go longer is how its own messages met.
+  std::vector<Sample> samples() const {
+    std::vector<Sample> result;
+    for (size_t algorithm = 0; algorithm < kAlgorithms.size(); ++algorithm) {
+      for (size_t size = 0; size < kBytes.size(); ++size) {
+        const Times& times = times_[algorithm][size];
+        const Duration typical = medium_ == Medium::kNetwork ? times.sum / times.count : times.least;
+        const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(typical).count();
+        result.push_back({.collective = Collective::kAllReduce,
+                          .algorithm = kAlgorithms[algorithm],
+                          .ranks = communicator_.ranks(),
+                          .medium = medium_,
+                          .bytes = static_cast<int64_t>(kBytes[size]),
+                          .time = nanoseconds * 1000 / static_cast<int64_t>(calls_of(kBytes[size]))});
+      }
+    }
+    return result;
   }
 
   Status all_reduce(size_t bytes) {
@@ -93,11 +125,19 @@ class Calibration {
   Result<Tuning> share() {
     std::array<char, kMaxTuningText + 1> letters{};
     if (communicator_.rank() == 0) {
-      Tuning found = fit(tuning(communicator_.mesh()), samples_, communicator_.mesh().max_message());
+      Tuning found = fit(tuning(communicator_.mesh()), samples(), communicator_.mesh().max_message(),
+                         medium_ == Medium::kNetwork ? Fitted::kMessages : Fitted::kAll);
       found.machine = fingerprint(machine());
       const std::string text = to_text(found);
       std::copy(text.begin(), text.end(), letters.begin());
     }
+    HOCKET_TRY(tell(letters));
+    text_ = letters.data();
+    return parse_tuning(text_);
+  }
+
+  // What rank 0 says.
+  Status tell(std::span<char> letters) {
     Request request;
     request.facts.collective = Collective::kBroadcast;
     request.facts.type = DataType::kUint8;
@@ -106,16 +146,14 @@ class Calibration {
     request.send = request.recv = letters.data();
     Operation& operation = communicator_.blocking_operation();
     HOCKET_TRY(operation.prepare(std::move(request)));
-    HOCKET_TRY(hocket::run(communicator_, operation));
-    text_ = letters.data();
-    return parse_tuning(text_);
+    return hocket::run(communicator_, operation);
   }
 
   Communicator& communicator_;
   Medium medium_;
   std::vector<float> send_;
   std::vector<float> recv_;
-  std::vector<Sample> samples_;
+  std::array<std::array<Times, kBytes.size()>, kAlgorithms.size()> times_{};
   std::string text_;
 };
 

@@ -125,21 +125,23 @@ void Communicator::choose_by(Forced forced, Tuning tuning, int32_t lanes) {
 
 // ---- From request to call
 
-Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place) {
-  if (request.facts.collective == Collective::kSendRecv) return transfer_plan(request.facts);
+Result<Communicator::Planned> Communicator::plan_for(const Request& request, bool in_place) {
+  const size_t longest = mesh_->max_message();
+  if (request.facts.collective == Collective::kSendRecv) return Planned{transfer_plan(request.facts), longest};
   // Whoever wrote an imported plan has promised no order.
   const bool takes_imported =
       options_.imported != nullptr && request.facts.reproducibility != Reproducibility::kOrdered;
   const Plan* imported = takes_imported ? options_.imported->find(request, rank(), ranks(), in_place) : nullptr;
-  if (imported != nullptr) return imported;
+  if (imported != nullptr) return Planned{imported, longest};
   const Question asked = question(request, rank(), ranks());
   const Result<Choice> choice = chooser_.choose(asked);
   if (!choice.ok()) return choice.status();
   const Builder* builder = choice->builder;
+  const size_t slice = std::min(choice->slice_bytes, longest);
   for (const CachedPlan& cached : plans_) {
     if (cached.builder == builder && cached.root == request.facts.root && cached.in_place == in_place &&
         cached.coded == asked.coded && cached.lanes == choice->lanes) {
-      return cached.plan.get();
+      return Planned{cached.plan.get(), slice};
     }
   }
   BuildOptions options = chooser_.options_of(asked);
@@ -149,7 +151,7 @@ Result<const Plan*> Communicator::plan_for(const Request& request, bool in_place
   if (choice->lanes > 1) plan = over_lanes(plan, std::min(choice->lanes, most_lanes(plan)));
   plans_.push_back({builder, request.facts.root, in_place, asked.coded, choice->lanes,
                     std::make_unique<const Plan>(std::move(plan))});
-  return plans_.back().plan.get();
+  return Planned{plans_.back().plan.get(), slice};
 }
 
 Result<Picoseconds> Communicator::expected_time(const Request& request) {
@@ -207,9 +209,10 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   const bool in_place = !is_exact(facts) && is_in_place(request, rank());
   RecentCall& recent = recent_of(facts);
   if (recent.plan != nullptr && recent.facts == facts && recent.in_place == in_place) return &recent;
-  const Result<const Plan*> plan = plan_for(request, in_place);
-  if (!plan.ok()) return plan.status();
-  const Cut pieces = cut(**plan, mesh_->max_message());
+  const Result<Planned> planned = plan_for(request, in_place);
+  if (!planned.ok()) return planned.status();
+  const Plan& plan = *planned->plan;
+  const Cut pieces = cut(plan, planned->slice_bytes);
   size_t window = pieces.window_bytes / element_bytes(is_exact(facts) ? accumulator_of(facts.type) : facts.type);
   if (request.codec != nullptr) window = coded_window(*request.codec, facts.type, pieces.slice_bytes, window);
   if (window == 0) {
@@ -221,11 +224,11 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   recent.asked.send_spot = recent.asked.recv_spot = {};
   recent.asked.reproducibility = {};
   recent.in_place = in_place;
-  recent.plan = *plan;
+  recent.plan = &plan;
   recent.window = window;
   recent.slice_bytes = pieces.slice_bytes;
-  recent.fingerprint = fingerprint(request, **plan);
-  recent.lends_up_to = lends_up_to(**plan, in_place);
+  recent.fingerprint = fingerprint(request, plan);
+  recent.lends_up_to = lends_up_to(plan, in_place);
   recent.send = request.send;
   recent.recv = request.recv;
   return &recent;

@@ -172,7 +172,11 @@ class Communicator {
   size_t lends_up_to(const Plan& plan, bool in_place) const;
   RecentCall& recent_of(const CallFacts& facts);
   bool is_like(const RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const;
-  Result<const Plan*> plan_for(const Request& request, bool in_place);
+  struct Planned {
+    const Plan* plan;
+    size_t slice_bytes;  // at most
+  };
+  Result<Planned> plan_for(const Request& request, bool in_place);
   const Plan* transfer_plan(const CallFacts& facts);
 
   System& system_;

@@ -214,6 +214,35 @@ TEST(Chooser, SeveralHostsGetAHierarchicalPlan) {
   EXPECT_NE(one_each.choose(all_reduce(8, 16 << 20))->builder->name, "hierarchical");
 }
 
+// Where ports take longer when many send to one, a ring is worth its rounds.
+TEST(Chooser, IncastIsWeighedAgainstRounds) {
+  constexpr Placement kOneEach{.ranks = 4, .per_host = 1, .memory = true};
+  const auto chosen = [&](const Tuning& tuning, size_t bytes) {
+    Chooser here = chooser(tuning, kOneEach);
+    return here.choose(all_reduce(4, bytes))->builder->name;
+  };
+  Tuning even = built_in_tuning();
+  even.network.incast = 0;
+  for (const size_t bytes : {size_t{4} << 20, size_t{32} << 20}) {
+    EXPECT_NE(chosen(built_in_tuning(), bytes), "two_shot");
+    EXPECT_EQ(chosen(even, bytes), "two_shot");
+  }
+  EXPECT_EQ(chosen(built_in_tuning(), 1 << 10), chosen(even, 1 << 10));
+}
+
+// The first slice of a long chain has far to go; a short message has nothing to cut.
+TEST(Chooser, LongChainsTakeShortSlices) {
+  Chooser here = chooser(built_in_tuning(), {.ranks = 64, .per_host = 64, .memory = true}, "chain");
+  Question question = all_reduce(64, 1 << 20);
+  question.collective = Collective::kBroadcast;
+  EXPECT_LT(here.choose(question)->slice_bytes, kLongestSlice);
+  question.coded = true;
+  EXPECT_EQ(here.choose(question)->slice_bytes, kLongestSlice);
+  question.coded = false;
+  question.bytes = 1 << 10;
+  EXPECT_EQ(here.choose(question)->slice_bytes, kLongestSlice);
+}
+
 // Where messages cost nothing, sending to all is best; among many ranks it takes too many pipes.
 TEST(Chooser, ManyRanksDoNotAllSendToAll) {
   Tuning tuning;

@@ -56,6 +56,16 @@ TEST(Fit, OutliersBendItLittle) {
   EXPECT_LT(worst(fit(built_in_tuning(), disturbed, kMaxMessage), seen), 0.2);
 }
 
+TEST(Fit, OfMessagesAloneNothingElseChanges) {
+  const Tuning start = built_in_tuning();
+  Tuning truth = start;
+  truth.memory.send *= 5;
+  truth.local.step *= 5;
+  const Tuning found = fit(start, samples(truth), kMaxMessage, Fitted::kMessages);
+  EXPECT_EQ(found.local, start.local);
+  EXPECT_GT(found.memory.send, start.memory.send);
+}
+
 TEST(Fit, OnlyWhatTheSamplesBearOnChanges) {
   const Tuning start = built_in_tuning();
   Tuning truth = start;
