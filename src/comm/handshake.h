@@ -37,7 +37,7 @@ struct Hello {
   uint16_t lane = 0;
   uint8_t transport = 0;
   uint16_t connection = 0;  // of the pipe, counted from 0
-  bool sealed = false;  // what follows the handshake is encrypted (sealed_socket.h)
+  bool sealed = false;      // what follows the handshake is encrypted (sealed_socket.h)
 };
 
 enum class Refusal : uint8_t { kNone = 0, kVersion, kUnknown, kClosed, kWrongKey, kDuplicate, kNotAllowed, kSealing };

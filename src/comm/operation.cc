@@ -258,7 +258,8 @@ void Operation::look_into_mismatch(Time now) {
   if (broken >= 0 && asked_ != broken) ask(broken, 0, now);
   // Whoever still answers has neither died nor left.
   const bool is_there = broken >= 0 && read_answer();
-  if (is_there || now - stalled_ > kAnswerLimit) fail(execution_.status().code(), execution_.status().message() + who_left());
+  if (is_there || now - stalled_ > kAnswerLimit)
+    fail(execution_.status().code(), execution_.status().message() + who_left());
 }
 
 // A pipe may break because its other end was given up in good order.

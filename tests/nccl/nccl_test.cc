@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(Versions, NcclConfig,
                                          Version{48, 22503, 44}, Version{48, 22602, 48}, Version{72, 22703, 72},
                                          Version{80, 22809, 80}, Version{88, 22902, 88}, Version{96, 23007, 96},
                                          Version{120, 23203, 116}, Version{200, 29900, 116}),
-                         [](const auto& info) { return "v" + std::to_string(info.param.version); });
+                         [](const auto& tested) { return "v" + std::to_string(tested.param.version); });
 
 TEST(NcclConfigs, AreRefusedWhereNobodyInitialisedThem) {
   ncclConfig_t config = {};

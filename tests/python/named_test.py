@@ -25,6 +25,8 @@ from hocket.named.stall import StallWatch
 from hocket.named.table import Table
 from threaded_ranks import on_threads
 
+os.environ["HOCKET_COMPRESSION"] = "always"  # in shared memory, too, where it does not pay
+
 ARRAYS = NumpyArrays()
 
 
