@@ -104,7 +104,7 @@ Status resolve_reduction(const Communicator& communicator, Request& request) {
     if (handle > hocketAvg) reduction.op = static_cast<ReduceOp>(handle - 1);
     return {};
   }
-  Result<Reduction> created = communicator.reduction(handle);
+  Result<Reduction> created = communicator.reductions().find(handle);
   if (!created.ok()) return created.status();
   request.reduction = *created;
   return {};

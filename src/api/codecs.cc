@@ -95,14 +95,13 @@ Status with_program(const CodedCall& call, Session& session, Coding& coding, Req
   return coding.run_program(call.key, request, communicator.rank(), communicator.ranks(),
                             [&](Request&& part) -> Status {
                               HOCKET_TRY(complete_request(communicator, part));
-                              if (part.codec != nullptr && is_exact(part.facts)) part.facts.reproducibility = {};
                               return submit(call.comm, session, std::move(part), call.stream);
                             });
 }
 
 Status with_key(const CodedCall& call, Session& session, Coding& coding, Request& request) {
   HOCKET_TRY(check_blocking(call, fmt::format("key: '{}'", call.key)));
-  const bool encodes = session.communicator->encodes(request, *coding.codec());
+  const bool encodes = session.communicator->planner().encodes(request, *coding.codec());
   return coding.with_feedback(call.key, request, encodes, [&](Request& corrected) {
     return submit(call.comm, session, std::move(corrected), call.stream);
   });
@@ -116,16 +115,19 @@ Status check_and_submit(const CodedCall& call, Session& session, Coding& coding,
   }
   if (coding.is_program(call.key)) return with_program(call, session, coding, request);
   if (call.key != nullptr) return with_key(call, session, coding, request);
-  HOCKET_TRY(coding.attach(request, session.communicator->encodes(request, *coding.codec())));
+  HOCKET_TRY(coding.attach(request, session.communicator->planner().encodes(request, *coding.codec())));
   return submit(call.comm, session, std::move(request), call.stream);
 }
 
 hocketResult_t run(const CodedCall& call, hocketCodec_t codec, const CallFacts& facts, const void* send,
                    void* recv) noexcept {
   return with_call(call.comm, [&](Session& session) -> Status {
-    Request request(facts, send, recv);
     const auto coding = codings().pin(codec);
-    return coding ? check_and_submit(call, session, *coding, request) : no_codec();
+    if (!coding) return no_codec();
+    Request request(facts, send, recv);
+    request.facts.coding = coding->digest();
+    if (call.key == nullptr && repeats(session, request.facts, send, recv, call.stream)) return {};
+    return check_and_submit(call, session, *coding, request);
   });
 }
 

@@ -23,8 +23,7 @@ Status check_and_submit(hocketComm_t comm, Session& session, Request& request, h
 hocketResult_t call(hocketComm_t comm, const CallFacts& facts, const void* send, void* recv,
                     hocketStream_t stream) noexcept {
   return with_call(comm, [&](Session& session) -> Status {
-    const bool now = stream == nullptr && !in_group() && is_plain(send, recv);
-    if (now && session.communicator->repeat(facts, send, recv)) return {};
+    if (repeats(session, facts, send, recv, stream)) return {};
     Request request(facts, send, recv);
     return check_and_submit(comm, session, request, stream);
   });

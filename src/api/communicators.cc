@@ -212,7 +212,7 @@ hocketResult_t hocketRedOpCreatePreMulSum(hocketRedOp_t* op, void* scalar, hocke
     } else {
       std::memcpy(reduction.scalar, scalar, hocket::element_bytes(reduction.scalar_type));
     }
-    const Result<int32_t> handle = session.communicator->create_reduction(std::move(reduction));
+    const Result<int32_t> handle = session.communicator->reductions().create(std::move(reduction));
     if (!handle.ok()) return handle.status();
     *op = static_cast<hocketRedOp_t>(*handle);
     return {};
@@ -237,7 +237,7 @@ hocketResult_t hocketRedOpCreate(hocketRedOp_t* op, hocketReduceFunction_t funct
     reduction.user_context = callback.get();
     reduction.keeps = std::move(callback);
     reduction.commutative = commutative != 0;
-    const Result<int32_t> handle = session.communicator->create_reduction(std::move(reduction));
+    const Result<int32_t> handle = session.communicator->reductions().create(std::move(reduction));
     if (!handle.ok()) return handle.status();
     *op = static_cast<hocketRedOp_t>(*handle);
     return {};
@@ -246,5 +246,5 @@ hocketResult_t hocketRedOpCreate(hocketRedOp_t* op, hocketReduceFunction_t funct
 
 hocketResult_t hocketRedOpDestroy(hocketRedOp_t op, hocketComm_t comm) {
   return with_session(
-      comm, [&](Session& session) { return session.communicator->destroy_reduction(static_cast<int32_t>(op)); });
+      comm, [&](Session& session) { return session.communicator->reductions().destroy(static_cast<int32_t>(op)); });
 }

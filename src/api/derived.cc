@@ -67,7 +67,7 @@ Created open_child(Communicator& parent, const std::vector<Rank>& group, const s
     child.peers.push_back(parent.mesh().peer(rank));
     child.peers.back().rank = static_cast<Rank>(child.peers.size()) - 1;
   }
-  child.peers.front().tuning = parent.tuning_text();
+  child.peers.front().tuning = to_text(parent.planner().tuning());
   CommunicatorOptions complete = options;
   complete.key = child.key;
   Result<std::shared_ptr<Mesh>> mesh = open_mesh(process_service(), std::move(child));

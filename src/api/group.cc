@@ -265,7 +265,7 @@ Result<Picoseconds> expected_time(const std::vector<Pending>& calls) {
     if (call.work != nullptr) {
       return kept_by(call.comm, Status(Code::kInvalidUsage, "one-sided calls: the model knows no time of them"));
     }
-    const Result<Picoseconds> time = pin->communicator->expected_time(call.request);
+    const Result<Picoseconds> time = pin->communicator->planner().expected_time(call.request);
     if (!time.ok()) return kept_by(call.comm, time.status());
     longest = std::max(longest, sums[call.comm] += *time);
   }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include "api/place.h"
 #include "api/session.h"
 #include "comm/request.h"
 #include "comm/work.h"
@@ -14,10 +15,20 @@
 
 namespace hocket {
 
+// This thread has begun a group that has not ended.
+bool in_group();
+
 // The request was checked. `comm` is the handle of `session`.
 Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream);
 // The same of one-sided work.
 Status submit(hocketComm_t comm, Session& session, std::unique_ptr<Work> work, hocketStream_t stream);
+
+// Makes a call at once if it blocks and is like an earlier one that sent its values as they are. False: it is to be
+// checked and submitted.
+inline bool repeats(Session& session, const CallFacts& facts, const void* send, void* recv, hocketStream_t stream) {
+  const bool now = stream == nullptr && !in_group() && is_plain(send, recv);
+  return now && session.communicator->repeat(facts, send, recv);
+}
 
 // Work that blocks until other ranks do the same (init, split): run now, or, in a group, at its end, together with the
 // group's other such jobs: those that use the same communicator one after the other, others at the same time.
@@ -25,8 +36,6 @@ using Job = std::function<Status()>;
 Status run_or_defer(hocketComm_t used, Job job);
 
 void group_start();
-// This thread has begun a group that has not ended.
-bool in_group();
 // Reports what went wrong.
 hocketResult_t group_end();
 // Ends it without running anything: how long its calls would take, in microseconds. `fault`: what is wrong with where

@@ -5,6 +5,7 @@
 #include "base/settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -98,28 +99,27 @@ std::string spin(std::string_view text, Settings& settings) {
   return problem;
 }
 
-std::string log_level(std::string_view text, Settings& settings) {
-  constexpr std::string_view kLevels[] = {"error", "warn", "info", "debug"};
-  const auto found = std::find(std::begin(kLevels), std::end(kLevels), text);
-  if (found == std::end(kLevels)) return "expected error, warn, info or debug";
-  settings.log = static_cast<LogLevel>(found - std::begin(kLevels));
+// One of the words, each of which stands for the value of its number.
+template <typename Choice, size_t count>
+std::string choice(std::string_view text, const std::string_view (&words)[count], Choice& into) {
+  const auto* const found = std::find(std::begin(words), std::end(words), text);
+  if (found == std::end(words)) {
+    return fmt::format("expected {} or {}", fmt::join(std::begin(words), std::end(words) - 1, ", "), words[count - 1]);
+  }
+  into = static_cast<Choice>(found - std::begin(words));
   return {};
+}
+
+std::string log_level(std::string_view text, Settings& settings) {
+  return choice(text, {"error", "warn", "info", "debug"}, settings.log);
 }
 
 std::string reproducibility(std::string_view text, Settings& settings) {
-  constexpr std::string_view kModes[] = {"fast", "ordered", "exact"};
-  const auto found = std::find(std::begin(kModes), std::end(kModes), text);
-  if (found == std::end(kModes)) return "expected fast, ordered or exact";
-  settings.reproducibility = static_cast<Reproducibility>(found - std::begin(kModes));
-  return {};
+  return choice(text, {"fast", "ordered", "exact"}, settings.reproducibility);
 }
 
 std::string compression(std::string_view text, Settings& settings) {
-  constexpr std::string_view kChoices[] = {"auto", "always", "never"};
-  const auto found = std::find(std::begin(kChoices), std::end(kChoices), text);
-  if (found == std::end(kChoices)) return "expected auto, always or never";
-  settings.compression = static_cast<Encoding>(found - std::begin(kChoices));
-  return {};
+  return choice(text, {"auto", "always", "never"}, settings.compression);
 }
 
 constexpr Setting kSettings[] = {
@@ -168,8 +168,7 @@ constexpr Setting kSettings[] = {
      compression},
     {"HOCKET_PLANS", "list", "",
      "Files with algorithms of others, divided by commas: MSCCL's XML or MSCCL++'s JSON. Each is proved when it is "
-     "read, "
-     "and a wrong one is an error. Calls of its collective by as many ranks take it, if their chunks are as the "
+     "read, and a wrong one is an error. Calls of its collective by as many ranks take it, if their chunks are as the "
      "algorithm needs them. Must be equal on all ranks.",
      text<&Settings::plans>},
     {"HOCKET_REPRODUCIBILITY", "mode", "fast",
@@ -181,8 +180,7 @@ constexpr Setting kSettings[] = {
      "What `hocket tune` wrote of this machine: costs, and which algorithms were fastest. Rank 0's counts for all. One "
      "that is damaged or of another machine is ignored with a warning. One that does not exist is written by the first "
      "communicator whose ranks share a host or have one each: when it is created, it measures for a moment what "
-     "messages "
-     "cost. Not set: what is built in.",
+     "messages cost. Not set: what is built in.",
      text<&Settings::tuning_file>},
     {"HOCKET_SPIN", "microseconds", "-1",
      "How long a waiting call looks again at once before it lets other threads run. More gives shorter latency where "

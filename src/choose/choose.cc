@@ -26,9 +26,10 @@ bool takes_many_pipes(Collective collective, const Demand& demand) {
   return !is_rooted(collective) && collective != Collective::kAllToAll && demand.peers > kMostPeers;
 }
 
+// Encodes each contribution and each result at most once.
 bool takes_codec(const Builder& builder) {
-  const bool over_levels = builder.collective == Collective::kAllReduce && builder.name == "hierarchical";
-  return over_levels || &builder == coded_builder(builder.collective);
+  const bool is_other = builder.name == "pairwise" || builder.name == "hierarchical";
+  return (is_other && builder.collective == Collective::kAllReduce) || &builder == coded_builder(builder.collective);
 }
 
 // Why an algorithm of the collective cannot do it, even where it fits; empty: nothing is in the way.
@@ -100,6 +101,7 @@ Result<Choice> Chooser::choose(const Question& question) {
   if (const std::optional<Candidate> best = fastest(question, choice->builder)) {
     choice->lanes = best->lanes;
     choice->slice_bytes = best->cut.slice_bytes;
+    choice->expected = best->prediction;
   } else if (wished_lanes_ > 0 && allows(wished_lanes_, question)) {
     choice->lanes = wished_lanes_;
   }
@@ -120,7 +122,7 @@ Result<Choice> Chooser::choose_builder(const Question& question) {
     if (can(*builder, question)) return Choice{builder, Choice::Reason::kMeasured};
   }
   if (const std::optional<Candidate> best = fastest(question)) {
-    return Choice{best->builder, Choice::Reason::kPredicted, best->lanes, best->cut.slice_bytes};
+    return Choice{best->builder, Choice::Reason::kPredicted, best->lanes, best->cut.slice_bytes, best->prediction};
   }
   for (const Builder& builder : builders()) {
     if (can(builder, question)) return Choice{&builder, Choice::Reason::kPossible};
@@ -191,20 +193,19 @@ std::vector<Candidate> Chooser::candidates(const Question& question) {
 Result<Prediction> Chooser::expect(const Question& question) {
   const Result<Choice> choice = choose(question);
   if (!choice.ok()) return choice.status();
-  if (question.equal_chunks) {
-    if (const std::optional<Candidate> best = fastest(question, choice->builder)) return best->prediction;
-  }
+  if (question.equal_chunks && choice->expected) return *choice->expected;
   return Status(Code::kInvalidUsage, fmt::format("{}: the model knows no time of it{}", name(question.collective),
                                                  question.equal_chunks ? "" : " with counts of each rank's own"));
 }
 
 bool Chooser::pays(const Question& coded) {
+  if (coded.coding.ratio == 0) return true;
   Question plain = coded;
   plain.coded = false;
   plain.coding = {};
   const Result<Prediction> with = expect(coded);
   const Result<Prediction> without = expect(plain);
-  if (coded.coding.ratio == 0 || !with.ok() || !without.ok()) return true;
+  if (!with.ok() || !without.ok()) return true;
   return with->total() / 9 < without->total() / 10;
 }
 

@@ -98,8 +98,9 @@ struct Choice {
   };
   const Builder* builder = nullptr;
   Reason reason = Reason::kPossible;
-  int32_t lanes = 1;                   // over which its plans go (plan/lanes.h), at most as many as they can
-  size_t slice_bytes = kLongestSlice;  // at most
+  int32_t lanes = 1;                        // over which its plans go (plan/lanes.h), at most as many as they can
+  size_t slice_bytes = kLongestSlice;       // at most
+  std::optional<Prediction> expected = {};  // nothing: the model knows no time of it
 };
 
 // Chooses for one communicator. What it is made of is equal on all ranks, so that all choose alike without asking.

@@ -80,6 +80,7 @@ constexpr std::array kRows = {
     Row{kAllReduce, "circulant", log_twice},
     Row{kAllReduce, "binomial", tree_twice},
     Row{kAllReduce, "chain", twice_around},
+    Row{kAllReduce, "pairwise", twice_around},
     Row{kAllReduce, "one_shot", one},
     Row{kAllReduce, "two_shot", two},
     Row{kAllReduce, "bine", bine_tree_twice},

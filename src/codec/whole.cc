@@ -7,10 +7,11 @@
 namespace hocket {
 namespace {
 
-// Elements that are encoded at once: whole blocks of every codec, and as a whole what selects among all.
+// Elements that are encoded at once: whole blocks of every codec, and as a whole, as far as indices reach, what selects
+// among all.
 size_t step_of(const Codec& codec, size_t count) {
-  constexpr size_t kStep = size_t{1} << 16;
-  return codec.block() == 0 ? std::max<size_t>(count, 1) : kStep;
+  constexpr size_t kStep = size_t{1} << 16, kMost = size_t{1} << 31;
+  return codec.block() == 0 ? std::clamp<size_t>(count, 1, kMost) : kStep;
 }
 
 }  // namespace

@@ -77,8 +77,6 @@ void Coding::mark(Request& request, const std::shared_ptr<const Codec>& codec, u
   request.facts.encodes = encodes;
   if (!encodes) return;
   request.codec = codec;
-  // What a codec rounds is never exact.
-  if (is_exact(request.facts)) request.facts.reproducibility = {};
   request.traffic = traffic_;
 }
 

@@ -31,6 +31,8 @@ class Coding {
 
   // Null: there is only a program.
   const Codec* codec() const { return codec_.get(); }
+  // Of the specification; never 0. Calls without a key have it among their facts.
+  uint32_t digest() const { return digest_; }
 
   // Makes a checked request one of this codec, whose messages are encoded or, where that does not pay, are not.
   Status attach(Request& request, bool encodes);

@@ -16,16 +16,12 @@
 #include "comm/shared_heap.h"
 #include "execute/coded.h"
 #include "kernels/accumulators.h"
-#include "plan/coded.h"
-#include "plan/lanes.h"
 #include "plan/lending.h"
 
 namespace hocket {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr int32_t kLastCreated = INT32_MAX - 1;
-constexpr size_t kMaxCreated = 1 << 20;
 constexpr size_t kLentAlways = 1 << 20;
 
 bool is_crowded(const Mesh& mesh) {
@@ -67,7 +63,9 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       prefix_(options_.name.empty() ? "" : options_.name + ": "),
       crowded_(is_crowded(*mesh_)),
       wait_(system, crowded_, options_.spin),
-      chooser_(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message(), options_.lanes),
+      planner_(rank(), ranks(), mesh_->max_message(),
+               Chooser(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message(), options_.lanes),
+               options_.compression, options_.imported),
       lane_(options_.flight == nullptr ? nullptr
                                        : options_.flight->open(options_.name, mesh_->rank(), mesh_->ranks(),
                                                                static_cast<int32_t>(placement(*mesh_).hosts.size()))),
@@ -76,7 +74,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       transfer_pipes_(*mesh_, PipeClass::kPointToPoint),
       sends_(static_cast<size_t>(mesh_->ranks())),
       receives_(static_cast<size_t>(mesh_->ranks())),
-      transfer_plans_(2 * static_cast<size_t>(mesh_->ranks())),
+      reductions_(rank()),
       blocking_(*this, collective_pipes_) {
   mesh_->set_recorder([log = call_log_](uint32_t key) { return log->report(key); });
   mesh_->set_pace([log = call_log_] { return log->pace(); });
@@ -119,89 +117,11 @@ void Communicator::wait_until_idle() const {
 }
 
 void Communicator::choose_by(Forced forced, Tuning tuning, int32_t lanes) {
-  chooser_ = Chooser(std::move(forced), std::move(tuning), placement(*mesh_), mesh_->max_message(), lanes);
+  planner_.choose_by(Chooser(std::move(forced), std::move(tuning), placement(*mesh_), mesh_->max_message(), lanes));
   recent_ = {};
 }
 
 // ---- From request to call
-
-Result<Communicator::Planned> Communicator::plan_for(const Request& request, bool in_place) {
-  const size_t longest = mesh_->max_message();
-  if (request.facts.collective == Collective::kSendRecv) return Planned{transfer_plan(request.facts), longest};
-  // Whoever wrote an imported plan has promised no order.
-  const bool takes_imported =
-      options_.imported != nullptr && request.facts.reproducibility != Reproducibility::kOrdered;
-  const Plan* imported = takes_imported ? options_.imported->find(request, rank(), ranks(), in_place) : nullptr;
-  if (imported != nullptr) return Planned{imported, longest};
-  const Question asked = question(request, rank(), ranks());
-  const Result<Choice> choice = chooser_.choose(asked);
-  if (!choice.ok()) return choice.status();
-  const Builder* builder = choice->builder;
-  const size_t slice = std::min(choice->slice_bytes, longest);
-  for (const CachedPlan& cached : plans_) {
-    if (cached.builder == builder && cached.root == request.facts.root && cached.in_place == in_place &&
-        cached.coded == asked.coded && cached.lanes == choice->lanes) {
-      return Planned{cached.plan.get(), slice};
-    }
-  }
-  BuildOptions options = chooser_.options_of(asked);
-  options.rank = rank();
-  options.in_place = in_place;
-  Plan plan = build(*builder, options);
-  if (choice->lanes > 1) plan = over_lanes(plan, std::min(choice->lanes, most_lanes(plan)));
-  plans_.push_back({builder, request.facts.root, in_place, asked.coded, choice->lanes,
-                    std::make_unique<const Plan>(std::move(plan))});
-  return Planned{plans_.back().plan.get(), slice};
-}
-
-Result<Picoseconds> Communicator::expected_time(const Request& request) {
-  const Question asked = question(request, rank(), ranks());
-  if (request.facts.collective == Collective::kSendRecv) {
-    return chooser_.expect(*transfer_plan(request.facts), asked.bytes).total();
-  }
-  const Result<Prediction> expected = chooser_.expect(asked);
-  if (!expected.ok()) return expected.status();
-  return expected->total();
-}
-
-bool Communicator::encodes(const Request& request, const Codec& codec) {
-  if (options_.compression != Encoding::kWherePays) return options_.compression == Encoding::kAlways;
-  Question coded = question(request, rank(), ranks());
-  coded.coded = true;
-  coded.coding = cost_of(codec.describe(request.facts.type));
-  return chooser_.pays(coded);
-}
-
-// One step: a message to or from the peer; a copy when that is this rank itself.
-const Plan* Communicator::transfer_plan(const CallFacts& facts) {
-  auto& cached = transfer_plans_[2 * static_cast<size_t>(facts.peer) + (facts.sending ? 0 : 1)];
-  if (cached == nullptr) {
-    Place source;
-    source.buffer = Buffer::kSend;
-    source.regions = {Region{}};
-    Place destination;
-    destination.buffer = Buffer::kRecv;
-    destination.regions = {Region{}};
-    if (facts.peer != rank()) {
-      Place& message = facts.sending ? destination : source;
-      message = Place{};
-      message.kind = Place::Kind::kMessage;
-      message.peer = facts.peer;
-    }
-    Plan plan;
-    plan.collective = Collective::kSendRecv;
-    plan.algorithm = "direct";
-    plan.rank = rank();
-    plan.ranks = ranks();
-    Step step;
-    step.sources = {source};
-    step.destinations = {destination};
-    plan.lanes.resize(1);
-    plan.lanes[0].steps.push_back(std::move(step));
-    cached = std::make_unique<const Plan>(std::move(plan));
-  }
-  return cached.get();
-}
 
 // Training programs repeat their calls: what was decided for the same facts is looked up, not decided again.
 Result<RecentCall*> Communicator::recall(const Request& request) {
@@ -209,8 +129,8 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   const bool in_place = !is_exact(facts) && is_in_place(request, rank());
   RecentCall& recent = recent_of(facts);
   if (recent.plan != nullptr && recent.facts == facts && recent.in_place == in_place) return &recent;
-  const Result<Planned> planned = plan_for(request, in_place);
-  if (!planned.ok()) return planned.status();
+  const Result<Planned> planned = planner_.plan(request, in_place);
+  HOCKET_TRY(planned.status());
   const Plan& plan = *planned->plan;
   const Cut pieces = cut(plan, planned->slice_bytes);
   size_t window = pieces.window_bytes / element_bytes(is_exact(facts) ? accumulator_of(facts.type) : facts.type);
@@ -321,39 +241,6 @@ Status Communicator::lend_memory(Call& call) {
     call.scratch = *memory;
   }
   return {};
-}
-
-// ---- Reduction operations
-
-Result<int32_t> Communicator::create_reduction(Reduction reduction) {
-  const std::lock_guard lock(reductions_mutex_);
-  if (reductions_.size() >= kMaxCreated) {
-    return Status(Code::kInvalidUsage,
-                  fmt::format("rank {}: more than {} reduction operations at once", rank(), kMaxCreated));
-  }
-  // A number is used again only when all others had their turn: the same sequence of calls gives the same numbers on
-  // all ranks, whenever each destroys its own.
-  const auto next = [](int32_t number) { return number == kLastCreated ? kFirstCreated : number + 1; };
-  while (reductions_.count(next_reduction_) != 0) next_reduction_ = next(next_reduction_);
-  reduction.handle = next_reduction_;
-  reductions_.emplace(reduction.handle, reduction);
-  next_reduction_ = next(reduction.handle);
-  return reduction.handle;
-}
-
-Status Communicator::destroy_reduction(int32_t handle) {
-  const std::lock_guard lock(reductions_mutex_);
-  if (reductions_.erase(handle) > 0) return {};
-  return Status(Code::kInvalidArgument,
-                fmt::format("rank {}: op: {} is no created reduction operation", rank(), handle));
-}
-
-Result<Reduction> Communicator::reduction(int32_t handle) const {
-  const std::lock_guard lock(reductions_mutex_);
-  const auto found = reductions_.find(handle);
-  if (found != reductions_.end()) return found->second;
-  return Status(Code::kInvalidArgument,
-                fmt::format("rank {}: op: {} is no reduction operation", mesh_->rank(), handle));
 }
 
 }  // namespace hocket

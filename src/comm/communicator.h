@@ -20,6 +20,8 @@
 #include "comm/imported.h"
 #include "comm/mesh.h"
 #include "comm/operation.h"
+#include "comm/planner.h"
+#include "comm/reductions.h"
 #include "comm/request.h"
 #include "comm/signals.h"
 #include "execute/exact.h"
@@ -123,16 +125,11 @@ class Communicator {
 
   // Before any call of the user's: forgets what was decided, and chooses by these from now on.
   void choose_by(Forced forced, Tuning tuning, int32_t lanes);
-  // What it chooses by, for communicators that are made of this one.
-  std::string tuning_text() const { return to_text(chooser_.tuning()); }
+  Planner& planner() { return planner_; }
 
   // Finds out which buffers of a collective are in windows. At the first use of a window it waits until all ranks have
   // registered theirs.
   Status find_windows(Request& request) const;
-  // How long a checked call takes, as the model says; fails where it knows nothing of it.
-  Result<Picoseconds> expected_time(const Request& request);
-  // Whether a call for which there is a codec uses it.
-  bool encodes(const Request& request, const Codec& codec);
   // For operations. What is recalled stays until the next request is recalled.
   Result<RecentCall*> recall(const Request& request);
   void bind(const Request& request, const RecentCall& recent, Call& call) const;
@@ -146,23 +143,10 @@ class Communicator {
   // Numbers the communicators that are made of this one in one way, so that each has an identity of its own.
   uint32_t next_child(const std::string& way) { return children_[way]++; }
 
-  // Reduction operations made by the user.
-  Result<int32_t> create_reduction(Reduction reduction);
-  Status destroy_reduction(int32_t handle);
-  Result<Reduction> reduction(int32_t handle) const;
+  Reductions& reductions() { return reductions_; }
+  const Reductions& reductions() const { return reductions_; }
 
  private:
-  // Created operations are numbered from here on: after hocketNumOps, equal on all ranks.
-  static constexpr int32_t kFirstCreated = 64;
-
-  struct CachedPlan {
-    const Builder* builder;
-    Rank root;
-    bool in_place;
-    bool coded;
-    int32_t lanes;
-    std::unique_ptr<const Plan> plan;
-  };
   struct Memory {
     std::unique_ptr<std::byte[], void (*)(std::byte*)> bytes{nullptr, nullptr};
     size_t size = 0;
@@ -172,12 +156,6 @@ class Communicator {
   size_t lends_up_to(const Plan& plan, bool in_place) const;
   RecentCall& recent_of(const CallFacts& facts);
   bool is_like(const RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const;
-  struct Planned {
-    const Plan* plan;
-    size_t slice_bytes;  // at most
-  };
-  Result<Planned> plan_for(const Request& request, bool in_place);
-  const Plan* transfer_plan(const CallFacts& facts);
 
   System& system_;
   std::shared_ptr<Mesh> mesh_;
@@ -185,7 +163,7 @@ class Communicator {
   std::string prefix_;
   const bool crowded_;  // more ranks on this kernel than cores
   const Wait wait_;
-  Chooser chooser_;
+  Planner planner_;
   FlightLane* const lane_;  // null: not recorded
   std::shared_ptr<CallLog> call_log_;
   PipeEnds collective_pipes_;
@@ -195,17 +173,13 @@ class Communicator {
   std::vector<Order> receives_;  // by peer
   Order one_sided_;
   std::unique_ptr<Signals> signals_;
-  std::vector<CachedPlan> plans_;
   std::array<RecentCall, 16> recent_;
   bool repeats_ = true;
-  std::vector<std::unique_ptr<const Plan>> transfer_plans_;  // by peer, sending first
   Memory scratch_;
   Memory pieces_;
   std::mutex poller_mutex_;
   std::map<std::string, uint32_t> children_;  // how many, by way
-  mutable std::mutex reductions_mutex_;
-  std::map<int32_t, Reduction> reductions_;
-  int32_t next_reduction_ = kFirstCreated;
+  Reductions reductions_;
   Operation blocking_;
 };
 

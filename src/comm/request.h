@@ -59,8 +59,10 @@ struct CallFacts {
 std::string describe(const CallFacts& facts);
 // Notes the counts of a v-form that every rank lists.
 void note_parts(const std::vector<size_t>& counts, CallFacts& facts);
-// Floats are summed in accumulators.
-inline bool is_exact(const CallFacts& facts) { return facts.reproducibility == Reproducibility::kExact; }
+// Floats are summed in accumulators. What a codec rounds is never exact.
+inline bool is_exact(const CallFacts& facts) {
+  return facts.reproducibility == Reproducibility::kExact && !facts.encodes;
+}
 // "sum", "op 65" for created ones.
 std::string op_name(int32_t handle);
 

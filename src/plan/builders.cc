@@ -56,6 +56,7 @@ constexpr std::array kBuilders = {
   entry(kAllReduce, "dual_root", dual_root::fits, dual_root::all_reduce, kLogarithmic | kOrdered),
   entry(kAllReduce, "swing", fits_any, swing::all_reduce, kLogarithmic),
   entry(kAllReduce, "chain", chain::fits_all_reduce, chain::all_reduce, kOrdered),
+  entry(kAllReduce, "pairwise", pairwise::fits_all_reduce, pairwise::all_reduce),
   entry(kAllReduce, "one_shot", fits_any, shot::all_reduce_one, kOrdered | kLeftToRight),
   entry(kAllReduce, "two_shot", fits_any, shot::all_reduce_two, kOrdered | kLeftToRight),
   entry(kAllReduce, "in_order", fits_any, in_order::all_reduce, kLogarithmic | kOrdered),

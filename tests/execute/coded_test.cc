@@ -176,7 +176,8 @@ void expect_same_bits(const Outcome& outcome, const std::string& what) {
   }
 }
 
-constexpr std::string_view kAlgorithms[] = {"two_shot", "ring", "circulant", "recursive_halving", "rabenseifner"};
+constexpr std::string_view kAlgorithms[] = {"two_shot",  "pairwise",          "ring",
+                                            "circulant", "recursive_halving", "rabenseifner"};
 
 TEST(Coded, PlansStayRightWhenTheyKeepWhatTheySend) {
   for (const Builder& builder : builders()) {
@@ -242,6 +243,7 @@ TEST(Coded, LawsOfGrowth) {
     const double p = ranks;
     const auto noise = [&](std::string_view algorithm) { return prove_coded(build(algorithm, ranks), errors)->noise; };
     EXPECT_NEAR(2, noise("two_shot"), 0.2);
+    EXPECT_NEAR(2, noise("pairwise"), 0.2);
     EXPECT_NEAR(1 + std::log2(p) / 2, noise("circulant"), 0.2 * (1 + std::log2(p) / 2));
     EXPECT_NEAR((p + 1) / 2, noise("ring"), 0.2 * (p + 1) / 2);
     if (ranks < 16) continue;
@@ -249,11 +251,23 @@ TEST(Coded, LawsOfGrowth) {
   }
 }
 
+// Whichever is chosen keeps what hocketCodecErrorBound says.
+TEST(Coded, PairwiseIsNoFartherOffThanTwoShot) {
+  const CodingErrors errors{.relative_error = 0.01, .absolute_error = 0.001, .rounding = 0x1p-8};
+  for (Rank ranks = 2; ranks <= 64; ++ranks) {
+    const auto one = prove_coded(build("pairwise", ranks), errors),
+               other = prove_coded(build("two_shot", ranks), errors);
+    ASSERT_TRUE(one.ok()) << one.status().message();
+    EXPECT_LE(one->relative, other->relative * (1 + 1e-9)) << ranks;
+    EXPECT_LE(one->absolute, other->absolute * (1 + 1e-9)) << ranks;
+  }
+}
+
 TEST(Coded, EveryCodecGivesAllRanksTheSameBitsWithinTheBound) {
   for (const std::string& specification : all_specifications()) {
     const auto codec = codec_of(specification);
     for (Rank ranks : {2, 3, 5}) {
-      for (std::string_view algorithm : {"two_shot", "ring"}) {
+      for (std::string_view algorithm : {"two_shot", "pairwise", "ring"}) {
         const std::vector<Plan> plans = build(algorithm, ranks);
         const auto effect = prove_coded(plans, errors_of(*codec));
         ASSERT_TRUE(effect.ok()) << effect.status().message();

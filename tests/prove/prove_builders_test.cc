@@ -131,6 +131,9 @@ TEST(ProveBuilders, RoundsAndBytesAreThoseOfTheBooks) {
     const Proof two_shot = proof_of(Collective::kAllReduce, "two_shot", ranks);
     EXPECT_EQ(two_shot.rounds, 2);
     EXPECT_DOUBLE_EQ(two_shot.share_sent, 2 * least);
+    const Proof pairwise = proof_of(Collective::kAllReduce, "pairwise", ranks);
+    EXPECT_EQ(pairwise.rounds, 2 * (ranks - 1));
+    EXPECT_DOUBLE_EQ(pairwise.share_sent, 2 * least);
     const Proof scatter = proof_of(Collective::kReduceScatter, "circulant", ranks);
     EXPECT_EQ(scatter.rounds, log2);
     EXPECT_DOUBLE_EQ(scatter.share_sent, least);

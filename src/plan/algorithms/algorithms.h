@@ -124,6 +124,8 @@ Plan broadcast(const BuildOptions& options);
 }
 
 namespace pairwise {
+bool fits_all_reduce(const BuildOptions& options);
+Plan all_reduce(const BuildOptions& options);
 Plan all_to_all(const BuildOptions& options);
 }
 

@@ -3,15 +3,12 @@
 //
 // Ring: every message goes to the next rank. Reduce-scatter carries chunk c once around, ending at its owner c, each
 // rank adding its own on the way; all-gather carries the results once around. Least bytes, most rounds.
-//
-// Every pipe holds two messages: all ranks take one and pass one on in the same step, so with one nobody could begin.
+#include "plan/algorithms/ring.h"
+
 #include "plan/algorithms/algorithms.h"
-#include "plan/write.h"
 
 namespace hocket::plan::ring {
 namespace {
-
-constexpr int32_t kDepth = 2;
 
 // All but the last step, in which the owner's own contribution completes its chunk.
 void pass_partials(Lane& lane, const BuildOptions& options, const Slab& mine) {
@@ -23,7 +20,8 @@ void pass_partials(Lane& lane, const BuildOptions& options, const Slab& mine) {
   }
 }
 
-// All but the first step, in which each rank sends its own result.
+}  // namespace
+
 void pass_results(Lane& lane, const BuildOptions& options, const Slab& results) {
   const Place next = to(shifted(options, 1));
   const Place previous = from(shifted(options, -1));
@@ -32,8 +30,6 @@ void pass_results(Lane& lane, const BuildOptions& options, const Slab& results) 
   }
   add(lane, {results.at(options.rank + 1)}, {previous});
 }
-
-}  // namespace
 
 Plan all_reduce(const BuildOptions& options) {
   if (options.ranks == 1) return alone(Collective::kAllReduce, "ring", options);

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Which plan a request of one communicator takes, equal on all its ranks, and what it is expected to cost. Plans are
+// built once and kept. One thread at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "base/settings.h"
+#include "base/status.h"
+#include "choose/choose.h"
+#include "codec/codec.h"
+#include "comm/imported.h"
+#include "comm/request.h"
+#include "plan/plan.h"
+
+namespace hocket {
+
+struct Planned {
+  const Plan* plan = nullptr;  // the planner's
+  size_t slice_bytes = 0;      // at most
+};
+
+class Planner {
+ public:
+  // Messages are at most `longest` bytes. `imported` go before what is chosen; null: there are none.
+  Planner(Rank rank, Rank ranks, size_t longest, Chooser chooser, Encoding compression, const ImportedPlans* imported);
+
+  // Forgets what was decided, not what was built.
+  void choose_by(Chooser chooser);
+  const Tuning& tuning() const { return chooser_.tuning(); }
+
+  Result<Planned> plan(const Request& request, bool in_place);
+  // How long a checked call takes, as the model says; fails where it knows nothing of it.
+  Result<Picoseconds> expected_time(const Request& request);
+  // Whether a call that has a codec, which its facts tell, uses it.
+  bool encodes(const Request& request, const Codec& codec);
+
+ private:
+  struct Kept {
+    const Builder* builder;
+    Rank root;
+    bool in_place;
+    bool coded;
+    int32_t lanes;
+    std::unique_ptr<const Plan> plan;
+  };
+  struct Decided {
+    CallFacts facts;
+    bool in_place = false;
+    bool encodes = false;
+  };
+
+  const Plan* imported_plan(const Request& request, bool in_place) const;
+  const Plan* transfer_plan(const CallFacts& facts);
+  const Plan* chosen_plan(const Choice& choice, const Question& question, bool in_place);
+
+  Rank rank_;
+  Rank ranks_;
+  size_t longest_;
+  Chooser chooser_;
+  Encoding compression_;
+  const ImportedPlans* imported_;
+  std::vector<Kept> kept_;
+  std::vector<std::unique_ptr<const Plan>> transfers_;  // by peer, sending first
+  std::array<Decided, 16> decided_;
+};
+
+}  // namespace hocket
