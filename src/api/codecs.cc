@@ -124,9 +124,10 @@ hocketResult_t run(const CodedCall& call, hocketCodec_t codec, const CallFacts& 
   return with_call(call.comm, [&](Session& session) -> Status {
     const auto coding = codings().pin(codec);
     if (!coding) return no_codec();
-    Request request(facts, send, recv);
-    request.facts.coding = coding->digest();
-    if (call.key == nullptr && repeats(session, request.facts, send, recv, call.stream)) return {};
+    CallFacts coded = facts;
+    coded.coding = coding->digest();
+    if (call.key == nullptr && repeats(session, coded, send, recv, call.stream)) return {};
+    Request request(coded, send, recv);
     return check_and_submit(call, session, *coding, request);
   });
 }
