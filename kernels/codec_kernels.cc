@@ -51,6 +51,14 @@ size_t collect(DataType type, const std::byte* values, size_t count, uint32_t le
   return kernel(values, count, least, indices, bits, room);
 }
 
+uint32_t kth_largest(DataType type, const uint32_t* bits, size_t count, size_t k) {
+  return table().kth_largest(magnitude_mask(type), bits, count, k);
+}
+
+size_t keep_at_least(DataType type, uint32_t least, uint32_t* indices, uint32_t* bits, size_t count) {
+  return table().keep_at_least(magnitude_mask(type), least, indices, bits, count);
+}
+
 uint32_t bits_at(DataType type, const std::byte* values, size_t index) {
   uint32_t bits = 0;
   const size_t bytes = element_bytes(type);

@@ -22,6 +22,8 @@ struct CodecTable {
   void (*join_exponents)(const std::byte*, const std::byte*, size_t, uint8_t, std::byte*) = nullptr;
   size_t (*collect_words)(const std::byte*, size_t, uint32_t, uint32_t*, uint32_t*, size_t) = nullptr;
   size_t (*collect_halves)(const std::byte*, size_t, uint32_t, uint32_t*, uint32_t*, size_t) = nullptr;
+  uint32_t (*kth_largest)(uint32_t, const uint32_t*, size_t, size_t) = nullptr;
+  size_t (*keep_at_least)(uint32_t, uint32_t, uint32_t*, uint32_t*, size_t) = nullptr;
 };
 
 // Each fills its part with the kernels of the instruction set that Highway has chosen at the time.

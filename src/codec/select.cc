@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "kernels/convert.h"
@@ -37,49 +38,47 @@ Selection gathered(ConstValues values, std::vector<uint32_t> indices) {
   return selection;
 }
 
-// The k-th largest (from 1) of at least k: buckets between the least and the largest say among which few it is.
-uint32_t kth_largest(const std::vector<uint32_t>& numbers, size_t k) {
-  constexpr int kBucketBits = 8;
-  const auto [least, largest] = std::minmax_element(numbers.begin(), numbers.end());
-  const int shift = std::max(0, static_cast<int>(std::bit_width(*largest - *least)) - kBucketBits);
-  const auto bucket_of = [shift, base = *least](uint32_t number) { return (number - base) >> shift; };
-  std::array<uint32_t, 1 << kBucketBits> seen{};
-  for (const uint32_t number : numbers) ++seen[bucket_of(number)];
-  uint32_t bucket = seen.size() - 1;
-  size_t above = 0;
+// The k-th largest magnitude (from 1) of at least k. Of many, buckets between nothing and the largest say among which
+// few it is.
+uint32_t magnitude_at(DataType type, std::span<const uint32_t> bits, size_t k) {
+  constexpr size_t kFew = 1 << 13;
+  constexpr int kBucketBits = 12;
+  if (bits.size() <= kFew) return kth_largest(type, bits.data(), bits.size(), k);
+  const int shift = std::bit_width(magnitude_mask(type)) - kBucketBits;
+  const auto bucket_of = [&](uint32_t one) { return magnitude_of(type, one) >> shift; };
+  std::vector<uint32_t> seen(size_t{1} << kBucketBits);
+  for (const uint32_t one : bits) ++seen[bucket_of(one)];
+  size_t bucket = seen.size() - 1, above = 0;
   for (; above + seen[bucket] < k; --bucket) above += seen[bucket];
   std::vector<uint32_t> few;
-  std::copy_if(numbers.begin(), numbers.end(), std::back_inserter(few),
-               [&](uint32_t number) { return bucket_of(number) == bucket; });
-  const auto place = few.begin() + static_cast<ptrdiff_t>(k - above - 1);
-  std::nth_element(few.begin(), place, few.end(), std::greater<>());
-  return *place;
+  std::ranges::copy_if(bits, std::back_inserter(few), [&](uint32_t one) { return bucket_of(one) == bucket; });
+  return kth_largest(type, few.data(), few.size(), k - above);
 }
 
 // The magnitude that `rank` (from 0) elements of a sample of the values exceed. A cache line out of each of equal
 // parts, at a place that no period in the values meets: to read one element of it would take as long.
 class Sample {
  public:
-  explicit Sample(ConstValues values) {
+  explicit Sample(ConstValues values) : type_(values.type) {
     constexpr size_t kRun = 16, kFewest = 64, kMost = 1024;
     const size_t run = std::min(kRun, values.count);
     const size_t runs = std::clamp(values.count / 512, std::min(kFewest, values.count / run), kMost);
     const size_t part = values.count / runs;
     std::array<uint32_t, kRun + kCollectSlack> places;
-    magnitudes_.resize(runs * run + kCollectSlack);
+    bits_.resize(runs * run + kCollectSlack);
     for (size_t i = 0; i < runs; ++i) {
       const size_t first = i * part + mix(i) % (part - run + 1);
       collect(values.type, values.data + first * element_bytes(values.type), run, 0, places.data(),
-              magnitudes_.data() + i * run, run);
+              bits_.data() + i * run, run);
     }
-    magnitudes_.resize(runs * run);
-    for (uint32_t& magnitude : magnitudes_) magnitude = magnitude_of(values.type, magnitude);
+    bits_.resize(runs * run);
   }
-  size_t size() const { return magnitudes_.size(); }
-  uint32_t at_rank(size_t rank) const { return kth_largest(magnitudes_, std::min(rank, size() - 1) + 1); }
+  size_t size() const { return bits_.size(); }
+  uint32_t at_rank(size_t rank) const { return magnitude_at(type_, bits_, std::min(rank, size() - 1) + 1); }
 
  private:
-  std::vector<uint32_t> magnitudes_;
+  DataType type_;
+  std::vector<uint32_t> bits_;
 };
 
 template <typename Bits>
@@ -122,24 +121,22 @@ Selection candidates(ConstValues values, size_t k) {
   return collected(values, radix_threshold(values, k), values.count);
 }
 
-// Keeps the k with the largest magnitudes.
+// Keeps the k with the largest magnitudes; of equal ones the first.
 void keep_best(DataType type, Selection& selection, size_t k) {
-  std::vector<uint32_t> magnitudes(selection.bits.size());
-  for (size_t i = 0; i < magnitudes.size(); ++i) magnitudes[i] = magnitude_of(type, selection.bits[i]);
-  const uint32_t least = kth_largest(magnitudes, k);
-  auto ties = k - static_cast<size_t>(std::count_if(magnitudes.begin(), magnitudes.end(),
-                                                    [&](uint32_t magnitude) { return magnitude > least; }));
-  // Without branches on the values: which one stays is a matter of luck.
-  size_t kept = 0;
-  for (size_t i = 0; i < magnitudes.size(); ++i) {
-    const bool tie = magnitudes[i] == least && ties > 0;
-    selection.indices[kept] = selection.indices[i];
-    selection.bits[kept] = selection.bits[i];
-    kept += magnitudes[i] > least || tie ? 1 : 0;
-    ties -= tie ? 1 : 0;
+  const uint32_t least = magnitude_at(type, selection.bits, k);
+  const size_t kept =
+      keep_at_least(type, least, selection.indices.data(), selection.bits.data(), selection.bits.size());
+  size_t place = kept, surplus = kept - k;
+  const auto is_tie = [&](size_t i) { return magnitude_of(type, selection.bits[i]) == least; };
+  while (surplus > 0) surplus -= is_tie(--place) ? 1 : 0;
+  // From here on no tie stays.
+  for (size_t i = place; i < kept; ++i) {
+    selection.indices[place] = selection.indices[i];
+    selection.bits[place] = selection.bits[i];
+    place += is_tie(i) ? 0 : 1;
   }
-  selection.indices.resize(kept);
-  selection.bits.resize(kept);
+  selection.indices.resize(k);
+  selection.bits.resize(k);
 }
 
 std::vector<uint32_t> everything(size_t count) {

@@ -54,11 +54,32 @@ std::byte* contiguous(const CodedSlice& slice, size_t place) {
   return slice.bases[place] + piece.offset * element_bytes(slice.type);
 }
 
+// The same as one piece in `memory`, unless it lies there.
+const std::byte* gather(const CodedSlice& slice, size_t place, std::byte* memory) {
+  for_pieces(slice.walks[place], slice.bases[place], slice.count, element_bytes(slice.type),
+             [&](std::byte* piece, size_t offset, size_t bytes) {
+               if (piece != memory + offset) std::memcpy(memory + offset, piece, bytes);
+             });
+  return memory;
+}
+
 // The memory of the only source, if nothing is to be done to it before it is encoded.
 const std::byte* as_it_lies(const CodedSlice& slice) {
   const std::vector<Place>& sources = slice.step->sources;
   if (sources.size() != 1 || is_message(sources[0]) || scales(slice, sources[0]) || divides(slice)) return nullptr;
   return contiguous(slice, 0);
+}
+
+// Whether the result may lie in `home` at once: no source but the first is there, which the result would overwrite.
+bool may_begin_at_home(const CodedSlice& slice, const std::byte* home) {
+  const std::vector<Place>& sources = slice.step->sources;
+  size_t local = 0;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (is_message(sources[i])) continue;
+    const std::byte* memory = contiguous(slice, local++);
+    if (i > 0 && (memory == nullptr || memory == home)) return false;
+  }
+  return home != nullptr;
 }
 
 }  // namespace
@@ -84,10 +105,8 @@ size_t coded_window(const Codec& codec, DataType type, size_t slice_bytes, size_
 }
 
 Status Coder::combine_sources(const CodedSlice& slice, std::byte* result) {
-  const size_t element = element_bytes(slice.type);
   const std::vector<Place>& sources = slice.step->sources;
-  auto walk = slice.walks.begin();
-  auto base = slice.bases.begin();
+  size_t local = 0;
   auto message = slice.messages.begin();
   for (size_t i = 0; i < sources.size(); ++i) {
     const bool first = i == 0;
@@ -96,10 +115,10 @@ Status Coder::combine_sources(const CodedSlice& slice, std::byte* result) {
       HOCKET_TRY(slice.codec->decode_reduce(*message++, op, {slice.type, result, slice.count}));
       continue;
     }
-    std::byte* gathered = first ? result : operand_.data();
-    for_pieces(*walk++, *base++, slice.count, element,
-               [&](std::byte* memory, size_t offset, size_t bytes) { std::memcpy(gathered + offset, memory, bytes); });
-    const std::array<const std::byte*, 2> both = {result, gathered};
+    const std::byte* operand = contiguous(slice, local);
+    if (first || operand == nullptr) operand = gather(slice, local, first ? result : operand_.data());
+    ++local;
+    const std::array<const std::byte*, 2> both = {result, operand};
     const uint64_t scaled = scales(slice, sources[i]) ? 1 : 0;
     if (!first) combine_whole(slice, both, scaled << 1, false, result);
     if (first && scaled != 0) combine_whole(slice, std::span(both).first(1), 1, false, result);
@@ -145,9 +164,8 @@ Result<size_t> Coder::run(const CodedSlice& slice) {
   operand_.resize(result_.size());
   const size_t local_sources = count_local(slice.step->sources);
   const bool keeps = slice.walks.size() > local_sources;
-  // Where the result may lie at once: sources may overlap it, so they come first.
   std::byte* home = keeps ? contiguous(slice, local_sources) : nullptr;
-  std::byte* result = home != nullptr && local_sources == 0 ? home : result_.data();
+  std::byte* result = may_begin_at_home(slice, home) ? home : result_.data();
   const std::byte* values = as_it_lies(slice);
   if (values == nullptr) {
     HOCKET_TRY(combine_sources(slice, result));
