@@ -83,8 +83,7 @@ HWY_INLINE FourVector rounded_scales(FourVector magnitudes, float share, bool up
   return hn::Min(hn::Max(rounded, hn::Set(words, kSmallestScale)), hn::Set(words, kLargestScale));
 }
 
-// The heads of four blocks of kMagnitude, and what encodes their elements; false where something is not finite. Four at
-// once: calculated one by one, heads take longer than the elements of short blocks.
+// The heads of four blocks of kMagnitude, and what encodes their elements; false where something is not finite.
 HWY_INLINE bool write_four_heads(const Quantiser& quantiser, const float* blocks, float share, uint8_t* heads,
                                  float* inverses) {
   const FourWords words;

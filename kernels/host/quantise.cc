@@ -168,7 +168,9 @@ HWY_INLINE bool encode_four(const Quantiser& quantiser, const float* blocks, flo
 template <typename Random>
 HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, Random random, const float* group,
                              uint8_t* out) {
-  alignas(64) uint8_t codes[kQuantiseGroup];
+  alignas(64) uint8_t unpacked[kQuantiseGroup];
+  const bool is_packed = quantiser.bits == 8 && form.blocks * quantiser.block == form.padded;
+  uint8_t* const codes = is_packed ? out + form.heads : unpacked;
   const size_t head = head_bytes(quantiser.scaling);
   const float share = step_share(quantiser);
   const bool by_fours = quantiser.scaling == Scaling::kMagnitude;
@@ -189,7 +191,7 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
       for (size_t i = 0; i < quantiser.block; i += kLanes) random.next();
     }
   }
-  pack(quantiser.bits, codes, form.padded, out + form.heads);
+  if (!is_packed) pack(quantiser.bits, codes, form.padded, out + form.heads);
 }
 
 // Of all lines of the first `some` of `left` elements.
