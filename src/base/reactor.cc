@@ -2,7 +2,8 @@
 // Copyright The Hocket authors
 //
 // One turn of the loop: what was posted, what is due, then sleep, then news. Callbacks may do anything, also to
-// themselves, so nothing here holds an iterator or a lock across one.
+// themselves, so nothing here holds an iterator or a lock across one. None of them can end the thread by lack of
+// memory.
 #include "base/reactor.h"
 
 #include <fmt/format.h>
@@ -10,14 +11,17 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/caught.h"
+
 namespace hocket {
 
 Reactor::Reactor(System& system) : system_(system), poller_(system.network.make_poller()) {}
 
 Reactor::~Reactor() { stop(); }
 
-Status Reactor::start(const std::string& thread_name) {
+Status Reactor::start(const std::string& thread_name, Function on_exhausted) {
   HOCKET_TRY(poller_.status());
+  on_exhausted_ = std::move(on_exhausted);
   running_.store(true);
   thread_ = system_.threads.start(thread_name, [this] { run(); });
   if (thread_ != nullptr) return {};
@@ -60,10 +64,19 @@ void Reactor::unwatch(Handle handle) {
 
 TimerId Reactor::at(Time time, Function function) {
   check_thread("at");
-  const TimerId timer = ++last_timer_;
-  timers_.emplace(TimerKey(time, timer), std::move(function));
-  timer_times_.emplace(timer, time);
-  return timer;
+  return add_timer(time, {std::move(function), {}});
+}
+
+TimerId Reactor::every(Duration period, Function function) {
+  check_thread("every");
+  return add_timer(system_.clock.now() + period, {std::move(function), period});
+}
+
+TimerId Reactor::add_timer(Time time, Timer timer) {
+  const TimerId id = ++last_timer_;
+  timer_times_.emplace(id, time);
+  timers_.emplace(TimerKey(time, id), std::move(timer));
+  return id;
 }
 
 void Reactor::cancel(TimerId timer) {
@@ -82,14 +95,27 @@ void Reactor::run() {
       const std::lock_guard lock(mutex_);
       last = stopping_;
     }
+    if (std::exchange(exhausted_, false)) attempt(on_exhausted_);
     run_posted();
     if (last) break;
     run_timers();
-    const std::vector<Handle> news = (*poller_)->wait(timers_.empty() ? Time::max() : timers_.begin()->first.first);
-    dispatch(news);
+    attempt([this] { dispatch(wait_for_news()); });
   }
   loop_thread_.store({});
   running_.store(false);
+}
+
+void Reactor::attempt(const Function& function) noexcept {
+  const auto run = [&] {
+    function();
+    return Status();
+  };
+  if (!tried(run).ok()) exhausted_ = true;
+}
+
+std::vector<Handle> Reactor::wait_for_news() {
+  if (exhausted_) return (*poller_)->wait(Time());
+  return (*poller_)->wait(timers_.empty() ? Time::max() : timers_.begin()->first.first);
 }
 
 void Reactor::run_posted() {
@@ -99,7 +125,7 @@ void Reactor::run_posted() {
     batch.swap(posted_);
   }
   for (Function& each : batch) {
-    each();
+    attempt(each);
     each = nullptr;  // what it holds goes with it, not with the batch
   }
 }
@@ -112,12 +138,21 @@ void Reactor::run_timers() {
       ++next;
       continue;
     }
-    Function function = std::move(next->second);
-    timer_times_.erase(next->first.second);
-    timers_.erase(next);
-    function();
+    run_timer(timers_.extract(next));
     next = timers_.begin();
   }
+}
+
+void Reactor::run_timer(Timers::node_type timer) {
+  const TimerId id = timer.key().second;
+  const Duration period = timer.mapped().period;
+  if (period == Duration()) timer_times_.erase(id);
+  attempt(timer.mapped().function);
+  const auto found = timer_times_.find(id);
+  if (found == timer_times_.end()) return;  // once, or it has cancelled itself
+  found->second = system_.clock.now() + period;
+  timer.key().first = found->second;
+  timers_.insert(std::move(timer));
 }
 
 void Reactor::dispatch(const std::vector<Handle>& news) {
@@ -127,7 +162,7 @@ void Reactor::dispatch(const std::vector<Handle>& news) {
     // A watch that began after the wait: this is news of another object, whose handle had the same number.
     if (found == watches_.end() || found->second.since == turn_) continue;
     const std::shared_ptr<Function> on_news = found->second.on_news;
-    (*on_news)();
+    attempt(*on_news);
   }
 }
 

@@ -36,7 +36,9 @@ class Reactor {
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  Status start(const std::string& thread_name);
+  // Memory that runs out in a function ends that function only; `on_exhausted` is called in the loop then, and in its
+  // next turn once more if there is not enough for it either.
+  Status start(const std::string& thread_name, Function on_exhausted = [] {});
   // Runs what was posted before, then ends the loop and waits for its thread (unless called in it). Idempotent. What is
   // posted later is never run.
   void stop();
@@ -53,6 +55,8 @@ class Reactor {
 
   // Calls `function` once, at `time` or soon after.
   TimerId at(Time time, Function function);
+  // Calls `function` again and again, so long after its last end. Only this call takes memory.
+  TimerId every(Duration period, Function function);
   void cancel(TimerId timer);
 
  private:
@@ -61,10 +65,19 @@ class Reactor {
     std::shared_ptr<Function> on_news;
   };
   using TimerKey = std::pair<Time, TimerId>;
+  struct Timer {
+    Function function;
+    Duration period{};  // 0: once
+  };
+  using Timers = std::map<TimerKey, Timer>;
 
   void run();
+  void attempt(const Function& function) noexcept;
   void run_posted();
   void run_timers();
+  void run_timer(Timers::node_type timer);
+  std::vector<Handle> wait_for_news();
+  TimerId add_timer(Time time, Timer timer);
   void dispatch(const std::vector<Handle>& news);
   void check_thread(const char* what) const;
 
@@ -80,9 +93,11 @@ class Reactor {
 
   uint64_t turn_ = 0;
   std::unordered_map<Handle, Watch> watches_;
-  std::map<TimerKey, Function> timers_;
+  Timers timers_;
   std::unordered_map<TimerId, Time> timer_times_;
   TimerId last_timer_ = 0;
+  Function on_exhausted_;
+  bool exhausted_ = false;
 };
 
 }  // namespace hocket

@@ -6,6 +6,7 @@
 #include "comm/links_heart.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/links.h"
 
@@ -22,12 +23,12 @@ Heart::Heart(System& system, Reactor& reactor, Duration timeout)
 
 void Heart::start() {
   due_ = system_.clock.now() + period_;
-  reactor_.at(due_, [this] { tick(); });
+  reactor_.every(period_, [this] { tick(); });
 }
 
 void Heart::tick() {
   const Time now = system_.clock.now();
-  const Duration lateness = now - due_;
+  const Duration lateness = now - std::exchange(due_, now + period_);
   const bool beat = ++ticks_ % kTicksPerBeat == 0 || lateness > period_;
   const std::vector<Link*> links = links_;
   for (Link* link : links) {
@@ -37,7 +38,6 @@ void Heart::tick() {
     link->expect_news_since(now - timeout_);
   }
   due_ = system_.clock.now() + period_;
-  reactor_.at(due_, [this] { tick(); });
 }
 
 }  // namespace hocket

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/caught.h"
 #include "base/log.h"
 #include "comm/choosing.h"
 
@@ -147,7 +148,9 @@ void MeshRank::disown() {
 }
 
 void MeshRank::shut() {
-  say_farewell();
+  if (!said_farewell_) say_farewell();
+  visit_.reset();
+  pipe_dials_.clear();
   links_.close();
   closed_ = true;
 }
@@ -162,11 +165,7 @@ void MeshRank::leave() {
   }
   if (service_.ready().ok()) {
     const Time patience = service_.system().clock.now() + kLeaveTime;
-    service_.reactor().post([self = shared_from_this(), patience] {
-      self->say_farewell();
-      self->service_.close_door(self->id_, self->rank_);
-      self->finish_leaving(patience);
-    });
+    service_.reactor().post([self = shared_from_this(), patience] { self->begin_leaving(patience); });
     // The service may end at the same time: then nobody would tell us.
     while (!closed_ && service_.system().clock.now() < patience + kLeaveTime) {
       (void)poller_->wait(service_.system().clock.now() + kLeaveTime / 10);
@@ -179,12 +178,21 @@ void MeshRank::leave() {
   if (closed_) pipes_.clear();
 }
 
+// Whatever memory there is, all is closed: here, where it belongs.
+void MeshRank::begin_leaving(Time limit) {
+  (void)tried([&] { return say_farewell(), Status(); });
+  said_farewell_ = true;
+  (void)tried([&] { return service_.close_door(id_, rank_), Status(); });
+  finish_leaving(limit);
+}
+
 void MeshRank::finish_leaving(Time limit) {
   const Time now = service_.system().clock.now();
-  if (!links_.flushed() && now < limit) {
+  const auto look_again = [&] {
     service_.reactor().at(now + kFlushLook, [self = shared_from_this(), limit] { self->finish_leaving(limit); });
-    return;
-  }
+    return Status();
+  };
+  if (!links_.flushed() && now < limit && tried(look_again).ok()) return;
   shut();
   poller_->wake();
 }

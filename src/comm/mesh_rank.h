@@ -111,6 +111,7 @@ class MeshRank final : public Mesh,
   void wait_for_failure(Duration patience);
   Duration patience() const;
   void note_left(int32_t peer);
+  void begin_leaving(Time limit);
   void finish_leaving(Time limit);
   std::shared_ptr<MeshRank> rank_here(int32_t peer) const;
   // "rank 3 (process 17 on node-b)"; all ranks of its process, since they live and die together.

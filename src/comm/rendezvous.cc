@@ -239,6 +239,16 @@ void Rendezvous::refuse_group(int32_t ranks, const Status& why) {
   for (const auto& [rank, place] : group) refuse(place, why);
 }
 
+// Who has checked in may have been forgotten: it sees its connection close.
+void Rendezvous::look_round() {
+  if (!lacks_memory_) return;
+  const Status why(Code::kSystem, "the process with the root is out of memory");
+  while (!groups_.empty()) refuse_group(groups_.begin()->first, why);
+  if (afterword_.empty()) finish(why.message());
+  shut();
+  lacks_memory_ = false;
+}
+
 void Rendezvous::shut() {
   groups_.clear();
   links_.clear();

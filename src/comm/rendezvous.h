@@ -27,6 +27,8 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   std::string key() const override { return key_; }
   Refusal decide(const Hello& hello) override;
   void enter(const Hello& hello, std::unique_ptr<Socket> socket) override;
+  void look_round() override;
+  void fail_without_memory() noexcept override { lacks_memory_ = true; }
   void shut() override;
 
   // A check-in, from a socket or from this process. The reply comes once, perhaps at once.
@@ -65,11 +67,12 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   std::map<int32_t, Group> groups_;  // by the number of ranks that they expect
   std::map<uint64_t, std::unique_ptr<Link>> links_;
   uint64_t last_link_ = 0;
-  TimerId deadline_{};        // the earliest that a guest has brought ...
-  Time limit_ = Time::max();  // ... and when that is
-  bool settling_ = false;     // ranks expect different numbers; soon the likeliest one counts
-  uint64_t unknown_before_;   // guests of other communicators that this process has seen
-  std::string afterword_;     // what late guests hear; empty while the root works
+  TimerId deadline_{};         // the earliest that a guest has brought ...
+  Time limit_ = Time::max();   // ... and when that is
+  bool settling_ = false;      // ranks expect different numbers; soon the likeliest one counts
+  uint64_t unknown_before_;    // guests of other communicators that this process has seen
+  bool lacks_memory_ = false;  // and nobody has been told
+  std::string afterword_;      // what late guests hear; empty while the root works
 };
 
 // Makes the root for `key` on this service.

@@ -5,11 +5,9 @@
 #include "comm/service.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/log.h"
 #include "base/settings.h"
@@ -79,12 +77,10 @@ Service::~Service() { end(); }
 
 Status Service::start() {
   HOCKET_TRY(choose_transports(options_.transports).status());
-  HOCKET_TRY(reactor_.start("hocket service"));
+  heart_.start();
+  reactor_.every(kRound, [this] { look_round(); });
+  HOCKET_TRY(reactor_.start("hocket service", [this] { on_exhausted(); }));
   running_ = true;
-  reactor_.post([this] {
-    heart_.start();
-    look_round();
-  });
   HOCKET_TRY(listen_everywhere());
   describe_self();
   return {};
@@ -125,7 +121,15 @@ void Service::describe_self() {
 
 void Service::look_round() {
   for (const auto& door : all_doors()) door->look_round();
-  reactor_.at(system_.clock.now() + kRound, [this] { look_round(); });
+}
+
+// What did not get its memory is not known: all communicators fail. Rounds and heartbeats, which take none, go on.
+void Service::on_exhausted() {
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, door] : doors_) door->fail_without_memory();
+  }
+  acceptor_->start_again();
 }
 
 bool Service::in_its_process() const { return ::getpid() == process_; }
@@ -268,43 +272,6 @@ Result<ServiceOptions> service_options_from_settings() {
   options.secret = from->secret;
   options.tuning = read_tuning_file(from->tuning_file);
   return options;
-}
-
-namespace {
-
-std::mutex process_mutex;
-Service* of_process = nullptr;  // never destroyed: communicators may outlive all static objects
-// Those of the processes that we were forked from: users still hold their communicators.
-std::vector<Service*>& of_ancestors = *new std::vector<Service*>;
-
-void before_fork() {
-  process_mutex.lock();
-  of_process->before_fork();
-}
-
-void after_fork_in_parent() {
-  of_process->after_fork_in_parent();
-  process_mutex.unlock();
-}
-
-void after_fork_in_child() {
-  of_process->after_fork_in_child();
-  process_mutex.unlock();
-}
-
-}  // namespace
-
-Service& process_service() {
-  const std::lock_guard lock(process_mutex);
-  if (of_process != nullptr && of_process->in_its_process()) return *of_process;
-  const bool is_first = of_process == nullptr;
-  if (!is_first) of_ancestors.push_back(of_process);
-  of_process = new Service(real_system(), service_options_from_settings());
-  if (is_first) {
-    std::atexit([] { of_process->end(); });
-    ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  }
-  return *of_process;
 }
 
 }  // namespace hocket

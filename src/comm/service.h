@@ -58,6 +58,8 @@ class Door {
   virtual bool flushed() const { return true; }
   // A few times a second.
   virtual void look_round() {}
+  // The service thread has run out of memory: what was to be done for this door is perhaps not done.
+  virtual void fail_without_memory() noexcept {}
   // Closes all connections.
   virtual void shut() = 0;
   // This is a child that fork() made: the door belongs to the parent. Takes no lock.
@@ -123,6 +125,7 @@ class Service {
   Status listen_everywhere();
   void describe_self();
   void look_round();
+  void on_exhausted();
   std::vector<std::shared_ptr<Door>> all_doors() const;
   void close_when_flushed(const std::shared_ptr<std::vector<std::shared_ptr<Door>>>& doors, Time limit,
                           const std::shared_ptr<std::atomic<bool>>& finished);

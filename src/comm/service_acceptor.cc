@@ -29,11 +29,21 @@ bool is_worrying(const AcceptingHandshake& handshake) {
 }  // namespace
 
 Acceptor::~Acceptor() {
+  forget_strangers();
+  for (const auto& listener : listeners_) service_.reactor().unwatch(listener->handle());
+}
+
+void Acceptor::forget_strangers() {
   for (const Stranger& stranger : strangers_) {
     service_.reactor().unwatch(stranger.handshake->socket().handle());
     service_.reactor().cancel(stranger.deadline);
   }
-  for (const auto& listener : listeners_) service_.reactor().unwatch(listener->handle());
+  strangers_.clear();
+}
+
+void Acceptor::start_again() {
+  forget_strangers();
+  for (const auto& listener : listeners_) accept_all(listener.get());
 }
 
 Result<Address> Acceptor::listen(const Address& address) {
@@ -73,11 +83,11 @@ void Acceptor::receive(std::unique_ptr<Socket> socket, bool seals) {
   Result<std::string> nonce = random_bytes(kNonceBytes);
   if (!nonce.ok()) return;
   const Handle handle = socket->handle();
-  const auto stranger = strangers_.emplace(strangers_.end());
-  stranger->handshake = std::make_unique<AcceptingHandshake>(
+  auto handshake = std::make_unique<AcceptingHandshake>(
       std::move(socket), service_.options().library_version,
       [this, seals](const Hello& hello) { return judge(hello, seals); },
       [this](const Hello& hello) { return decide(hello); }, std::move(*nonce));
+  const auto stranger = strangers_.insert(strangers_.end(), Stranger{std::move(handshake), 0});
   stranger->deadline = service_.reactor().at(service_.system().clock.now() + service_.options().handshake_timeout,
                                              [this, stranger] { expire(stranger); });
   const Status status = service_.reactor().watch(handle, [this, stranger] { advance(stranger); });

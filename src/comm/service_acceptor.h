@@ -27,6 +27,8 @@ class Acceptor {
   Result<Address> listen(const Address& address);
   // A door was opened: somebody may be waiting for it.
   void look_again();
+  // News may have been lost: forgets who has proved nothing yet, and accepts who waits.
+  void start_again();
   // Any thread. Grows when somebody wants to check in with a root that is not here (yet).
   uint64_t unknown_guests() const { return unknown_guests_; }
 
@@ -39,6 +41,7 @@ class Acceptor {
 
   void watch(std::shared_ptr<Listener> listener);
   void accept_all(Listener* listener);
+  void forget_strangers();
   void receive(std::unique_ptr<Socket> socket, bool seals);
   void advance(Strangers::iterator stranger);
   void expire(Strangers::iterator stranger);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Processes that run out of something: descriptors, or memory when a call is planned. They say so; none crashes, none
-// hangs.
+// Processes that run out of something: descriptors, shared memory, or memory for a call or for the service. They say
+// so; none crashes, none hangs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -38,6 +41,8 @@ void* allocate(std::size_t size, std::size_t alignment) {
              : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 }
 
+bool has_memfd = true;
+
 void* or_throw(void* memory) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
@@ -58,15 +63,23 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
+extern "C" [[gnu::visibility("default")]] int memfd_create(const char* name, unsigned flags) noexcept {
+  if (has_memfd) return static_cast<int>(syscall(SYS_memfd_create, name, flags));
+  errno = ENOSYS;
+  return -1;
+}
+
 namespace hocket::test {
 namespace {
 
 constexpr Seconds kLimit{60};
 
-// Exit status 0: all went well, or an error was told. Arguments: how many descriptors a process may have.
+// Exit status 0: all went well, or an error was told. Arguments: how many descriptors a process may have; what its
+// kernel lacks ("memfd").
 const Role frugal_role("frugal", [](const Part& part) {
   const rlimit limit{std::stoul(part.arguments[0]), std::stoul(part.arguments[0])};
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return 4;
+  has_memfd = part.arguments.size() < 2;
   hocketConfig_t config = config_with_timeout(3000);
   hocketComm_t comm = nullptr;
   hocketResult_t result = hocketCommInitRankConfig(&comm, part.ranks, part.id, part.rank, &config);
@@ -95,6 +108,23 @@ TEST(Limits, FewDescriptorsAreToldOrEnough) {
     }
   }
   std::printf("%d of 24 ranks had enough\n", well);
+}
+
+// Shared memory is a descriptor of its own; where the kernel has none, a full /dev/shm is told.
+TEST(Limits, AFullDevShmIsNotNeededOrTold) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  const std::vector<std::string> full = {
+      "unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=64k none /dev/shm && exec \"$@\"", "sh"};
+  const std::vector<std::string> environment = {"HOCKET_TIMEOUT=1s", "HOCKET_TRANSPORTS=shm"};
+  for (const bool lacks_memfd : {false, true}) {
+    std::vector<std::string> arguments = {"256"};
+    if (lacks_memfd) arguments.emplace_back("memfd");
+    Processes processes("frugal", 3, {environment, arguments, full, true});
+    for (const Processes::End& end : processes.finish(kLimit)) {
+      EXPECT_EQ(end.status, 0) << end.output;
+      EXPECT_THAT(end.output, testing::HasSubstr(lacks_memfd ? "shared memory" : "well"));
+    }
+  }
 }
 
 // What a rank calls while memory runs out.
@@ -152,10 +182,15 @@ bool fails_at(long allocation, const char* thread, const Calls& calls) {
   return failed;
 }
 
-// One after the other until the calls need no more, every so many, or every ALLOCATION_STEP.
-void fail_all(const char* thread, const Calls& calls, long step) {
+// Of the allocations one in so many fails, or one in ALLOCATION_STEP.
+long allocation_step(long otherwise) {
   const char* given = std::getenv("ALLOCATION_STEP");
-  if (given != nullptr) step = std::stol(given);
+  return given == nullptr ? otherwise : std::stol(given);
+}
+
+// One after the other until the calls need no more.
+void fail_all(const char* thread, const Calls& calls, long step) {
+  step = allocation_step(step);
   long allocation = 1;
   while (!testing::Test::HasFailure() && fails_at(allocation, thread, calls)) allocation += step;
   EXPECT_GT(allocation, 1) << "the library's allocations are not ours";
@@ -173,6 +208,47 @@ TEST(Limits, AllocationsOfAGroupMayFail) { fail_all("rank-0", sum_in_group, 41);
 TEST(Limits, AllocationsOfAQueuedCallMayFail) { fail_all("rank-0", sum_on_queue, 13); }
 
 TEST(Limits, AllocationsOfTheQueuesThreadMayFail) { fail_all("hocket-queues", sum_on_queue, 1); }
+
+// The service thread's allocations, from the start of the process to its end. Arguments: which one fails.
+const Role starved_role("starved", [](const Part& part) {
+  if (part.rank == 0) {
+    starved_thread = "hocket service";
+    allocations_left = std::stol(part.arguments[0]);
+  }
+  hocketConfig_t config = config_with_timeout(3000);
+  Member member{part.rank, part.ranks, nullptr};
+  hocketResult_t result = hocketCommInitRankConfig(&member.comm, part.ranks, part.id, part.rank, &config);
+  std::vector<float> values(100000, 1.0f);
+  for (int call = 0; call < 3 && result == hocketSuccess; ++call) result = sum(member, values);
+  const bool told = result == hocketSuccess || *hocketGetLastError(member.comm) != 0;
+  std::printf("%s %s\n", result == hocketSuccess ? "well" : "told:", hocketGetLastError(member.comm));
+  hocketCommDestroy(member.comm);
+  std::printf("%s\n", allocations_left == 0 ? "starved" : "enough");
+  return told ? 0 : 6;
+});
+
+// True when there were so many allocations.
+bool service_fails_at(long allocation, const char* transport) {
+  const std::vector<std::string> environment = {"HOCKET_TIMEOUT=1s", std::string("HOCKET_TRANSPORTS=") + transport};
+  Processes processes("starved", 3, {environment, {std::to_string(allocation)}, {}, true});
+  bool starved = false;
+  for (const Processes::End& end : processes.finish(kLimit)) {
+    EXPECT_FALSE(end.hung) << "allocation " << allocation << " over " << transport << ": " << end.output;
+    EXPECT_EQ(end.status, 0) << "allocation " << allocation << " over " << transport << ": " << end.output;
+    starved |= end.output.find("starved") != std::string::npos;
+  }
+  return starved;
+}
+
+TEST(Limits, AllocationsOfTheServiceMayFail) {
+  for (const char* transport : {"shm", "tcp"}) {
+    const long step = allocation_step(61);
+    long allocation = 1;
+    while (!HasFailure() && service_fails_at(allocation, transport)) allocation += step;
+    EXPECT_GT(allocation, 100) << "the service's allocations are not ours";
+    std::printf("allocation 1, %ld, ... %ld of the service over %s\n", 1 + step, allocation - step, transport);
+  }
+}
 
 }  // namespace
 }  // namespace hocket::test

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <new>
 
 namespace hocket {
 namespace {
@@ -73,6 +74,46 @@ TEST_F(ReactorTest, TimersRunInTheOrderOfTheirTimes) {
   done.wait(false);
   reactor_.stop();
   EXPECT_EQ(order, (std::vector{1, 2, 3}));
+}
+
+TEST_F(ReactorTest, ATimerMayComeAgainAndAgainUntilItIsCancelled) {
+  std::atomic<int> ticks = 0;
+  run_in(reactor_, [&] {
+    const auto timer = std::make_shared<TimerId>();
+    *timer = reactor_.every(milliseconds(1), [&, timer] {
+      if (++ticks == 3) reactor_.cancel(*timer);
+      ticks.notify_all();
+    });
+  });
+  for (int seen = 0; seen < 3; seen = ticks) ticks.wait(seen);
+  std::this_thread::sleep_for(milliseconds(20));
+  reactor_.stop();
+  EXPECT_EQ(ticks, 3);
+}
+
+TEST(ReactorMemory, WhatRunsOutOfItEndsAloneAndIsTold) {
+  Reactor reactor(real_system());
+  std::atomic<int> exhausted = 0;
+  ASSERT_TRUE(reactor
+                  .start("memory",
+                         [&] {
+                           if (++exhausted == 1) throw std::bad_alloc();  // not enough to say so
+                           exhausted.notify_all();
+                         })
+                  .ok());
+  int later = 0;
+  int ticks = 0;
+  run_in(reactor, [&] {
+    reactor.post([] { throw std::bad_alloc(); });
+    reactor.post([&] { ++later; });
+    reactor.every(milliseconds(1), [&] {
+      if (++ticks == 1) throw std::bad_alloc();
+    });
+  });
+  for (int seen = 0; seen < 2; seen = exhausted) exhausted.wait(seen);
+  run_in(reactor, [&] { EXPECT_EQ(later, 1); });
+  for (int seen = 0; seen < 3;) run_in(reactor, [&] { seen = ticks; });
+  reactor.stop();
 }
 
 TEST_F(ReactorTest, ATimerThatRenewsItselfForThePastLeavesRoomForOthers) {
