@@ -2,9 +2,11 @@
 // Copyright The Hocket authors
 //
 // Injected faults: a few for `./dev test`, two thousand for `./dev soak`. FAULTS: how many; FAULTS_SEED: the first
-// seed, to play one again; FAULTS_KIND=kill (stop, partition): no others.
+// seed, to play one again; FAULTS_KIND=kill (stop, partition): no others. TROUBLES: how many runs with each kind of
+// trouble that is no fault.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -22,6 +25,7 @@ namespace {
 
 constexpr Seconds kStart{60};
 constexpr Seconds kEnd{30};
+constexpr Seconds kSlow{600};  // in trouble
 constexpr int kMaxRanks = 8;
 
 double now() { return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -52,6 +56,18 @@ class Hosts {
   bool cut(int host, bool off) const {
     return run("ip -n " + name() + std::to_string(host) + " link set eth0 " + (off ? "down" : "up"));
   }
+  // One in twenty of the packets that any host sends is lost from now on.
+  bool lose_packets() const {
+    bool all = up_;
+    for (int host = 0; host < kMaxRanks; ++host) {
+      const std::string tc = "tc -n " + name() + std::to_string(host);
+      // Classic BPF: of a random number below 2^32, is it below 19/20 of that? Then 0 (goes on), else 2 (is dropped).
+      all = all && run(tc + " qdisc add dev eth0 clsact") &&
+            run(tc +
+                " filter add dev eth0 egress bpf da bytecode '4,32 0 0 4294963256,53 0 1 4080218931,6 0 0 2,6 0 0 0'");
+    }
+    return all;
+  }
   static std::string name() { return "hk" + std::to_string(getpid() % 100000) + "f"; }
 
  private:
@@ -61,19 +77,22 @@ class Hosts {
   const bool up_;
 };
 
-Processes::Settings settings_of(const Trial& trial) {
-  Processes::Settings settings;
-  settings.environment = {"HOCKET_TIMEOUT=500ms", "HOCKET_TRANSPORTS=" + trial.transport};
-  settings.arguments = {std::to_string(trial.seed)};
-  if (trial.fault != Fault::kPartition) return settings;
+void spread_over_hosts(Processes::Settings& settings, int ranks) {
   settings.arguments.emplace_back("from environment");
   for (const char* variable : {"HOCKET_RANK={}", "HOCKET_HOST_ID=host-{}", "HOCKET_SECRET=faults",
                                "HOCKET_ADDRESS=10.77.0.1:4499", "HOCKET_INTERFACE=eth0"}) {
     settings.environment.emplace_back(variable);
   }
-  settings.environment.push_back("HOCKET_SIZE=" + std::to_string(trial.ranks));
+  settings.environment.push_back("HOCKET_SIZE=" + std::to_string(ranks));
   settings.launcher = {"ip", "netns", "exec", Hosts::name() + "{}"};
   settings.unique_id = false;
+}
+
+Processes::Settings settings_of(const Trial& trial) {
+  Processes::Settings settings;
+  settings.environment = {"HOCKET_TIMEOUT=500ms", "HOCKET_TRANSPORTS=" + trial.transport};
+  settings.arguments = {std::to_string(trial.seed)};
+  if (trial.fault == Fault::kPartition) spread_over_hosts(settings, trial.ranks);
   return settings;
 }
 
@@ -141,30 +160,66 @@ TEST(Faults, SurvivorsAgreeAndGoOn) {
   for (const Times& kind : times) EXPECT_LT(percentile(kind.noticed, 0.5), 2 * kTimeout.count());
 }
 
-// Ranks that are stopped for half the timeout, again and again, and four of them to a core.
-TEST(Faults, APauseIsNoLoss) {
-  const uint64_t first = number("FAULTS_SEED", 1);
-  for (uint64_t seed = first; seed < first + number("PAUSES", 1); ++seed) {
-    std::mt19937_64 random(seed);
-    Processes::Settings settings;
-    settings.environment = {"HOCKET_TIMEOUT=500ms",
-                            std::string("HOCKET_TRANSPORTS=") + (seed % 2 == 0 ? "shm" : "tcp")};
-    settings.arguments = {std::to_string(seed), "400"};
-    Processes processes("steady", kMaxRanks, settings);
-    for (int rank = 0; rank < kMaxRanks; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", kStart));
-    for (int pause = 0; pause < 3; ++pause) {
-      const int victim = static_cast<int>(random() % kMaxRanks);
-      processes.send_signal(victim, SIGSTOP);
-      std::this_thread::sleep_for(kTimeout / 2);
-      processes.send_signal(victim, SIGCONT);
-      // Two pauses of one rank with nothing between would be the whole timeout, and a right alarm.
-      std::this_thread::sleep_for(std::chrono::milliseconds(100 + random() % 50));
-    }
-    for (const Processes::End& end : processes.finish(kStart)) {
-      ASSERT_EQ(end.status, 0) << "seed " << seed << ": " << end.output;
-      ASSERT_THAT(end.output, testing::Not(testing::HasSubstr("wrong"))) << "seed " << seed;
+// Runs in which something is the matter, and nobody is lost: calls go on, and none fails.
+class NoLoss : public testing::Test {
+ protected:
+  // `disturb`, with a seed's random numbers, when all ranks are at their calls.
+  static void expect_nothing(int ranks, int calls, const std::function<void(Processes::Settings&, uint64_t)>& set_up,
+                             const std::function<void(Processes&, std::mt19937_64&)>& disturb) {
+    const uint64_t first = number("FAULTS_SEED", 1);
+    for (uint64_t seed = first; seed < first + number("TROUBLES", 1); ++seed) {
+      Processes::Settings settings;
+      settings.environment = {"HOCKET_TIMEOUT=500ms"};
+      settings.arguments = {std::to_string(seed), std::to_string(calls)};
+      set_up(settings, seed);
+      Processes processes("steady", ranks, settings);
+      bool running = true;
+      for (int rank = 0; rank < ranks; ++rank) running &= processes.wait_for(rank, "running", kSlow);
+      std::mt19937_64 random(seed);
+      if (running) disturb(processes, random);
+      for (const Processes::End& end : processes.finish(kSlow)) {
+        ASSERT_EQ(end.status, 0) << "seed " << seed << ": " << end.output;
+        ASSERT_THAT(end.output, testing::Not(testing::HasSubstr("wrong"))) << "seed " << seed;
+      }
     }
   }
+};
+
+std::string any_transport(uint64_t seed) { return std::string("HOCKET_TRANSPORTS=") + (seed % 2 == 0 ? "shm" : "tcp"); }
+
+// Ranks that are stopped for half the timeout, again and again.
+TEST_F(NoLoss, IsAPause) {
+  expect_nothing(
+      kMaxRanks, 400,
+      [](Processes::Settings& settings, uint64_t seed) { settings.environment.push_back(any_transport(seed)); },
+      [](Processes& processes, std::mt19937_64& random) {
+        for (int pause = 0; pause < 3; ++pause) {
+          const int victim = static_cast<int>(random() % kMaxRanks);
+          processes.send_signal(victim, SIGSTOP);
+          std::this_thread::sleep_for(kTimeout / 2);
+          processes.send_signal(victim, SIGCONT);
+          // Two pauses of one rank with nothing between would be the whole timeout, and a right alarm.
+          std::this_thread::sleep_for(std::chrono::milliseconds(100 + random() % 50));
+        }
+      });
+}
+
+TEST_F(NoLoss, IsOnePacketInTwenty) {
+  const Hosts hosts;
+  if (!hosts.lose_packets()) GTEST_SKIP() << "network namespaces with tc need root";
+  expect_nothing(
+      kMaxRanks, 40, [](Processes::Settings& settings, uint64_t) { spread_over_hosts(settings, kMaxRanks); },
+      [](Processes&, std::mt19937_64&) {});
+}
+
+TEST_F(NoLoss, IsACrowdOfTenToACore) {
+  expect_nothing(
+      10, 100,
+      [](Processes::Settings& settings, uint64_t seed) {
+        settings.environment.push_back(any_transport(seed));
+        settings.launcher = {"taskset", "-c", std::to_string(sched_getcpu())};
+      },
+      [](Processes&, std::mt19937_64&) {});
 }
 
 // ---- The judge itself

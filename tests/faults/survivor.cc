@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <random>
@@ -134,16 +135,17 @@ class Survivor {
   bool recovering_ = false;
 };
 
-const Role survivor_role("survivor", [](const Part& part) {
+// As the last argument says: by a unique id, or "from environment".
+Member join(const Part& part) {
+  if (part.arguments.back() != "from environment") return part.join();
   Member member{part.rank, part.ranks, nullptr};
-  const hocketResult_t joined = part.arguments.size() > 1
-                                    ? hocketCommInitFromEnvironment(&member.comm, nullptr)
-                                    : hocketCommInitRank(&member.comm, part.ranks, part.id, part.rank);
-  if (joined != hocketSuccess) {
-    std::printf("cannot join: %s\n", hocketGetLastError(nullptr));
-    return 3;
-  }
-  Survivor survivor(member, std::stoull(part.arguments[0]));
+  if (hocketCommInitFromEnvironment(&member.comm, nullptr) == hocketSuccess) return member;
+  std::printf("cannot join: %s\n", hocketGetLastError(nullptr));
+  std::exit(3);
+}
+
+const Role survivor_role("survivor", [](const Part& part) {
+  Survivor survivor(join(part), std::stoull(part.arguments[0]));
   survivor.run(UINT32_MAX);
   do {
     if (!survivor.recover()) return 4;
@@ -155,7 +157,7 @@ const Role survivor_role("survivor", [](const Part& part) {
 
 // Calls as often as it is told, with nothing going wrong.
 const Role steady_role("steady", [](const Part& part) {
-  Survivor steady(part.join(), std::stoull(part.arguments[0]));
+  Survivor steady(join(part), std::stoull(part.arguments[0]));
   const bool unharmed = steady.run(static_cast<uint32_t>(std::stoul(part.arguments[1])));
   if (!unharmed) std::printf("failed for no reason\n");
   return unharmed && steady.leave() ? 0 : 1;
