@@ -21,6 +21,7 @@
 #include "commands.h"
 #include "flights.h"
 #include "hocket/hocket.h"
+#include "observe/merge.h"
 #include "observe/metrics.h"
 #include "observe/timeline.h"
 
@@ -101,9 +102,16 @@ Status merge(const TraceWish& wish) {
     if (!file) return {Code::kSystem, fmt::format("cannot read {}", path)};
     texts.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   }
-  const Result<std::string> merged = merge_timelines(texts);
+  const Result<MergedTimelines> merged = merge_timelines(texts);
   HOCKET_TRY(merged.status());
-  return write_whole(wish.file, *merged);
+  for (size_t i = 0; i < wish.merge.size(); ++i) {
+    const auto& offset = merged->offsets[i];
+    if (!offset) fmt::print("{}: no call in common with those before, its clock is taken as it is\n", wish.merge[i]);
+    if (offset && i > 0)
+      fmt::print("{}: its clock was {:.1f} us behind, {:.1f} us more or less\n", wish.merge[i], offset->microseconds,
+                 offset->error);
+  }
+  return write_whole(wish.file, merged->json);
 }
 
 // What the wall clock is ahead of the steady one.

@@ -11,9 +11,6 @@
 namespace hocket {
 namespace {
 
-constexpr std::string_view kHead = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
-constexpr std::string_view kTail = "\n]}\n";
-
 // A name as a JSON string has it.
 std::string quoted(std::string_view text) {
   std::string result = "\"";
@@ -66,20 +63,10 @@ void Timeline::add(const FlightCopy& process, const FlightCopy::Lane& lane) {
   }
 }
 
-std::string Timeline::json() const { return fmt::format("{}{}{}", kHead, fmt::join(events_, ",\n"), kTail); }
+std::string Timeline::json() const { return timeline_of(events_); }
 
-Result<std::string> merge_timelines(const std::vector<std::string>& timelines) {
-  std::vector<std::string_view> parts;
-  for (size_t i = 0; i < timelines.size(); ++i) {
-    std::string_view text = timelines[i];
-    if (!text.starts_with(kHead) || !text.ends_with(kTail)) {
-      return Status(Code::kInvalidArgument, fmt::format("file {} was not written by hocket trace", i + 1));
-    }
-    text.remove_prefix(kHead.size());
-    text.remove_suffix(kTail.size());
-    if (!text.empty()) parts.push_back(text);
-  }
-  return fmt::format("{}{}{}", kHead, fmt::join(parts, ",\n"), kTail);
+std::string timeline_of(const std::vector<std::string>& events) {
+  return fmt::format("{{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n{}\n]}}\n", fmt::join(events, ",\n"));
 }
 
 }  // namespace hocket

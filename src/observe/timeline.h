@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "observe/flight.h"
 
 namespace hocket {
@@ -41,7 +40,7 @@ class Timeline {
   bool cut_ = false;
 };
 
-// Several timelines as one. Fails when one is none of ours.
-Result<std::string> merge_timelines(const std::vector<std::string>& timelines);
+// Of events in JSON.
+std::string timeline_of(const std::vector<std::string>& events);
 
 }  // namespace hocket

@@ -108,10 +108,11 @@ TEST(Diagnosis, MetricsAndTraceOfARunningJob) {
   EXPECT_THAT(metrics, HasSubstr("hocket_collective_time_share{"));
   const std::string file = testing::TempDir() + "hocket-trace-" + std::to_string(getpid()) + ".json";
   EXPECT_THAT(written_by("trace --seconds 0.3 " + file), HasSubstr(" calls"));
-  EXPECT_THAT(written_by("trace --merge " + file + " --merge " + file + " -- " + file), testing::IsEmpty());
+  EXPECT_THAT(written_by("trace --merge " + file + " --merge " + file + " -- " + file),
+              HasSubstr("its clock was 0.0 us behind"));
   std::ifstream trace(file);
   const std::string json{std::istreambuf_iterator<char>(trace), {}};
-  EXPECT_THAT(json, HasSubstr("\"name\": \"all_reduce\", \"cat\": \"" + name + "\""));
+  EXPECT_THAT(json, HasSubstr("\"cat\":\"" + name + "\""));
   std::remove(file.c_str());
 }
 
