@@ -23,15 +23,20 @@ LOOK = "hocket::RingReceiver::peek()"
 CALL = "hocketAllReduce"
 
 
-def run(program, calls):
-    """(calls, instructions within them, looks) of both ranks."""
+def profile(program, calls, *arguments):
+    """What callgrind writes."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "callgrind"
         # Fair scheduling: else a rank that looks for a message keeps the other from sending it.
         subprocess.run(["valgrind", "--tool=callgrind", "--fair-sched=yes", f"--callgrind-out-file={out}",
-                        f"--toggle-collect={CALL}", program, str(calls)], check=True, capture_output=True, timeout=120,
+                        f"--toggle-collect={CALL}", program, str(calls), *arguments], check=True, capture_output=True, timeout=120,
                        env={**os.environ, "HOCKET_SPIN": "1000000"})
-        return read(out.read_text(encoding="utf-8", errors="replace"))
+        return out.read_text(encoding="utf-8", errors="replace")
+
+
+def run(program, calls, *arguments):
+    """(calls, instructions within them, looks) of both ranks."""
+    return read(profile(program, calls, *arguments))
 
 
 def read(text):
