@@ -22,7 +22,7 @@ pack() {
 }
 
 run() {
-  local folder=$1 results=$2 ranks
+  local folder=$1 results=$2 ranks status
   export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   check() { # RANKS CHECK [--nccl]
     local status=0
@@ -32,6 +32,9 @@ run() {
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader |
     awk -F', ' '{ printf "{\"device\": \"%s\", \"driver\": \"%s\"}\n", $1, $2 }' >>"$results"
   for ranks in 1 2 4 8; do check "$ranks" collectives --nccl; done
+  status=0
+  timeout "$limit" "$folder/bin/hocket" run -n 1 --plain --nccl python3 perf/gpu_joint.py >>"$results" || status=$?
+  printf '{"program": "joint", "ranks": 8, "status": %s}\n' "$status" >>"$results"
   for ranks in 1 2; do check "$ranks" graph --nccl; done
   check 1 train # by NCCL: its losses must be those of the next
   check 1 train --nccl

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "api/arguments.h"
+#include "api/joint.h"
+#include "api/pending_call.h"
 #include "api/place.h"
 #include "comm/drive.h"
 #include "comm/stream_batch.h"
@@ -20,25 +22,15 @@
 namespace hocket {
 namespace {
 
-struct Pending {
-  hocketComm_t comm;
-  Request request;
-  hocketStream_t stream;
-  bool with_self;              // a transfer between a rank and itself
-  std::unique_ptr<Work> work;  // null: made of the request
-};
-
 struct Group {
   Status error;
   std::vector<std::vector<Job>> jobs;        // each list runs in order
   std::map<hocketComm_t, size_t> job_lists;  // of the communicators used by jobs
-  std::vector<Pending> calls;
+  std::vector<PendingCall> calls;
 };
 
 constinit thread_local int depth = 0;  // of nested groups; each call looks, so it needs no construction
 thread_local Group group;
-
-bool is_transfer(const Request& request) { return request.facts.collective == Collective::kSendRecv; }
 
 Status run_now(Session& session, Request&& request) {
   Communicator& communicator = *session.communicator;
@@ -54,46 +46,6 @@ Status run_now(Session& session, Request&& request) {
   Operation& operation = own != nullptr ? *own : communicator.blocking_operation();
   HOCKET_TRY(own != nullptr ? operation.prepare(std::move(request)) : operation.prepare_awaited(request));
   return run(communicator, operation);
-}
-
-// Joins each send to oneself with its receive, in order.
-Status match_transfers_with_self(std::vector<Pending>& calls) {
-  std::map<hocketComm_t, std::vector<size_t>> waiting;  // of equal direction, not yet matched
-  std::vector<bool> consumed(calls.size());
-  for (size_t i = 0; i < calls.size(); ++i) {
-    CallFacts& facts = calls[i].request.facts;
-    if (!calls[i].with_self) continue;
-    auto& others = waiting[calls[i].comm];
-    if (others.empty() || calls[others.front()].request.facts.sending == facts.sending) {
-      others.push_back(i);
-      continue;
-    }
-    const size_t other = others.front();
-    others.erase(others.begin());
-    Request& first = calls[other].request;
-    if (first.facts.count != facts.count || first.facts.type != facts.type) {
-      return Status(Code::kInvalidUsage,
-                    fmt::format("rank {}: {} does not match {}", facts.peer, describe(first.facts), describe(facts)));
-    }
-    if (facts.sending) {
-      first.send = calls[i].request.send;
-    } else {
-      first.recv = calls[i].request.recv;
-    }
-    first.facts.sending = true;
-    // CUDA memory needs its stream, whichever side brings it.
-    if (is_cuda_stream(calls[i].stream)) calls[other].stream = calls[i].stream;
-    consumed[i] = true;
-  }
-  for (const auto& [comm, others] : waiting) {
-    if (!others.empty()) {
-      return Status(Code::kInvalidUsage,
-                    fmt::format("{}: the group lacks its other side", describe(calls[others.front()].request.facts)));
-    }
-  }
-  size_t index = 0;
-  std::erase_if(calls, [&](const Pending&) { return consumed[index++]; });
-  return {};
 }
 
 struct Prepared {
@@ -115,7 +67,7 @@ Status destroyed_meanwhile() {
 }
 
 // `batch`: of the call's CUDA stream; null: it is the host's.
-Result<Prepared> prepare(Pending& call, StreamBatch* batch) {
+Result<Prepared> prepare(PendingCall& call, StreamBatch* batch) {
   const auto pin = sessions().pin(call.comm);
   if (!pin) return destroyed_meanwhile();
   const std::shared_ptr<Communicator>& communicator = pin->communicator;
@@ -169,7 +121,7 @@ Result<StreamBatch*> batch_on(hocketStream_t stream, Sorted& sorted) {
   return batch.get();
 }
 
-Status sort(Pending& call, Sorted& sorted) {
+Status sort(PendingCall& call, Sorted& sorted) {
   const Result<StreamBatch*> batch = batch_on(call.stream, sorted);
   HOCKET_TRY(batch.status());
   Result<Prepared> prepared = prepare(call, *batch);
@@ -202,10 +154,11 @@ Status enqueue(const Sorted& sorted) {
 
 // What is issued must run: nothing is, unless all can be prepared, all queues and all memory are there, and the streams
 // have taken it.
-Status run_calls(std::vector<Pending> calls) {
+Status run_calls(std::vector<PendingCall> calls) {
   HOCKET_TRY(match_transfers_with_self(calls));
+  const JointCalls joint = JointCalls::take(calls);
   Sorted sorted;
-  for (Pending& call : calls) HOCKET_TRY(kept_by(call.comm, sort(call, sorted)));
+  for (PendingCall& call : calls) HOCKET_TRY(kept_by(call.comm, sort(call, sorted)));
   Engine* running = nullptr;
   if (!sorted.queued.empty()) {
     Result<Engine*> started = engine();
@@ -214,6 +167,7 @@ Status run_calls(std::vector<Pending> calls) {
   }
   std::vector<Submission> submissions;
   for (auto& [stream, work] : sorted.queued) submissions.emplace_back(work.first, std::move(work.second));
+  HOCKET_TRY(joint.enqueue());
   HOCKET_TRY(enqueue(sorted));
   for (Work* work : sorted.in_order) work->issue();
   for (Submission& submission : submissions) running->submit(std::move(submission));
@@ -244,22 +198,22 @@ Status run_jobs(const std::vector<std::vector<Job>>& lists) {
   return {};
 }
 
-Status run_or_keep(Pending call) {
+Status run_or_keep(PendingCall call) {
   HOCKET_TRY(check_stream(call.stream));
   if (depth > 0) {
     group.calls.push_back(std::move(call));
     return {};
   }
-  std::vector<Pending> calls;
+  std::vector<PendingCall> calls;
   calls.push_back(std::move(call));
   return run_calls(std::move(calls));
 }
 
 // Calls on one communicator run one after the other, those on several at the same time.
-Result<Picoseconds> expected_time(const std::vector<Pending>& calls) {
+Result<Picoseconds> expected_time(const std::vector<PendingCall>& calls) {
   std::map<hocketComm_t, Picoseconds> sums;
   Picoseconds longest = 0;
-  for (const Pending& call : calls) {
+  for (const PendingCall& call : calls) {
     const auto pin = sessions().pin(call.comm);
     if (!pin) return destroyed_meanwhile();
     if (call.work != nullptr) {

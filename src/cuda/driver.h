@@ -24,6 +24,8 @@ using StreamHandle = struct OpaqueStream*;
 using Event = struct OpaqueEvent*;
 using Graph = struct OpaqueGraph*;
 using UserObject = struct OpaqueUserObject*;
+using Library = struct OpaqueLibrary*;
+using Kernel = struct OpaqueKernel*;  // takes a CUfunction's place
 using HostFunction = void (*)(void*);
 
 inline constexpr DriverResult kSuccess = 0;
@@ -39,34 +41,47 @@ inline constexpr int kRelaxedCapture = 2;          // CU_STREAM_CAPTURE_MODE_REL
 inline constexpr int kAttributeMemoryType = 2;     // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 inline constexpr int kAttributeIsManaged = 8;      // CU_POINTER_ATTRIBUTE_IS_MANAGED
 inline constexpr int kAttributeDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-inline constexpr unsigned kMemoryTypeHost = 1;     // CU_MEMORYTYPE_HOST
-inline constexpr unsigned kMemoryTypeDevice = 2;   // CU_MEMORYTYPE_DEVICE
+inline constexpr int kAttributeLegacyIpc = 10;     // CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
+inline constexpr int kMultiprocessors = 16;        // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+inline constexpr int kComputeMajor = 75;           // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+inline constexpr DriverResult kPeerAccessAlreadyEnabled = 704;
+inline constexpr unsigned kMemoryTypeHost = 1;    // CU_MEMORYTYPE_HOST
+inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
 
 // Our name, the driver's symbol, what it takes.
-#define HOCKET_CUDA_FUNCTIONS(X)                                                                                  \
-  X(get_error_name, "cuGetErrorName", (DriverResult, const char**))                                               \
-  X(get_error_string, "cuGetErrorString", (DriverResult, const char**))                                           \
-  X(context_get_current, "cuCtxGetCurrent", (Context*))                                                           \
-  X(context_push, "cuCtxPushCurrent_v2", (Context))                                                               \
-  X(context_pop, "cuCtxPopCurrent_v2", (Context*))                                                                \
-  X(context_get_device, "cuCtxGetDevice", (int*))                                                                 \
-  X(pointer_get_attributes, "cuPointerGetAttributes", (unsigned, const int*, void**, Address))                    \
-  X(memory_allocate, "cuMemAlloc_v2", (Address*, size_t))                                                         \
-  X(memory_free, "cuMemFree_v2", (Address))                                                                       \
-  X(memory_host_allocate, "cuMemHostAlloc", (void**, size_t, unsigned))                                           \
-  X(memory_host_free, "cuMemFreeHost", (void*))                                                                   \
-  X(copy, "cuMemcpyAsync", (Address to, Address from, size_t, StreamHandle))                                      \
-  X(stream_get_context, "cuStreamGetCtx", (StreamHandle, Context*))                                               \
-  X(stream_get_capture, "cuStreamGetCaptureInfo_v2",                                                              \
-    (StreamHandle, int* status, uint64_t* id, Graph*, const void** dependencies, size_t* count))                  \
-  X(stream_wait_value, "cuStreamWaitValue32_v2", (StreamHandle, Address, uint32_t value, unsigned flags))         \
-  X(launch_host_function, "cuLaunchHostFunc", (StreamHandle, HostFunction, void*))                                \
-  X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", (int*))                                           \
-  X(event_create, "cuEventCreate", (Event*, unsigned))                                                            \
-  X(event_record, "cuEventRecord", (Event, StreamHandle))                                                         \
-  X(event_query, "cuEventQuery", (Event))                                                                         \
-  X(event_destroy, "cuEventDestroy_v2", (Event))                                                                  \
-  X(user_object_create, "cuUserObjectCreate", (UserObject*, void*, HostFunction, unsigned count, unsigned flags)) \
+#define HOCKET_CUDA_FUNCTIONS(X)                                                                                      \
+  X(get_error_name, "cuGetErrorName", (DriverResult, const char**))                                                   \
+  X(get_error_string, "cuGetErrorString", (DriverResult, const char**))                                               \
+  X(context_get_current, "cuCtxGetCurrent", (Context*))                                                               \
+  X(context_push, "cuCtxPushCurrent_v2", (Context))                                                                   \
+  X(context_pop, "cuCtxPopCurrent_v2", (Context*))                                                                    \
+  X(context_get_device, "cuCtxGetDevice", (int*))                                                                     \
+  X(context_enable_peer_access, "cuCtxEnablePeerAccess", (Context peer, unsigned flags))                              \
+  X(device_get_attribute, "cuDeviceGetAttribute", (int* value, int attribute, int device))                            \
+  X(pointer_get_attributes, "cuPointerGetAttributes", (unsigned, const int*, void**, Address))                        \
+  X(memory_allocate, "cuMemAlloc_v2", (Address*, size_t))                                                             \
+  X(memory_free, "cuMemFree_v2", (Address))                                                                           \
+  X(memory_host_allocate, "cuMemHostAlloc", (void**, size_t, unsigned))                                               \
+  X(memory_host_free, "cuMemFreeHost", (void*))                                                                       \
+  X(copy, "cuMemcpyAsync", (Address to, Address from, size_t, StreamHandle))                                          \
+  X(stream_get_context, "cuStreamGetCtx", (StreamHandle, Context*))                                                   \
+  X(stream_get_capture, "cuStreamGetCaptureInfo_v2",                                                                  \
+    (StreamHandle, int* status, uint64_t* id, Graph*, const void** dependencies, size_t* count))                      \
+  X(stream_wait_value, "cuStreamWaitValue32_v2", (StreamHandle, Address, uint32_t value, unsigned flags))             \
+  X(stream_wait_event, "cuStreamWaitEvent", (StreamHandle, Event, unsigned flags))                                    \
+  X(library_load, "cuLibraryLoadData",                                                                                \
+    (Library*, const void* image, int* options, void** values, unsigned, int* more, void** values_of_more, unsigned)) \
+  X(library_get_kernel, "cuLibraryGetKernel", (Kernel*, Library, const char* symbol))                                 \
+  X(launch_kernel, "cuLaunchKernel",                                                                                  \
+    (Kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, \
+     unsigned shared_bytes, StreamHandle, void** arguments, void** extra))                                            \
+  X(launch_host_function, "cuLaunchHostFunc", (StreamHandle, HostFunction, void*))                                    \
+  X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", (int*))                                               \
+  X(event_create, "cuEventCreate", (Event*, unsigned))                                                                \
+  X(event_record, "cuEventRecord", (Event, StreamHandle))                                                             \
+  X(event_query, "cuEventQuery", (Event))                                                                             \
+  X(event_destroy, "cuEventDestroy_v2", (Event))                                                                      \
+  X(user_object_create, "cuUserObjectCreate", (UserObject*, void*, HostFunction, unsigned count, unsigned flags))     \
   X(graph_retain, "cuGraphRetainUserObject", (Graph, UserObject, unsigned count, unsigned flags))
 
 struct Driver {

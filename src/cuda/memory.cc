@@ -7,16 +7,18 @@
 namespace hocket::cuda {
 
 Memory recognise(const Driver& driver, const void* address) {
-  static constexpr std::array kWanted = {kAttributeMemoryType, kAttributeIsManaged, kAttributeDeviceOrdinal};
+  static constexpr std::array kWanted = {kAttributeMemoryType, kAttributeIsManaged, kAttributeDeviceOrdinal,
+                                         kAttributeLegacyIpc};
   unsigned type = 0;
   unsigned managed = 0;
   int device = -1;
-  std::array<void*, kWanted.size()> into = {&type, &managed, &device};
+  unsigned shared = 0;
+  std::array<void*, kWanted.size()> into = {&type, &managed, &device, &shared};
   const auto where = static_cast<Address>(reinterpret_cast<uintptr_t>(address));
   if (driver.pointer_get_attributes(kWanted.size(), kWanted.data(), into.data(), where) != kSuccess) return {};
-  if (managed != 0) return {MemoryKind::kManaged, device};
-  if (type == kMemoryTypeDevice) return {MemoryKind::kDevice, device};
-  return {type == kMemoryTypeHost ? MemoryKind::kPinned : MemoryKind::kUnknown, -1};
+  if (managed != 0) return {MemoryKind::kManaged, device, true};
+  if (type == kMemoryTypeDevice) return {MemoryKind::kDevice, device, shared != 0};
+  return {type == kMemoryTypeHost ? MemoryKind::kPinned : MemoryKind::kUnknown, -1, type == kMemoryTypeHost};
 }
 
 int current_device() {

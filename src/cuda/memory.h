@@ -20,7 +20,8 @@ enum class MemoryKind : uint8_t {
 
 struct Memory {
   MemoryKind kind = MemoryKind::kUnknown;
-  int device = -1;  // of managed and device memory
+  int device = -1;         // of managed and device memory
+  bool is_shared = false;  // other devices reach it, once they are allowed to
   // Collectives on it follow a CUDA stream.
   bool is_cuda() const { return kind >= MemoryKind::kManaged; }
 };

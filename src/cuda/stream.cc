@@ -62,6 +62,17 @@ Result<Event> Stream::mark() const {
   return recorded;
 }
 
+Status Stream::wait_for(Event event) const {
+  return checked(*driver_, driver_->stream_wait_event(handle_, event, 0), "cuStreamWaitEvent");
+}
+
+Status Stream::launch(Kernel kernel, Grid grid, const void* argument) const {
+  void* arguments[] = {const_cast<void*>(argument)};
+  return checked(*driver_,
+                 driver_->launch_kernel(kernel, grid.x, grid.y, 1, grid.threads, 1, 1, 0, handle_, arguments, nullptr),
+                 "cuLaunchKernel");
+}
+
 Status Stream::tie_to_graph(void* argument, HostFunction drop) const {
   UserObject object = nullptr;
   HOCKET_TRY(checked(*driver_, driver_->user_object_create(&object, argument, drop, 1, kNoDestructorSync),

@@ -29,12 +29,20 @@ class Entered {
   int capture_mode_ = kRelaxedCapture;
 };
 
+// Blocks of a kernel, and the threads of each.
+struct Grid {
+  unsigned x = 1;
+  unsigned y = 1;
+  unsigned threads = 1;
+};
+
 class Stream {
  public:
   // Fails where the handle is none, or its capture has gone wrong.
   static Result<Stream> find(const Driver& driver, StreamHandle handle);
 
   const Driver& driver() const { return *driver_; }
+  StreamHandle handle() const { return handle_; }
   Context context() const { return context_; }
   int device() const { return device_; }
   // The graph that what is put on the stream becomes part of; null: it runs.
@@ -48,6 +56,10 @@ class Stream {
   Status wait_for(const uint32_t* word, uint32_t value) const;
   // When the event has passed, all that was put on the stream before is done.
   Result<Event> mark() const;
+  // The stream goes on when the event has passed.
+  Status wait_for(Event event) const;
+  // The argument is copied.
+  Status launch(Kernel kernel, Grid grid, const void* argument) const;
   // Calls `drop` with the argument when neither the graph nor what was made of it is left.
   Status tie_to_graph(void* argument, HostFunction drop) const;
 

@@ -22,6 +22,10 @@ static_assert(kRelaxedCapture == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kAttributeMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(kAttributeIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED);
 static_assert(kAttributeDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+static_assert(kAttributeLegacyIpc == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE);
+static_assert(kMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+static_assert(kComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+static_assert(kPeerAccessAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 static_assert(kMemoryTypeHost == CU_MEMORYTYPE_HOST && kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
 
 // Takes as many arguments, each as long.
@@ -44,6 +48,12 @@ static_assert(alike(decltype(Driver::event_create){}, decltype(&cuEventCreate){}
 static_assert(alike(decltype(Driver::event_record){}, decltype(&cuEventRecord){}));
 static_assert(alike(decltype(Driver::user_object_create){}, decltype(&cuUserObjectCreate){}));
 static_assert(alike(decltype(Driver::graph_retain){}, decltype(&cuGraphRetainUserObject){}));
+static_assert(alike(decltype(Driver::context_enable_peer_access){}, decltype(&cuCtxEnablePeerAccess){}));
+static_assert(alike(decltype(Driver::device_get_attribute){}, decltype(&cuDeviceGetAttribute){}));
+static_assert(alike(decltype(Driver::stream_wait_event){}, decltype(&cuStreamWaitEvent){}));
+static_assert(alike(decltype(Driver::library_load){}, decltype(&cuLibraryLoadData){}));
+static_assert(alike(decltype(Driver::library_get_kernel){}, decltype(&cuLibraryGetKernel){}));
+static_assert(alike(decltype(Driver::launch_kernel){}, decltype(&cuLaunchKernel){}));
 static_assert(alike(decltype(Driver::context_push){}, decltype(&cuCtxPushCurrent){}));
 
 }  // namespace

@@ -8,17 +8,14 @@
 #include <cstring>
 #include <mutex>
 
-#include "tests/cuda/fake_streams.h"
+#include "tests/cuda/fake_state.h"
 
 using namespace hocket::cuda;  // NOLINT(google-build-using-namespace): it is the driver
-
-#define FAKE_API __attribute__((visibility("default")))
+using namespace hocket::fake;  // NOLINT(google-build-using-namespace): so are these
 
 namespace {
 
 constexpr int kDevices = 2;
-constexpr DriverResult kInvalidValue = 1;
-constexpr DriverResult kInvalidContext = 201;
 constexpr DriverResult kIllegalAddress = 700;
 constexpr DriverResult kNotPermitted = 800;
 constexpr DriverResult kCaptureUnsupported = 900;
@@ -55,30 +52,7 @@ thread_local std::vector<Context> current;
 thread_local int capture_mode = 0;
 thread_local bool in_host_function = false;
 
-// What a call of this name returns before it does anything.
-DriverResult entry(const char* symbol) {
-  if (in_host_function) return kNotPermitted;
-  const std::lock_guard lock(state().mutex);
-  ++state().calls[symbol];
-  if (state().failing != symbol) return kSuccess;
-  return state().fails_after-- > 0 ? kSuccess : state().failure;
-}
-
-#define FAKE_ENTER(symbol) \
-  if (const DriverResult result = entry(#symbol); result != kSuccess) return result
-
 DriverResult health(const OpaqueContext& context) { return context.broken ? kIllegalAddress : kSuccess; }
-
-Context context_here() { return current.empty() ? nullptr : current.back(); }
-
-OpaqueStream* stream_of(StreamHandle handle) {
-  if (reinterpret_cast<uintptr_t>(handle) > 2) return handle;
-  const Context context = context_here();
-  if (context == nullptr) return nullptr;
-  const std::lock_guard lock(state().mutex);
-  if (context->default_stream == nullptr) context->default_stream = new OpaqueStream(*context);
-  return context->default_stream;
-}
 
 // In a capture that forbids what is not captured.
 DriverResult forbidden() {
@@ -139,6 +113,40 @@ void call_host_function(HostFunction function, void* argument) {
 
 }  // namespace
 
+namespace hocket::fake {
+
+DriverResult entry(const char* symbol) {
+  if (in_host_function) return kNotPermitted;
+  const std::lock_guard lock(state().mutex);
+  ++state().calls[symbol];
+  if (state().failing != symbol) return kSuccess;
+  return state().fails_after-- > 0 ? kSuccess : state().failure;
+}
+
+Context context_here() { return current.empty() ? nullptr : current.back(); }
+
+OpaqueStream* stream_of(StreamHandle handle) {
+  if (reinterpret_cast<uintptr_t>(handle) > 2) return handle;
+  const Context context = context_here();
+  if (context == nullptr) return nullptr;
+  const std::lock_guard lock(state().mutex);
+  if (context->default_stream == nullptr) context->default_stream = new OpaqueStream(*context);
+  return context->default_stream;
+}
+
+std::byte* reach_from(const OpaqueContext& context, const std::byte* address, size_t bytes) {
+  const std::lock_guard lock(state().mutex);
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const Allocation* const found = find(begin);
+  if (found == nullptr) return nullptr;
+  const size_t offset = begin - reinterpret_cast<uintptr_t>(found->base);
+  const bool is_reached =
+      found->type != kMemoryTypeDevice || found->device == context.device || context.reached.count(found->device) != 0;
+  return is_reached && bytes <= found->size - offset ? found->alias + offset : nullptr;
+}
+
+}  // namespace hocket::fake
+
 extern "C" {
 
 // ---- Errors and contexts
@@ -194,6 +202,20 @@ FAKE_API DriverResult cuCtxGetDevice(int* device) {
   return kSuccess;
 }
 
+FAKE_API DriverResult cuCtxEnablePeerAccess(Context peer, unsigned /*flags*/) {
+  FAKE_ENTER(cuCtxEnablePeerAccess);
+  if (context_here() == nullptr || peer == context_here()) return kInvalidContext;
+  const std::lock_guard lock(state().mutex);
+  return context_here()->reached.insert(peer->device).second ? kSuccess : kPeerAccessAlreadyEnabled;
+}
+
+FAKE_API DriverResult cuDeviceGetAttribute(int* value, int attribute, int /*device*/) {
+  FAKE_ENTER(cuDeviceGetAttribute);
+  if (attribute != kMultiprocessors && attribute != kComputeMajor) return kInvalidValue;
+  *value = attribute == kMultiprocessors ? 3 : 9;
+  return kSuccess;
+}
+
 // ---- Memory
 
 FAKE_API DriverResult cuMemAlloc_v2(Address* memory, size_t bytes) {
@@ -244,6 +266,8 @@ FAKE_API DriverResult cuPointerGetAttributes(unsigned count, const int* attribut
     if (attributes[i] == kAttributeMemoryType)
       *static_cast<unsigned*>(into[i]) = managed ? kMemoryTypeDevice : known.type;
     if (attributes[i] == kAttributeIsManaged) *static_cast<unsigned*>(into[i]) = managed ? 1 : 0;
+    if (attributes[i] == kAttributeLegacyIpc)
+      *static_cast<unsigned*>(into[i]) = !managed && known.type == kMemoryTypeDevice ? 1 : 0;
     if (attributes[i] == kAttributeDeviceOrdinal) *static_cast<int*>(into[i]) = known.device;
   }
   return kSuccess;

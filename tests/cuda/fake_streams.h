@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ struct OpaqueContext {
   const int device;
   std::atomic<bool> broken{false};
   OpaqueStream* default_stream = nullptr;
+  std::set<int> reached;  // other devices, whose memory kernels here may use
 };
 
 struct OpaqueUserObject {

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SUFFIXES = {".h", ".hpp", ".c", ".cc", ".in"}
+SUFFIXES = {".h", ".hpp", ".c", ".cc", ".cu", ".in"}
 
 # A room and the rooms whose headers it may include, besides its own. "include" is the public C API.
 ARROWS = {

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The combine of kernels.h as the threads of a grid do it, 16 bytes at a time. Written once for device and host, so
+// that what the host's tests run is what the device runs: the same element operations in the same order give the same
+// bits.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cuda/batch.h"
+#include "kernels/element.h"
+
+#ifdef __CUDACC__
+#define HOCKET_CALLED __host__ __device__ __noinline__
+#else
+#define HOCKET_CALLED
+#endif
+
+namespace hocket::device {
+
+// Called, not inlined: a division of integers is long, and a pack has 16 of them.
+template <typename Element>
+HOCKET_CALLED typename Element::Wide divided(typename Element::Wide value, int64_t divisor) {
+  return Element::divide(value, divisor);
+}
+
+// Consecutive elements that are loaded and stored at once.
+template <typename Storage, int kCount>
+struct alignas(kCount * sizeof(Storage)) Pack {
+  Storage values[kCount];
+};
+
+template <DataType type, ReduceOp op>
+class TaskCombiner {
+  using Element = element::Of<type>;
+  using Storage = typename Element::Storage;
+  using Wide = typename Element::Wide;
+  static constexpr int kPack = kPackBytes / sizeof(Storage);
+
+ public:
+  HOCKET_ELEMENT TaskCombiner(const Batch& batch, const Task& task)
+      : batch_(batch), task_(task), addresses_(batch.address + task.address) {
+    if (op < ReduceOp::kLogicalAnd && batch.scaled) {
+      Storage storage;
+      memcpy(&storage, batch.scale, sizeof storage);
+      scale_ = Element::decode(storage);
+    }
+  }
+
+  HOCKET_ELEMENT void run(Threads threads) const {
+    const uint64_t head = elements_before_packs();
+    const uint64_t packs = (task_.count - head) / kPack;
+    const uint64_t packed = packs * kPack;
+    for (uint64_t p = threads.index; p < packs; p += threads.count) combine_at<kPack>(head + p * kPack);
+    for (uint64_t i = threads.index; i < task_.count - packed; i += threads.count) {
+      combine_at<1>(i < head ? i : i + packed);
+    }
+  }
+
+ private:
+  // Where all addresses are aligned alike: from there on packs can be used. All elements: they never are.
+  HOCKET_ELEMENT uint64_t elements_before_packs() const {
+    const uintptr_t offset = reinterpret_cast<uintptr_t>(addresses_[0]) % kPackBytes;
+    bool alike = offset % sizeof(Storage) == 0;
+    for (int a = 1; a < task_.sources + task_.destinations; ++a) {
+      alike = alike && reinterpret_cast<uintptr_t>(addresses_[a]) % kPackBytes == offset;
+    }
+    const uint64_t before = (kPackBytes - offset) % kPackBytes / sizeof(Storage);
+    return alike && before < task_.count ? before : task_.count;
+  }
+
+  template <int kCount>
+  HOCKET_ELEMENT void combine_at(uint64_t index) const {
+    Wide wide[kCount] = {};
+    for (int source = 0; source < task_.sources; ++source) {
+      Wide next[kCount];
+      load(source, index, next);
+      for (int i = 0; i < kCount; ++i) wide[i] = source == 0 ? next[i] : element::apply<op>(wide[i], next[i]);
+    }
+    Pack<Storage, kCount> result;
+    for (int i = 0; i < kCount; ++i) result.values[i] = Element::encode(finished(wide[i]));
+    for (int d = 0; d < task_.destinations; ++d) {
+      auto* const to = reinterpret_cast<Storage*>(addresses_[task_.sources + d]) + index;
+      *reinterpret_cast<Pack<Storage, kCount>*>(to) = result;
+    }
+  }
+
+  template <int kCount>
+  HOCKET_ELEMENT void load(int source, uint64_t index, Wide (&wide)[kCount]) const {
+    const auto* const from = reinterpret_cast<const Storage*>(addresses_[source]) + index;
+    const auto pack = *reinterpret_cast<const Pack<Storage, kCount>*>(from);
+    const bool enters = batch_.scaled && (task_.first_mask >> source & 1) != 0;
+    for (int i = 0; i < kCount; ++i) {
+      wide[i] = Element::decode(pack.values[i]);
+      if (enters) wide[i] = entered(wide[i]);
+    }
+  }
+
+  // Rounded, as whoever gets the contribution in a message sees it.
+  HOCKET_ELEMENT Wide entered(Wide wide) const {
+    if constexpr (op >= ReduceOp::kLogicalAnd) return element::apply<ReduceOp::kLogicalOr>(wide, wide);
+    return Element::decode(Element::encode(element::apply<ReduceOp::kProd>(wide, scale_)));
+  }
+
+  HOCKET_ELEMENT Wide finished(Wide wide) const {
+    return batch_.divide_last == 0 ? wide : divided<Element>(wide, batch_.divide_last);
+  }
+
+  const Batch& batch_;
+  const Task& task_;
+  std::byte* const* addresses_;
+  Wide scale_{1};
+};
+
+template <DataType type>
+HOCKET_ELEMENT void combine_task(const Batch& batch, const Task& task, Threads threads) {
+  using enum ReduceOp;
+  switch (batch.op) {
+    case kSum:
+      return TaskCombiner<type, kSum>(batch, task).run(threads);
+    case kProd:
+      return TaskCombiner<type, kProd>(batch, task).run(threads);
+    case kMax:
+      return TaskCombiner<type, kMax>(batch, task).run(threads);
+    case kMin:
+      return TaskCombiner<type, kMin>(batch, task).run(threads);
+    default:
+      break;
+  }
+  if constexpr (std::is_integral_v<typename element::Of<type>::Wide>) {
+    switch (batch.op) {
+      case kBitAnd:
+        return TaskCombiner<type, kBitAnd>(batch, task).run(threads);
+      case kBitOr:
+        return TaskCombiner<type, kBitOr>(batch, task).run(threads);
+      case kBitXor:
+        return TaskCombiner<type, kBitXor>(batch, task).run(threads);
+      case kLogicalAnd:
+        return TaskCombiner<type, kLogicalAnd>(batch, task).run(threads);
+      case kLogicalOr:
+        return TaskCombiner<type, kLogicalOr>(batch, task).run(threads);
+      case kLogicalXor:
+        return TaskCombiner<type, kLogicalXor>(batch, task).run(threads);
+      default:
+        break;
+    }
+  }
+}
+
+}  // namespace hocket::device

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The device kernels as the library carries them: code of several devices in one image, which the driver loads.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace hocket::device {
+
+// Null: the library was built without nvcc.
+const void* kernel_image();
+// The oldest devices that it has code for, by the first number of their compute capability.
+inline constexpr int kOldestMajor = 8;
+
+// The symbol of the kernel that combines elements of the type, whose argument is a Batch; null: there is none.
+const char* combine_kernel(DataType type);
+
+}  // namespace hocket::device

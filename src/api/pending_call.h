@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A call that waits for the end of its group.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/request.h"
+#include "comm/work.h"
+#include "hocket/hocket.h"
+
+namespace hocket {
+
+struct PendingCall {
+  hocketComm_t comm;
+  Request request;
+  hocketStream_t stream;
+  bool with_self;              // a transfer between a rank and itself
+  std::unique_ptr<Work> work;  // null: made of the request
+};
+
+inline bool is_transfer(const Request& request) { return request.facts.collective == Collective::kSendRecv; }
+
+// Joins each send to oneself with its receive, in order.
+Status match_transfers_with_self(std::vector<PendingCall>& calls);
+
+}  // namespace hocket

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/joint_call.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "base/log.h"
+#include "comm/binding.h"
+#include "comm/extents.h"
+#include "cuda/kernels.h"
+#include "cuda/memory.h"
+#include "execute/joint.h"
+#include "kernels/cuda/image.h"
+#include "plan/joint.h"
+
+namespace hocket {
+namespace {
+
+// Enough to hide how long memory takes to answer; more would only queue.
+constexpr unsigned kBlocksPerMultiprocessor = 8;
+
+bool is_same(const cuda::Stream& a, const cuda::Stream& b) {
+  return a.handle() == b.handle() && a.context() == b.context();
+}
+
+void add_once(const cuda::Stream& stream, std::vector<cuda::Stream>& streams) {
+  const auto is_it = [&](const cuda::Stream& other) { return is_same(stream, other); };
+  if (std::none_of(streams.begin(), streams.end(), is_it)) streams.push_back(stream);
+}
+
+// ---- Whether kernels can do it
+
+bool has_values_alone(const Request& request) {
+  const Reduction& reduction = request.reduction;
+  return request.codec == nullptr && request.facts.coding == 0 && !is_exact(request.facts) && !request.facts.v_form &&
+         reduction.user == nullptr && reduction.scalar_elsewhere == nullptr;
+}
+
+bool is_alike(const Request& a, const Request& b) {
+  const auto plain = [](CallFacts facts) {
+    facts.send_spot = facts.recv_spot = {};
+    return facts;
+  };
+  const bool scaled_alike =
+      a.reduction.scaled == b.reduction.scaled &&
+      std::equal(std::begin(a.reduction.scalar), std::end(a.reduction.scalar), std::begin(b.reduction.scalar));
+  return plain(a.facts) == plain(b.facts) && scaled_alike;
+}
+
+// Whether kernels on all devices of the call reach the buffer.
+bool is_reached(const cuda::Stream& stream, const void* buffer, Extent extent, bool several_devices) {
+  if (extent.is_empty()) return true;
+  const cuda::Memory memory = cuda::recognise(stream.driver(), buffer);
+  if (memory.kind == cuda::MemoryKind::kUnknown) return false;
+  if (memory.kind == cuda::MemoryKind::kDevice && memory.device != stream.device()) return false;
+  return !several_devices || memory.is_shared;
+}
+
+bool can_join(const std::vector<JointMember>& members) {
+  const JointMember& first = members.front();
+  const auto ranks = static_cast<Rank>(members.size());
+  return std::all_of(members.begin(), members.end(), [&](const JointMember& member) {
+    const Request& request = *member.request;
+    const BuildOptions options{
+        .rank = member.rank, .ranks = ranks, .root = request.facts.root, .in_place = is_in_place(request, member.rank)};
+    const bool several = std::any_of(members.begin(), members.end(), [&](const JointMember& other) {
+      return other.stream.device() != member.stream.device();
+    });
+    return member.stream.graph() == nullptr && has_values_alone(request) && is_alike(request, *first.request) &&
+           fits_joint(request.facts.collective, options) &&
+           is_reached(member.stream, request.send, send_extent(request, member.rank, ranks), several) &&
+           is_reached(member.stream, request.recv, recv_extent(request, member.rank, ranks), several);
+  });
+}
+
+// ---- What they do
+
+std::vector<Call> calls_of(const std::vector<JointMember>& members, std::vector<Plan>& plans) {
+  const auto ranks = static_cast<Rank>(members.size());
+  for (const JointMember& member : members) {
+    const CallFacts& facts = member.request->facts;
+    plans.push_back(
+        joint_plan(facts.collective, BuildOptions{.rank = member.rank, .ranks = ranks, .root = facts.root}));
+  }
+  std::vector<Call> calls(members.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    calls[i].plan = &plans[i];
+    bind_arithmetic(*members[i].request, ranks, calls[i]);
+    bind_layouts(*members[i].request, calls[i]);
+  }
+  return calls;
+}
+
+// The kernels that this process has looked up.
+class Kernels {
+ public:
+  // Null: there are none.
+  cuda::Kernel find(const cuda::Driver& driver, DataType type) {
+    const std::lock_guard lock(mutex_);
+    cuda::Kernel& kernel = kernels_[static_cast<size_t>(type)];
+    if (kernel == nullptr && !failed_) {
+      const Status status = look_up(driver, type, kernel);
+      failed_ = !status.ok();
+      if (failed_) log_warn("no kernels, so device memory is staged: {}", status.message());
+    }
+    return kernel;
+  }
+
+ private:
+  Status look_up(const cuda::Driver& driver, DataType type, cuda::Kernel& kernel) {
+    if (!library_) {
+      const Result<cuda::KernelLibrary> loaded = cuda::KernelLibrary::load(driver, device::kernel_image());
+      HOCKET_TRY(loaded.status());
+      library_ = *loaded;
+    }
+    const Result<cuda::Kernel> found = library_->find(device::combine_kernel(type));
+    if (found.ok()) kernel = *found;
+    return found.status();
+  }
+
+  std::mutex mutex_;
+  std::optional<cuda::KernelLibrary> library_;         // guarded by mutex_
+  std::array<cuda::Kernel, kDataTypes> kernels_ = {};  // guarded by mutex_
+  bool failed_ = false;                                // guarded by mutex_
+};
+
+cuda::Kernel find_kernel(const cuda::Driver& driver, DataType type) {
+  static Kernels kernels;
+  return device::kernel_image() == nullptr ? nullptr : kernels.find(driver, type);
+}
+
+// 0: the device is too old for our kernels.
+unsigned most_blocks(const cuda::Driver& driver, int device) {
+  const Result<int> major = cuda::device_attribute(driver, device, cuda::kComputeMajor);
+  const Result<int> count = cuda::device_attribute(driver, device, cuda::kMultiprocessors);
+  if (!major.ok() || !count.ok() || *major < device::kOldestMajor) return 0;
+  return static_cast<unsigned>(*count) * kBlocksPerMultiprocessor;
+}
+
+cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned most_blocks) {
+  uint64_t longest = 0;
+  for (uint32_t i = 0; i < batch.tasks; ++i) longest = std::max(longest, batch.task[i].count);
+  const uint64_t block_bytes = device::kBlockThreads * device::kPackBytes;
+  const uint64_t wanted = (longest * element_bytes + block_bytes - 1) / block_bytes;
+  const unsigned most = std::max(1u, most_blocks / batch.tasks);
+  return {static_cast<unsigned>(std::min<uint64_t>(wanted, most)), batch.tasks, device::kBlockThreads};
+}
+
+// ---- The order of streams
+
+// What is put on the later ones from here on waits for what the earlier ones hold.
+Status put_in_order(const std::vector<cuda::Stream>& earlier, const std::vector<cuda::Stream>& later) {
+  for (const cuda::Stream& before : earlier) {
+    const auto is_other = [&](const cuda::Stream& stream) { return !is_same(before, stream); };
+    if (std::none_of(later.begin(), later.end(), is_other)) continue;
+    const cuda::Entered entered(before.driver(), before.context());
+    const Result<cuda::Event> event = before.mark();
+    HOCKET_TRY(event.status());
+    Status status;
+    for (const cuda::Stream& after : later) {
+      const cuda::Entered its(after.driver(), after.context());
+      if (status.ok() && is_other(after)) status = after.wait_for(*event);
+    }
+    before.driver().event_destroy(*event);
+    HOCKET_TRY(status);
+  }
+  return {};
+}
+
+Status let_all_reach_each_other(const std::vector<cuda::Stream>& leaders) {
+  for (const cuda::Stream& leader : leaders) {
+    const cuda::Entered entered(leader.driver(), leader.context());
+    for (const cuda::Stream& other : leaders) {
+      if (other.context() != leader.context()) HOCKET_TRY(cuda::let_reach(leader.driver(), other.context()));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<JointCall> JointCall::make(const std::vector<JointMember>& members) {
+  if (!can_join(members)) return {};
+  JointCall joint;
+  if (!joint.add_parts(members)) return {};
+  return joint;
+}
+
+bool JointCall::add_parts(const std::vector<JointMember>& members) {
+  std::vector<Plan> plans;
+  const std::vector<Call> calls = calls_of(members, plans);
+  const cuda::Driver& driver = members.front().stream.driver();
+  const DataType type = joint_type(calls.front());
+  kernel_ = find_kernel(driver, type);
+  element_bytes_ = element_bytes(type);
+  for (const JointMember& member : members) {
+    add_once(member.stream, streams_);
+    auto part = std::find_if(parts_.begin(), parts_.end(),
+                             [&](const Part& one) { return one.stream.context() == member.stream.context(); });
+    if (part == parts_.end()) {
+      parts_.push_back({member.stream, most_blocks(driver, member.stream.device()), {}});
+      part = parts_.end() - 1;
+    }
+    add_joint_steps(calls, member.rank, part->batches);
+  }
+  std::vector<cuda::Stream> leaders;
+  for (const Part& part : parts_) leaders.push_back(part.stream);
+  const bool all_new_enough =
+      std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.most_blocks > 0; });
+  return kernel_ != nullptr && all_new_enough && let_all_reach_each_other(leaders).ok();
+}
+
+Status JointCall::enqueue() const {
+  std::vector<cuda::Stream> leaders;
+  for (const Part& part : parts_) {
+    if (!part.batches.empty()) leaders.push_back(part.stream);
+  }
+  HOCKET_TRY(put_in_order(streams_, leaders));
+  for (const Part& part : parts_) HOCKET_TRY(launch(part));
+  return put_in_order(leaders, streams_);
+}
+
+Status JointCall::launch(const Part& part) const {
+  const cuda::Entered entered(part.stream.driver(), part.stream.context());
+  for (const device::Batch& batch : part.batches) {
+    if (batch.tasks == 0) continue;  // each copy was of a buffer to itself
+    HOCKET_TRY(part.stream.launch(kernel_, grid_of(batch, element_bytes_, part.most_blocks), &batch));
+  }
+  return {};
+}
+
+}  // namespace hocket

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Plans for whoever has the buffers of all ranks at hand: all ranks meet, each does its steps, and they meet again.
+// That such plans are free of races (prove/) means that all steps of all ranks may run at the same time, as one.
+#pragma once
+
+#include "plan/builders.h"
+
+namespace hocket {
+
+// Not in place: an all-to-all. Never: scans, transfers, barriers, more ranks than a step has sources.
+bool fits_joint(Collective collective, const BuildOptions& options);
+Plan joint_plan(Collective collective, const BuildOptions& options);
+
+}  // namespace hocket
