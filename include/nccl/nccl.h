@@ -11,7 +11,15 @@
 
 #if defined(__has_include)
 #if __has_include(<cuda_runtime.h>)
+/* Programs expect the narrow floats, too, from here. */
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#if CUDART_VERSION >= 11000
+#include <cuda_bf16.h>
+#endif
+#if CUDART_VERSION >= 11080
+#include <cuda_fp8.h>
+#endif
 #endif
 #endif
 #include <limits.h>

@@ -8,6 +8,7 @@
 
 #include "nccl/config.h"
 #include "nccl/forward.h"
+#include "nccl/settling.h"
 
 namespace hocket::nccl {
 namespace {
@@ -16,13 +17,15 @@ constexpr int kVersion = NCCL_VERSION_CODE;  // of which programs may expect all
 
 thread_local std::string refusal;  // newer than Hocket's own error
 
-// Runs body(hocketConfig_t*) with what the program wants.
+// Runs body(hocketConfig_t*), which creates a communicator, with what the program wants.
 template <typename Body>
-ncclResult_t with_config(const char* function, const ncclConfig_t* given, const Body& body) {
+ncclResult_t create(const char* function, const ncclConfig_t* given, ncclComm_t* created, const Body& body) {
   if (given == nullptr) return told(body(nullptr));
   hocketConfig_t config;
   if (!read_config(*given, config)) return refused(function, "config: initialise it with NCCL_CONFIG_INITIALIZER");
-  return told(body(&config));
+  const hocketResult_t result = body(&config);
+  if (config.blocking == 0 && result == hocketInProgress) begin_to_settle(*created);
+  return told(result);
 }
 
 ncclTeam_t world(ncclComm_t comm) {
@@ -45,10 +48,12 @@ ncclResult_t refused(const char* function, const char* why) {
 
 }  // namespace hocket::nccl
 
+using hocket::nccl::begin_to_settle;
+using hocket::nccl::create;
 using hocket::nccl::refusal;
+using hocket::nccl::settled_state;
 using hocket::nccl::to;
 using hocket::nccl::told;
-using hocket::nccl::with_config;
 
 HOCKET_NCCL(ncclResult_t, GetVersion, (int* version)) {
   if (version == nullptr) return hocket::nccl::refused("ncclGetVersion", "version is NULL");
@@ -74,14 +79,14 @@ HOCKET_NCCL(ncclResult_t, CommInitRank, (ncclComm_t * comm, int nranks, ncclUniq
 
 HOCKET_NCCL(ncclResult_t, CommInitRankConfig,
             (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config)) {
-  return with_config("ncclCommInitRankConfig", config, [&](hocketConfig_t* own) {
+  return create("ncclCommInitRankConfig", config, comm, [&](hocketConfig_t* own) {
     return hocketCommInitRankConfig(to(comm), nranks, *to(&commId), rank, own);
   });
 }
 
 HOCKET_NCCL(ncclResult_t, CommInitRankScalable,
             (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds, ncclConfig_t* config)) {
-  return with_config("ncclCommInitRankScalable", config, [&](hocketConfig_t* own) {
+  return create("ncclCommInitRankScalable", config, newcomm, [&](hocketConfig_t* own) {
     return hocketCommInitRankScalable(to(newcomm), nranks, myrank, nId, to(commIds), own);
   });
 }
@@ -90,7 +95,11 @@ HOCKET_NCCL(ncclResult_t, CommInitAll, (ncclComm_t * comms, int ndev, const int*
   return told(hocketCommInitAll(to(comms), ndev, devlist));
 }
 
-HOCKET_NCCL(ncclResult_t, CommFinalize, (ncclComm_t comm)) { return told(hocketCommFinalize(to(comm))); }
+HOCKET_NCCL(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
+  const hocketResult_t result = hocketCommFinalize(to(comm));
+  if (result == hocketInProgress) begin_to_settle(comm);
+  return told(result);
+}
 
 HOCKET_NCCL(ncclResult_t, CommDestroy, (ncclComm_t comm)) { return told(hocketCommDestroy(to(comm))); }
 
@@ -101,14 +110,14 @@ HOCKET_NCCL(ncclResult_t, CommRevoke, (ncclComm_t comm, int revokeFlags)) {
 }
 
 HOCKET_NCCL(ncclResult_t, CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config)) {
-  return with_config("ncclCommSplit", config,
-                     [&](hocketConfig_t* own) { return hocketCommSplit(to(comm), color, key, to(newcomm), own); });
+  return create("ncclCommSplit", config, newcomm,
+                [&](hocketConfig_t* own) { return hocketCommSplit(to(comm), color, key, to(newcomm), own); });
 }
 
 HOCKET_NCCL(ncclResult_t, CommShrink,
             (ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm, ncclConfig_t* config,
              int shrinkFlags)) {
-  return with_config("ncclCommShrink", config, [&](hocketConfig_t* own) {
+  return create("ncclCommShrink", config, newcomm, [&](hocketConfig_t* own) {
     return hocketCommShrink(to(comm), excludeRanksList, excludeRanksCount, to(newcomm), own, shrinkFlags);
   });
 }
@@ -120,13 +129,15 @@ HOCKET_NCCL(ncclResult_t, CommGetUniqueId, (ncclComm_t comm, ncclUniqueId* uniqu
 HOCKET_NCCL(ncclResult_t, CommGrow,
             (ncclComm_t comm, int nRanks, const ncclUniqueId* uniqueId, int rank, ncclComm_t* newcomm,
              ncclConfig_t* config)) {
-  return with_config("ncclCommGrow", config, [&](hocketConfig_t* own) {
+  return create("ncclCommGrow", config, newcomm, [&](hocketConfig_t* own) {
     return hocketCommGrow(to(comm), nRanks, to(uniqueId), rank, to(newcomm), own);
   });
 }
 
 HOCKET_NCCL(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* asyncError)) {
-  return told(hocketCommGetAsyncError(to(comm), reinterpret_cast<hocketResult_t*>(asyncError)));
+  const hocketResult_t result = hocketCommGetAsyncError(to(comm), reinterpret_cast<hocketResult_t*>(asyncError));
+  if (result == hocketSuccess) *asyncError = settled_state(comm, *asyncError);
+  return told(result);
 }
 
 HOCKET_NCCL(ncclResult_t, CommCount, (const ncclComm_t comm, int* count)) {
