@@ -73,9 +73,17 @@ function(hocket_test_again name test)
     ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/reports/${name}.xml;${again_ENVIRONMENT}")
 endfunction()
 
-# hocket_fuzzer(NAME SOURCES a_fuzzer.cc [KNOWS rooms]): one libFuzzer program; its seeds lie in tests/fuzz/seeds/NAME.
+# hocket_fuzzer(NAME SOURCES a_fuzzer.cc [KNOWS rooms]): one libFuzzer program; its seeds lie in tests/fuzz/seeds/NAME. In a
+# build that is not for fuzzing: a test that goes through these seeds.
 function(hocket_fuzzer name)
   cmake_parse_arguments(fuzzer "" "" "SOURCES;KNOWS" ${ARGN})
+  if(NOT HOCKET_BUILD_FUZZERS)
+    add_executable(${name}_replay ${fuzzer_SOURCES} replay.cc)
+    target_link_libraries(${name}_replay PRIVATE hocket_flags ${fuzzer_KNOWS})
+    add_test(NAME ${name}_replay COMMAND ${name}_replay ${CMAKE_CURRENT_SOURCE_DIR}/seeds/${name})
+    set_tests_properties(${name}_replay PROPERTIES TIMEOUT 300)
+    return()
+  endif()
   add_executable(${name} ${fuzzer_SOURCES})
   target_link_libraries(${name} PRIVATE hocket_flags ${fuzzer_KNOWS})
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
