@@ -83,7 +83,7 @@ class Fuzzing(Campaign):
 
     def keep(self):
         """Seeds for code that they do not reach yet."""
-        self.fuzz("-merge=1", "-use_counters=0", f"-max_len={LONGEST_INPUT}", self.seeds, self.corpus)
+        self.fuzz("-set_cover_merge=1", "-use_counters=0", f"-max_len={LONGEST_INPUT}", self.seeds, self.corpus)
 
 
 class Simulating(Campaign):
