@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "choose/choose.h"
-#include "codec/codec.h"
+#include "codec/programs/program.h"
 #include "commands.h"
 #include "network_option.h"
 
@@ -158,23 +158,31 @@ class Explanation {
   }
 
  private:
-  // Says whether it pays; if so, it is the coded call that is explained.
+  // Says whether it, or the fastest of several, pays; if so, it is the coded call that is explained.
   Status weigh_codec(Chooser& chooser) {
     if (words_.codec.empty()) return {};
-    const auto codec = make_codec(words_.codec);
-    if (!codec.ok()) return codec.status();
+    const Result<Compression> made = make_compression(words_.codec);
+    HOCKET_TRY(made.status());
+    if (made->codecs.empty()) {
+      return {Code::kInvalidUsage, fmt::format("codec {} is a program of several collectives", words_.codec)};
+    }
+    std::vector<CodingCost> costs;
+    for (const auto& codec : made->codecs) costs.push_back(cost_of(codec->describe(DataType::kFloat32)));
+    const size_t best = chooser.fastest_coding(question_, costs);
     Question coded = question_;
     coded.coded = true;
-    coded.coding = cost_of((*codec)->describe(DataType::kFloat32));
+    coded.coding = costs[best];
     const Result<Prediction> without = chooser.expect(question_);
     const Result<Prediction> with = chooser.expect(coded);
     HOCKET_TRY(with.status());
     HOCKET_TRY(without.status());
     const bool pays = chooser.pays(coded);
+    const std::string codec =
+        costs.size() == 1 ? words_.codec : made->codecs[best]->describe(DataType::kFloat32).specification;
     if (coded.coding.ratio == 0) {
-      fmt::print("Codec {}: how much it sends depends on the values; it is always used.\n\n", words_.codec);
+      fmt::print("Codec {}: how much it sends depends on the values; it is always used.\n\n", codec);
     } else {
-      fmt::print("Codec {}: {:.2f} us with it, {:.2f} us without: {}.\n\n", words_.codec, microseconds(with->total()),
+      fmt::print("Codec {}: {:.2f} us with it, {:.2f} us without: {}.\n\n", codec, microseconds(with->total()),
                  microseconds(without->total()),
                  pays ? "it is used" : "it is left out, for it does not save a tenth (HOCKET_COMPRESSION)");
     }

@@ -101,8 +101,8 @@ Status with_program(const CodedCall& call, Session& session, Coding& coding, Req
 
 Status with_key(const CodedCall& call, Session& session, Coding& coding, Request& request) {
   HOCKET_TRY(check_blocking(call, fmt::format("key: '{}'", call.key)));
-  const bool encodes = session.communicator->planner().encodes(request, *coding.codec());
-  return coding.with_feedback(call.key, request, encodes, [&](Request& corrected) {
+  const auto codec = session.communicator->planner().codec_for(request, coding.codecs());
+  return coding.with_feedback(call.key, request, codec, [&](Request& corrected) {
     return submit(call.comm, session, std::move(corrected), call.stream);
   });
 }
@@ -115,7 +115,7 @@ Status check_and_submit(const CodedCall& call, Session& session, Coding& coding,
   }
   if (coding.is_program(call.key)) return with_program(call, session, coding, request);
   if (call.key != nullptr) return with_key(call, session, coding, request);
-  HOCKET_TRY(coding.attach(request, session.communicator->planner().encodes(request, *coding.codec())));
+  HOCKET_TRY(coding.attach(request, session.communicator->planner().codec_for(request, coding.codecs())));
   return submit(call.comm, session, std::move(request), call.stream);
 }
 

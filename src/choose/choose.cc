@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 
 namespace hocket {
@@ -196,6 +197,17 @@ Result<Prediction> Chooser::expect(const Question& question) {
   if (question.equal_chunks && choice->expected) return *choice->expected;
   return Status(Code::kInvalidUsage, fmt::format("{}: the model knows no time of it{}", name(question.collective),
                                                  question.equal_chunks ? "" : " with counts of each rank's own"));
+}
+
+size_t Chooser::fastest_coding(Question question, std::span<const CodingCost> costs) {
+  if (costs.size() == 1) return 0;
+  question.coded = true;
+  const auto time_with = [&](const CodingCost& cost) {
+    question.coding = cost;
+    const Result<Prediction> expected = expect(question);
+    return expected.ok() ? expected->total() : std::numeric_limits<Picoseconds>::max();
+  };
+  return static_cast<size_t>(std::ranges::min_element(costs, {}, time_with) - costs.begin());
 }
 
 bool Chooser::pays(const Question& coded) {

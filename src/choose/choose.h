@@ -119,6 +119,8 @@ class Chooser {
   std::vector<Candidate> candidates(const Question& question);
   // What the model says of that which choose() chooses; fails where it knows nothing of it.
   Result<Prediction> expect(const Question& question);
+  // With which of the codecs that cost this the call is expected to be the shortest.
+  size_t fastest_coding(Question question, std::span<const CodingCost> costs);
   // Whether a codec is expected to make the call shorter by a tenth at least; true where nobody knows.
   bool pays(const Question& coded);
   // The same of one message of so many bytes, or a copy.

@@ -55,9 +55,10 @@ Result<codecs::MadeCodec> codecs::make(Specification& specification) {
   const auto* entry = std::find_if(kCodecs.begin(), kCodecs.end(),
                                    [&](const Entry& each) { return each.name == specification.name(); });
   if (entry == kCodecs.end()) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("codec '{}': there is no codec '{}'; there are {}, {}", specification.text(),
-                              specification.name(), fmt::join(kNames, ", "), fmt::join(program_names(), ", ")));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("codec '{}': there is no codec '{}'; there are {}, {}, {}", specification.text(),
+                    specification.name(), fmt::join(kNames, ", "), fmt::join(program_names(), ", "), kAutomatic));
   }
   MadeCodec codec = entry->make(specification);
   HOCKET_TRY(specification.finish());

@@ -28,11 +28,6 @@ double rounding_of(DataType type) {
   return type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
 }
 
-std::string specification_of(const Compression& compression) {
-  if (compression.codec == nullptr) return compression.program->describe().specification;
-  return compression.codec->describe(DataType::kFloat32).specification;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Coding>> Coding::make(std::string_view specification) {
@@ -42,20 +37,22 @@ Result<std::unique_ptr<Coding>> Coding::make(std::string_view specification) {
 }
 
 Coding::Coding(Compression compression)
-    : codec_(std::move(compression.codec)),
-      wire_(codec_ == nullptr ? nullptr : wire_of(codec_)),
+    : codecs_(std::move(compression.codecs)),
       program_(std::move(compression.program)),
-      specification_(specification_of({codec_, program_})),
+      specification_(std::move(compression.specification)),
       digest_(digest_of(specification_)),
       feedback_(Feedback::Kind::kResidual, specification_),
       states_(specification_) {}
 
 CodecDescription Coding::describe(DataType type) const {
-  return codec_ == nullptr ? program_->describe() : codec_->describe(type);
+  if (codecs_.empty()) return program_->describe();
+  CodecDescription description = describe_all(codecs_, type);
+  description.specification = specification_;
+  return description;
 }
 
 bool Coding::supports(DataType type) const {
-  if (codec_ != nullptr) return codec_->supports(type);
+  if (!codecs_.empty()) return std::ranges::all_of(codecs_, [&](const auto& codec) { return codec->supports(type); });
   return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16;
 }
 
@@ -66,39 +63,39 @@ Status Coding::check(const Request& request) const {
     return {Code::kInvalidArgument, fmt::format("datatype: codec {} does not take {}", specification_, name(type))};
   }
   const bool adds = reduction.op == ReduceOp::kSum && reduction.user == nullptr;
-  const bool any = codec_ != nullptr && codec_->describe(type).lossless;
+  const bool any = !codecs_.empty() && describe(type).lossless;
   if (adds || any) return {};
   return {Code::kInvalidArgument,
           fmt::format("op: codec {} knows sum and avg only, not {}", specification_, op_name(request.facts.op))};
 }
 
-void Coding::mark(Request& request, const std::shared_ptr<const Codec>& codec, uint32_t digest, bool encodes) const {
+void Coding::mark(Request& request, const std::shared_ptr<const Codec>& codec, uint32_t digest) const {
   request.facts.coding = digest;
-  request.facts.encodes = encodes;
-  if (!encodes) return;
+  request.facts.encodes = codec != nullptr;
+  if (codec == nullptr) return;
   request.codec = codec;
   request.traffic = traffic_;
 }
 
-Status Coding::attach(Request& request, bool encodes) {
+Status Coding::attach(Request& request, const std::shared_ptr<const Codec>& codec) {
   HOCKET_TRY(check(request));
-  mark(request, codec_, digest_, encodes);
+  mark(request, codec, digest_);
   request.draw = calls_.fetch_add(1);
   return {};
 }
 
-Status Coding::correct(std::string_view key, Request& request, bool encodes) {
+Status Coding::correct(std::string_view key, Request& request, const std::shared_ptr<const Codec>& codec) {
   HOCKET_TRY(check(request));
   const DataType type = request.facts.type;
   const size_t count = request.facts.count;
-  if (!is_repeatable(*codec_)) {
-    return {Code::kInvalidArgument, fmt::format("key: codec {} would encode again what it has encoded, and differently",
-                                                codec_->describe(type).specification)};
+  if (!std::ranges::all_of(codecs_, [](const auto& each) { return is_repeatable(*each); })) {
+    return {Code::kInvalidArgument,
+            fmt::format("key: codec {} would encode again what it has encoded, and differently", specification_)};
   }
   HOCKET_TRY(feedback_.correct(key, {type, static_cast<const std::byte*>(request.send), count}, corrected_));
   const uint64_t draw = mix(feedback_.steps(key) + digest_of(key));
-  if (encodes) {
-    HOCKET_TRY(through(*codec_, corrected_, draw, decoded_));
+  if (codec != nullptr) {
+    HOCKET_TRY(through(*codec, corrected_, draw, decoded_));
   } else {
     decoded_ = corrected_;
   }
@@ -108,7 +105,8 @@ Status Coding::correct(std::string_view key, Request& request, bool encodes) {
   widen(type, values_.data(), decoded_.data(), count);
   feedback_.keep(corrected_, decoded_);
   request.send = values_.data();
-  mark(request, wire_, digest_ ^ 0x40000000u, encodes);  // another call than one without a key
+  // Another call than one without a key.
+  mark(request, codec == nullptr ? nullptr : wire_of(codec), digest_ ^ 0x40000000u);
   request.draw = draw;
   return {};
 }
@@ -190,7 +188,7 @@ Result<CodingEffect> Coding::error_bound(Collective collective, DataType type, R
   if (ranks < 1 || ranks > kMaxBoundRanks) {
     return Status(Code::kInvalidArgument, fmt::format("ranks: {} is not from 1 to {}", ranks, kMaxBoundRanks));
   }
-  if (codec_ == nullptr) return program_bound(collective, type, ranks);
+  if (codecs_.empty()) return program_bound(collective, type, ranks);
   const Builder* builder = coded_builder(collective);
   std::vector<Plan> plans;
   for (Rank rank = 0; rank < ranks; ++rank) {
@@ -200,7 +198,7 @@ Result<CodingEffect> Coding::error_bound(Collective collective, DataType type, R
     options.coded = true;
     plans.push_back(build(*builder, options));
   }
-  const CodecDescription description = codec_->describe(type);
+  const CodecDescription description = describe(type);
   return prove_coded(plans, {.relative_error = description.relative_error,
                              .absolute_error = description.absolute_error,
                              .rounding = rounding_of(type)});

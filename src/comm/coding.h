@@ -29,28 +29,28 @@ class Coding {
   CodecDescription describe(DataType type) const;
   bool supports(DataType type) const;
 
-  // Null: there is only a program.
-  const Codec* codec() const { return codec_.get(); }
+  // Of which a call takes one; none: there is only a program.
+  const Codecs& codecs() const { return codecs_; }
   // Of the specification; never 0. Calls without a key have it among their facts.
   uint32_t digest() const { return digest_; }
 
-  // Makes a checked request one of this codec, whose messages are encoded or, where that does not pay, are not.
-  Status attach(Request& request, bool encodes);
+  // Makes a checked request one whose messages that codec, one of codecs(), encodes. Null: it does not pay.
+  Status attach(Request& request, const std::shared_ptr<const Codec>& codec);
 
   // The same with error feedback. The request then sends what the codec makes of the tensor's values and what was kept,
   // or, where it does not encode, all of both, out of memory that stays until the next call under a key. Then
   // run(request), and only if it succeeds is what was lost kept.
   template <typename Run>
-  Status with_feedback(std::string_view key, Request& request, bool encodes, Run run) {
+  Status with_feedback(std::string_view key, Request& request, const std::shared_ptr<const Codec>& codec, Run run) {
     const std::lock_guard lock(mutex_);
-    HOCKET_TRY(correct(key, request, encodes));
+    HOCKET_TRY(correct(key, request, codec));
     HOCKET_TRY(run(request));
     feedback_.commit(key);
     return {};
   }
 
   // Whether a call with this key, or NULL, is a program of several collectives.
-  bool is_program(const char* key) const { return program_ != nullptr && (codec_ == nullptr || key != nullptr); }
+  bool is_program(const char* key) const { return program_ != nullptr && (codecs_.empty() || key != nullptr); }
   // Such a call: a checked request of an all-reduce.
   Status run_program(const char* key, const Request& request, Rank rank, Rank ranks, ProgramCalls::Run run);
 
@@ -67,17 +67,16 @@ class Coding {
 
  private:
   explicit Coding(Compression compression);
-  Status correct(std::string_view key, Request& request, bool encodes);
-  // Marks the request as one of `codec` with that digest.
-  void mark(Request& request, const std::shared_ptr<const Codec>& codec, uint32_t digest, bool encodes) const;
+  Status correct(std::string_view key, Request& request, const std::shared_ptr<const Codec>& codec);
+  // Marks the request as one with that digest, and of `codec`, if there is one.
+  void mark(Request& request, const std::shared_ptr<const Codec>& codec, uint32_t digest) const;
   Status check(const Request& request) const;
   Result<CodingEffect> program_bound(Collective collective, DataType type, Rank ranks) const;
   Status check_program(const char* key, const Request& request) const;
   // What is kept under the key, or nothing that lasts.
   Result<States::Tensor*> open(const char* key, const Request& request, const std::vector<size_t>& lengths);
 
-  std::shared_ptr<const Codec> codec_;  // null: there is only the program
-  std::shared_ptr<const Codec> wire_;   // of what was encoded and decoded already: changes nothing of it
+  Codecs codecs_;
   std::shared_ptr<const Program> program_;
   std::string specification_;
   uint32_t digest_;

@@ -105,16 +105,21 @@ Result<Picoseconds> Planner::expected_time(const Request& request) {
 }
 
 // Training programs repeat their calls: what was decided for the same facts is looked up, not decided again.
-bool Planner::encodes(const Request& request, const Codec& codec) {
-  if (compression_ != Encoding::kWherePays) return compression_ == Encoding::kAlways;
+std::shared_ptr<const Codec> Planner::codec_for(const Request& request, const Codecs& codecs) {
+  if (compression_ == Encoding::kNever) return nullptr;
+  if (compression_ == Encoding::kAlways && codecs.size() == 1) return codecs.front();
   Decided& decided = decided_[request.facts.count % decided_.size()];
   const bool in_place = is_in_place(request, rank_);
-  if (decided.facts == request.facts && decided.in_place == in_place) return decided.encodes;
+  if (decided.facts == request.facts && decided.in_place == in_place) return decided.codec;
+  std::vector<CodingCost> costs;
+  for (const auto& codec : codecs) costs.push_back(cost_of(codec->describe(request.facts.type)));
   Question coded = question(request, rank_, ranks_);
   coded.coded = true;
-  coded.coding = cost_of(codec.describe(request.facts.type));
-  decided = {request.facts, in_place, chooser_.pays(coded)};
-  return decided.encodes;
+  const size_t best = chooser_.fastest_coding(coded, costs);
+  coded.coding = costs[best];
+  const bool pays = compression_ == Encoding::kAlways || chooser_.pays(coded);
+  decided = {request.facts, in_place, pays ? codecs[best] : nullptr};
+  return decided.codec;
 }
 
 }  // namespace hocket

@@ -13,7 +13,7 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "choose/choose.h"
-#include "codec/codec.h"
+#include "codec/automatic.h"
 #include "comm/imported.h"
 #include "comm/request.h"
 #include "plan/plan.h"
@@ -37,8 +37,9 @@ class Planner {
   Result<Planned> plan(const Request& request, bool in_place);
   // How long a checked call takes, as the model says; fails where it knows nothing of it.
   Result<Picoseconds> expected_time(const Request& request);
-  // Whether a call that has a codec, which its facts tell, uses it.
-  bool encodes(const Request& request, const Codec& codec);
+  // Which of them a call takes that has these codecs, which its facts tell: the one with which it is expected to be the
+  // shortest. Null: none pays.
+  std::shared_ptr<const Codec> codec_for(const Request& request, const Codecs& codecs);
 
  private:
   struct Kept {
@@ -52,7 +53,7 @@ class Planner {
   struct Decided {
     CallFacts facts;
     bool in_place = false;
-    bool encodes = false;
+    std::shared_ptr<const Codec> codec;
   };
 
   const Plan* imported_plan(const Request& request, bool in_place) const;

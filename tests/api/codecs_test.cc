@@ -83,7 +83,8 @@ TEST_P(Compressed, AllRanksEndAlikeWithinTheBound) {
 
 INSTANTIATE_TEST_SUITE_P(Codecs, Compressed,
                          testing::Values("fp16", "bf16", "fp8", "int8", "int4:scale=minmax,block=64", "int3", "sign",
-                                         "int4:round=stochastic", "natural", "lossless", "topk:ratio=0.1", "bounded"));
+                                         "int4:round=stochastic", "natural", "lossless", "topk:ratio=0.1", "bounded",
+                                         "auto:error=0.02"));
 
 // Ordered reductions take the one order that coded plans have, whatever the lanes.
 TEST(Compressed, LosslessIsTheUncompressedSum) {
@@ -182,7 +183,8 @@ TEST_P(EachCollective, KeepsItsBound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, EachCollective,
-                         testing::Values("bf16", "int8", "int4:round=stochastic", "lossless", "topk:ratio=0.1"));
+                         testing::Values("bf16", "int8", "int4:round=stochastic", "lossless", "topk:ratio=0.1",
+                                         "auto:error=0.02"));
 
 TEST(Compressed, SaysWhatItHasSent) {
   run_threads(2, [&](Member& member) {
@@ -261,7 +263,7 @@ TEST(Feedback, LosesLittleOverManySteps) {
 
 TEST(Feedback, ASavedStateGoesOnWithTheSameBits) {
   constexpr size_t kCount = 3000;
-  for (const char* specification : {"topk:ratio=0.05", "sign", "int4", "randomk:ratio=0.2"}) {
+  for (const char* specification : {"topk:ratio=0.05", "sign", "int4", "randomk:ratio=0.2", "auto:error=0.1"}) {
     run_threads(2, [&](Member& member) {
       const auto step = [&](const Codec& codec, uint64_t number) {
         Values recv(kCount);

@@ -26,8 +26,9 @@ constexpr auto kPrograms = std::to_array<Entry>({
 });
 
 Result<Compression> make_program(const Entry& entry, Specification& specification) {
-  Compression made{.codec = nullptr, .program = entry.make(specification)};
+  Compression made{.codecs = {}, .program = entry.make(specification), .specification = {}};
   HOCKET_TRY(specification.finish());
+  made.specification = made.program->describe().specification;
   return made;
 }
 
@@ -47,21 +48,27 @@ Result<Compression> make_compression(std::string_view text) {
   for (const Entry& entry : kPrograms) {
     if (entry.name == specification->name()) return make_program(entry, *specification);
   }
+  if (specification->name() == kAutomatic) {
+    Result<Codecs> codecs = make_automatic(*specification);
+    HOCKET_TRY(codecs.status());
+    return Compression{std::move(*codecs), nullptr, specification->canonical()};
+  }
   const auto around = specification->has("feedback")
                           ? static_cast<Around>(specification->word("feedback", {"residual", "both", "ef21"}))
                           : Around::kResidual;
   Result<std::unique_ptr<const Codec>> made = codecs::make(*specification);
   HOCKET_TRY(made.status());
-  Compression result{.codec = std::move(*made), .program = nullptr};
+  const std::shared_ptr<const Codec> codec = std::move(*made);
+  Compression result{{codec}, nullptr, codec->describe(DataType::kFloat32).specification};
   if (around == Around::kResidual) return result;
-  if (!is_repeatable(*result.codec)) {
+  if (!is_repeatable(*codec)) {
     return Status(Code::kInvalidArgument,
                   fmt::format("codec '{}': feedback=both and feedback=ef21 need a codec whose encoding can be repeated "
                               "(not random, minmax or rotated)",
                               text));
   }
   const FeedbackKind kind = around == Around::kBoth ? FeedbackKind::kResidual : FeedbackKind::kEf21;
-  result.program = programs::make_two_sided(result.codec, kind);
+  result.program = programs::make_two_sided(codec, kind);
   return result;
 }
 

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codec/automatic.h"
 #include "codec/codec.h"
 #include "codec/states.h"
 
@@ -59,17 +60,19 @@ class Program {
   virtual Status run(const ProgramCall& call) const = 0;
 };
 
-// A codec, and the program that calls under a key (without a codec: all calls) are. No program: error feedback around
-// the codec.
+// Codecs, of which a call takes one, and the program that calls under a key (without a codec: all calls) are. No
+// program: error feedback around the codec.
 struct Compression {
-  std::shared_ptr<const Codec> codec;
+  Codecs codecs;
   std::shared_ptr<const Program> program;
+  std::string specification;  // complete: gives the very same again
 };
 
 // The names of programs.
 std::vector<std::string_view> program_names();
 
-// Of a specification as make_codec() takes, or of a program; codecs also take feedback=residual|both|ef21.
+// Of a specification as make_codec() takes, of a program, or "auto:error=0.01" (automatic.h); codecs also take
+// feedback=residual|both|ef21.
 Result<Compression> make_compression(std::string_view specification);
 
 }  // namespace hocket
