@@ -60,11 +60,13 @@ else()
   hocket_record(libibverbs FALSE "" "not used: pkg-config knows no libibverbs (Debian: libibverbs-dev)")
 endif()
 
-hocket_look_for(UCX ucx)
-if(UCX_FOUND)
-  hocket_record(UCX TRUE "${UCX_VERSION}" "not used: this version has no UCX transport")
+hocket_look_for(UCX "ucx >= 1.13")
+if(UCX_FOUND AND HOCKET_WITH_UCX)
+  hocket_record(UCX TRUE "${UCX_VERSION}" "used where it is asked for (opened at run time)")
+elseif(UCX_FOUND)
+  hocket_record(UCX TRUE "${UCX_VERSION}" "not used: switched off by HOCKET_WITH_UCX=OFF")
 else()
-  hocket_record(UCX FALSE "" "not used: pkg-config knows no ucx (Debian: libucx-dev)")
+  hocket_record(UCX FALSE "" "not used: pkg-config knows no ucx of version 1.13 or newer (Debian: libucx-dev)")
 endif()
 
 # Compiling again what has not changed is the slowest part of three builds.

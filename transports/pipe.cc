@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "transports/pipe_end.h"
@@ -29,6 +30,40 @@ Status check_max_message(const PipeContext& context) {
   if (context.max_message < kMaxMessageLimit) return {};
   return Status(Code::kInvalidArgument, fmt::format("messages of up to {} bytes were asked for; the limit is {}",
                                                     context.max_message, kMaxMessageLimit - 1));
+}
+
+Status check_socket(const PipeContext& context, const Offer& offer, const std::string& pipe) {
+  HOCKET_TRY(check_max_message(context));
+  if (offer.socket == nullptr) return Status(Code::kInternal, fmt::format("{}: the offer holds no socket", pipe));
+  return context.poller.add(offer.socket->handle());
+}
+
+bool share_word(std::string_view ours, std::string_view theirs, std::string_view beginning) {
+  const std::string among = fmt::format(" {} ", theirs);
+  while (!ours.empty()) {
+    const std::string_view word = ours.substr(0, ours.find(' '));
+    ours.remove_prefix(std::min(ours.size(), word.size() + 1));
+    if (word.starts_with(beginning) && among.find(fmt::format(" {} ", word)) != std::string::npos) return true;
+  }
+  return false;
+}
+
+void PipeState::fail(Code code, std::string_view what) {
+  if (status_.ok()) status_ = Status(code, fmt::format("{}: {}", name_, what));
+}
+
+bool PipeState::may_ask(size_t bytes, size_t max_message) {
+  if (ok() && bytes > max_message) {
+    fail(Code::kInternal, fmt::format("a message of {} bytes was asked for; the limit is {}", bytes, max_message));
+  }
+  return ok();
+}
+
+bool PipeState::may_commit(size_t bytes, size_t reserved) {
+  if (ok() && bytes > reserved) {
+    fail(Code::kInternal, fmt::format("{} bytes were committed of {} reserved", bytes, reserved));
+  }
+  return ok();
 }
 
 }  // namespace hocket

@@ -11,6 +11,9 @@
 #include "transports/pipe.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
+#ifdef HOCKET_WITH_UCX
+#include "transports/ucx/ucx.h"
+#endif
 #ifdef HOCKET_WITH_VERBS
 #include "transports/verbs/verbs.h"
 #endif
@@ -19,10 +22,10 @@ namespace hocket {
 namespace {
 
 // All that any build has; a name keeps its place for ever.
-constexpr std::array<std::string_view, 4> kNumbered = {"local", "shm", "tcp", "verbs"};
+constexpr std::array<std::string_view, 5> kNumbered = {"local", "shm", "tcp", "verbs", "ucx"};
 
-// Two hosts with RDMA devices need not reach each other by them, and a verbs pipe that finds no way does not go
-// another.
+// Two hosts with RDMA devices, or with UCX, need not reach each other by them, and such a pipe that finds no way does
+// not go another.
 constexpr std::string_view kDefault = "local,shm,tcp";
 
 const Transport* find(std::string_view name) {
@@ -48,6 +51,9 @@ std::span<const Transport* const> transports() {
       &shm_transport(),
 #ifdef HOCKET_WITH_VERBS
       &verbs_transport(),
+#endif
+#ifdef HOCKET_WITH_UCX
+      &ucx_transport(),
 #endif
       &tcp_transport(),
   });

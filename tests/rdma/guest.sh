@@ -33,6 +33,7 @@ write_main() {
   cat <<MAIN
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 export GUEST_ID=$id GUEST_COUNT=$guests
+export UCX_UD_VERBS_ETH_DGID_CHECK=n # Soft-RoCE gives UCX another GID than it looks for
 touch /control/started
 $(export -p | grep -E '^declare -x (GTEST_|GRID_|TEST_)' || true)
 hostname guest$id

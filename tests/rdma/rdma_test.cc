@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Collectives over real queue pairs: ranks on one host with an RDMA device, and on the hosts that guest.sh starts.
+// Collectives over real queue pairs, by verbs and by UCX: ranks on one host with an RDMA device, and on the hosts that
+// guest.sh starts. UCX also over what every host has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -75,6 +76,17 @@ int guest_number(const char* variable, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
+// The first rank on this host is rank `first` of `ranks`.
+Processes::Settings rank_settings(int ranks, int first, const std::string& transports) {
+  Processes::Settings settings;
+  settings.environment = {"HOCKET_SIZE=" + std::to_string(ranks), "HOCKET_SECRET=guests",
+                          "HOCKET_TRANSPORTS=" + transports, "HOCKET_TIMEOUT=20s",
+                          "HOCKET_HOST_ID=guest-" + std::to_string(guest_number("GUEST_ID", 0))};
+  settings.launcher = {"sh", "-c", "export HOCKET_RANK=$(({} + " + std::to_string(first) + ")); exec \"$@\"", "sh"};
+  settings.unique_id = false;
+  return settings;
+}
+
 class Rdma : public testing::Test {
  protected:
   void SetUp() override {
@@ -83,18 +95,24 @@ class Rdma : public testing::Test {
       GTEST_SKIP() << "this host has no RDMA device";
     }
   }
-
-  // `here` ranks on this host, the first of which is rank `first` of `ranks`.
-  static Processes::Settings settings(int ranks, int first, const std::string& transports) {
-    Processes::Settings settings;
-    settings.environment = {"HOCKET_SIZE=" + std::to_string(ranks), "HOCKET_SECRET=guests",
-                            "HOCKET_TRANSPORTS=" + transports, "HOCKET_TIMEOUT=20s",
-                            "HOCKET_HOST_ID=guest-" + std::to_string(guest_number("GUEST_ID", 0))};
-    settings.launcher = {"sh", "-c", "export HOCKET_RANK=$(({} + " + std::to_string(first) + ")); exec \"$@\"", "sh"};
-    settings.unique_id = false;
-    return settings;
-  }
 };
+
+#ifdef HOCKET_WITH_UCX
+
+// ---- Any host, by what UCX may use
+
+class UcxAnywhere : public testing::TestWithParam<const char*> {};
+
+TEST_P(UcxAnywhere, EveryElementIsRight) {
+  Processes::Settings all = rank_settings(3, 0, "ucx");
+  all.environment.push_back("HOCKET_ADDRESS=127.0.0.1:" + std::to_string(free_port()));
+  all.environment.push_back(std::string("UCX_TLS=") + GetParam());
+  expect_success("member", 3, all, kLimit);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tls, UcxAnywhere, testing::Values("tcp", "sm"));
+
+#endif
 
 // ---- One host, whose ranks talk through its device
 
@@ -103,7 +121,7 @@ class OneHost : public Rdma, public testing::WithParamInterface<int> {};
 TEST_P(OneHost, EveryElementIsRight) {
   const int ranks = GetParam();
   const uint64_t before = packets_sent();
-  Processes::Settings all = settings(ranks, 0, "verbs");
+  Processes::Settings all = rank_settings(ranks, 0, "verbs");
   all.environment.push_back("HOCKET_ADDRESS=127.0.0.1:" + std::to_string(free_port()));
   expect_success("member", ranks, all, kLimit);
   EXPECT_GT(packets_sent() - before, kCases) << "it went some other way";
@@ -111,10 +129,25 @@ TEST_P(OneHost, EveryElementIsRight) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, OneHost, testing::Values(2, 3, 4));
 
+#ifdef HOCKET_WITH_UCX
+
+using OneHostByUcx = Rdma;
+
+TEST_F(OneHostByUcx, EveryElementIsRight) {
+  const uint64_t before = packets_sent();
+  Processes::Settings all = rank_settings(2, 0, "ucx");
+  all.environment.push_back("HOCKET_ADDRESS=127.0.0.1:" + std::to_string(free_port()));
+  all.environment.push_back("UCX_TLS=rc");
+  expect_success("member", 2, all, kLimit);
+  EXPECT_GT(packets_sent() - before, kCases) << "it went some other way";
+}
+
+#endif
+
 using OneHostFails = Rdma;
 
 TEST_F(OneHostFails, WhenAPeerIsKilledAndSaysWhich) {
-  Processes::Settings all = settings(3, 0, "verbs");
+  Processes::Settings all = rank_settings(3, 0, "verbs");
   all.environment.push_back("HOCKET_ADDRESS=127.0.0.1:" + std::to_string(free_port()));
   Processes processes("caller", 3, all);
   for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", kLimit)) << "rank " << rank;
@@ -128,7 +161,7 @@ TEST_F(OneHostFails, WhenAPeerIsKilledAndSaysWhich) {
 }
 
 TEST_F(OneHostFails, WhenMemoryCannotBeRegisteredAndSaysSo) {
-  Processes::Settings all = settings(2, 0, "verbs");
+  Processes::Settings all = rank_settings(2, 0, "verbs");
   all.environment.push_back("HOCKET_ADDRESS=127.0.0.1:" + std::to_string(free_port()));
   all.launcher[2] = "export HOCKET_RANK={}; ulimit -l 64; exec setpriv --bounding-set=-ipc_lock \"$@\"";
   Processes processes("caller", 2, all);
@@ -150,7 +183,7 @@ class Hosts : public Rdma {
   static void run(int each, const std::string& transports, int port) {
     const uint64_t before = packets_sent();
     const int ranks = each * guest_number("GUEST_COUNT", 1);
-    Processes::Settings ours = settings(ranks, each * guest_number("GUEST_ID", 0), transports);
+    Processes::Settings ours = rank_settings(ranks, each * guest_number("GUEST_ID", 0), transports);
     ours.environment.push_back("HOCKET_ADDRESS=10.77.0.1:" + std::to_string(port));
     expect_success("member", each, ours, kLimit);
     EXPECT_GT(packets_sent() - before, kCases) << "it went some other way";

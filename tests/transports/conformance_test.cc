@@ -13,6 +13,9 @@
 #include "base/simulated_system.h"
 #include "base/system.h"
 #include "pipe_pair.h"
+#ifdef HOCKET_WITH_UCX
+#include "transports/ucx/ucx.h"
+#endif
 #ifdef HOCKET_WITH_VERBS
 #include "fake_verbs.h"
 #include "transports/verbs/verbs.h"
@@ -551,6 +554,22 @@ INSTANTIATE_TEST_SUITE_P(Simulated, Pipes,
                                          Medium{"tcp", "tcp", "10.0.0.1:0", kSimulatedStream, on_simulated_systems}),
                          medium_name);
 
+#ifdef HOCKET_WITH_UCX
+
+// The library itself, made to use one of its ways.
+Medium ucx_over(const std::string& name, const std::string& tls, uint64_t stream) {
+  return {name, "ucx over " + name, "127.0.0.1:0", stream, [name, tls](const std::function<void(System&)>& body) {
+            const UcxTransport transport(libucp, tls);
+            add_transport("ucx over " + name, transport);
+            body(real_system());
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Ucx, Pipes, testing::Values(ucx_over("tcp", "tcp", 10'000), ucx_over("shm", "sm", 10'000)),
+                         medium_name);
+
+#endif
+
 #ifdef HOCKET_WITH_VERBS
 
 // Over devices that are not there, and over those of this host, if it has any.
@@ -565,7 +584,11 @@ void on_fake_devices(const std::function<void(System&)>& body) {
 std::vector<Medium> media_of_devices() {
   constexpr uint64_t kStream = 5'000;
   if (verbs_transport().presence().empty()) return {};
-  return {Medium{"verbs", "verbs", "127.0.0.1:0", kStream, on_real_system}};
+  std::vector<Medium> media = {Medium{"verbs", "verbs", "127.0.0.1:0", kStream, on_real_system}};
+#ifdef HOCKET_WITH_UCX
+  media.push_back(ucx_over("rc", "rc", kStream));
+#endif
+  return media;
 }
 
 INSTANTIATE_TEST_SUITE_P(Fake, Pipes,

@@ -2,21 +2,12 @@
 // Copyright The Hocket authors
 #include "transports/tcp/tcp.h"
 
-#include <fmt/format.h>
-
 #include "transports/pipe_end.h"
 #include "transports/tcp/receiver.h"
 #include "transports/tcp/sender.h"
 
 namespace hocket {
 namespace {
-
-// Checks what both ends need, and lets the poller watch the socket.
-Status prepare(const PipeContext& context, const Offer& offer, const std::string& pipe) {
-  HOCKET_TRY(check_max_message(context));
-  if (offer.socket == nullptr) return Status(Code::kInternal, fmt::format("{}: the offer holds no socket", pipe));
-  return context.poller.add(offer.socket->handle());
-}
 
 class TcpTransport final : public Transport {
  public:
@@ -29,13 +20,13 @@ class TcpTransport final : public Transport {
 
   Result<std::unique_ptr<Sender>> open(const PipeContext& context, Offer& offer) const override {
     std::string pipe = pipe_name(name(), "to", context);
-    HOCKET_TRY(prepare(context, offer, pipe));
+    HOCKET_TRY(check_socket(context, offer, pipe));
     return std::unique_ptr<Sender>(std::make_unique<TcpSender>(context, std::move(offer.socket), std::move(pipe)));
   }
 
   Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const override {
     std::string pipe = pipe_name(name(), "from", context);
-    HOCKET_TRY(prepare(context, offer, pipe));
+    HOCKET_TRY(check_socket(context, offer, pipe));
     return std::unique_ptr<Receiver>(std::make_unique<TcpReceiver>(context, std::move(offer.socket), std::move(pipe)));
   }
 };

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "transports/exchange.h"
 #include "transports/pipe.h"
-#include "transports/verbs/exchange.h"
 #include "transports/verbs/queue_pair.h"
 #include "transports/verbs/ring_memory.h"
 

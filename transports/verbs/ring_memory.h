@@ -1,30 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Memory for slots, and memory for rings, to be registered. Registered memory is pinned, so its sum is kept in mind:
+// Memory for rings, to be registered. Registered memory is pinned, so its sum is kept in mind:
 // the first rings of a process are long, and when there are many the next ones are short.
 #pragma once
 
 #include <cstddef>
 #include <span>
 
-#include "transports/verbs/frame.h"
+#include "transports/page_memory.h"
 
 namespace hocket {
-
-// In whole pages; not touched before it is used.
-class PageMemory {
- public:
-  explicit PageMemory(size_t bytes);
-  ~PageMemory();
-  PageMemory(const PageMemory&) = delete;
-  PageMemory& operator=(const PageMemory&) = delete;
-
-  std::span<std::byte> bytes() const { return bytes_; }
-
- private:
-  std::span<std::byte> bytes_;
-};
 
 class RingMemory {
  public:

@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "transports/exchange.h"
 #include "transports/pipe.h"
-#include "transports/verbs/exchange.h"
 #include "transports/verbs/queue_pair.h"
 #include "transports/verbs/ring_memory.h"
 

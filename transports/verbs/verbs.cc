@@ -49,21 +49,12 @@ std::string VerbsTransport::presence() const {
 }
 
 bool VerbsTransport::reaches(const PeerInfo& self, const PeerInfo& peer) const {
-  if (self.addresses.empty() || peer.addresses.empty()) return false;
-  const std::string theirs = fmt::format(" {} ", peer.presence);
-  for (std::string_view left = self.presence; !left.empty();) {
-    const std::string_view word = left.substr(0, left.find(' '));
-    left.remove_prefix(std::min(left.size(), word.size() + 1));
-    if (word.starts_with("verbs:") && theirs.find(fmt::format(" {} ", word)) != std::string::npos) return true;
-  }
-  return false;
+  return !self.addresses.empty() && !peer.addresses.empty() && share_word(self.presence, peer.presence, "verbs:");
 }
 
 Result<const VerbsTransport::Devices*> VerbsTransport::prepare(const PipeContext& context, const Offer& offer,
                                                                const std::string& pipe) const {
-  HOCKET_TRY(check_max_message(context));
-  if (offer.socket == nullptr) return Status(Code::kInternal, fmt::format("{}: the offer holds no socket", pipe));
-  HOCKET_TRY(context.poller.add(offer.socket->handle()));
+  HOCKET_TRY(check_socket(context, offer, pipe));
   const Result<const Devices*> devices = this->devices();
   if (!devices.ok()) return Status(devices.status().code(), fmt::format("{}: {}", pipe, devices.status().message()));
   return devices;

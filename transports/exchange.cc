@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
-#include "transports/verbs/exchange.h"
+#include "transports/exchange.h"
 
 #include <span>
 

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Pipes over UCX when something is wrong: cards and reports that lie, messages that cannot be, peers that leave, and a
+// library that refuses. What every pipe promises is in conformance_test.cc.
+#include "transports/ucx/ucx.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "pipe_pair.h"
+#include "transports/exchange.h"
+#include "transports/ucx/card.h"
+
+namespace hocket::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kMaxMessage = 4096;
+constexpr std::string_view kAddress = "an address that only UCX reads";
+
+// ---- Cards and reports
+
+TEST(UcxCards, SayWhatWasWritten) {
+  const std::string bytes = encode_card(7, kAddress);
+  UcxCard card;
+  ASSERT_TRUE(decode_card(std::string_view(bytes).substr(0, UcxCard::kBytes), &card).ok());
+  EXPECT_EQ(card.token, 7u);
+  EXPECT_EQ(card.address_bytes, kAddress.size());
+  EXPECT_TRUE(check_address(card, kAddress).ok());
+}
+
+std::string refusal(size_t at, char value) {
+  std::string bytes = encode_card(7, kAddress).substr(0, UcxCard::kBytes);
+  bytes[at] = value;
+  UcxCard card;
+  return decode_card(bytes, &card).message();
+}
+
+TEST(UcxCards, AreRefusedNamingTheFirstValueThatCannotBe) {
+  EXPECT_EQ(refusal(0, 'X'), "no card of ours");
+  EXPECT_EQ(refusal(4, 9), "a card of version 9; ours is 1");
+  EXPECT_EQ(refusal(16, 0), "an address of 0 bytes; 1 to 65536 are possible");
+  EXPECT_EQ(refusal(18, 2),
+            fmt::format("an address of {} bytes; 1 to 65536 are possible", (2 << 16) + kAddress.size()));
+  UcxCard card;
+  EXPECT_EQ(decode_card("HUCX", &card).message(), "a card of version 0; ours is 1");
+}
+
+TEST(UcxCards, AnAddressThatWasDamagedIsRefused) {
+  UcxCard card;
+  ASSERT_TRUE(decode_card(encode_card(7, kAddress).substr(0, UcxCard::kBytes), &card).ok());
+  std::string damaged(kAddress);
+  damaged[3] ^= 1;
+  EXPECT_THAT(check_address(card, damaged).message(), HasSubstr("damaged on its way"));
+  EXPECT_FALSE(check_address(card, kAddress.substr(1)).ok());
+}
+
+TEST(UcxReports, OfUnknownKindAreRefused) {
+  UcxReport report;
+  EXPECT_TRUE(decode_report(encode_report({UcxReport::Kind::kLeft, 12}), &report).ok());
+  EXPECT_EQ(report.messages, 12u);
+  EXPECT_EQ(decode_report(encode_report({static_cast<UcxReport::Kind>(3), 12}), &report).message(),
+            "a report of unknown kind (3)");
+  EXPECT_FALSE(decode_report("short", &report).ok());
+}
+
+// ---- The inbox
+
+class UcxInboxes : public testing::Test {
+ protected:
+  bool put(uint64_t number, size_t length) {
+    return inbox_.put({1, number, 0, 0}, UcxArrival::Kind::kHere, &byte_, length);
+  }
+  bool has(uint64_t number) { return inbox_.at(number).kind == UcxArrival::Kind::kHere; }
+
+  char byte_ = 0;
+  UcxInbox inbox_{kMaxMessage};
+};
+
+TEST_F(UcxInboxes, KeepTheOrderOfNumbers) {
+  EXPECT_TRUE(put(1, 11));
+  EXPECT_FALSE(has(0));
+  EXPECT_TRUE(put(0, 10));
+  ASSERT_TRUE(has(0));
+  EXPECT_EQ(inbox_.at(0).length, 10u);
+  inbox_.release();
+  ASSERT_TRUE(has(inbox_.released()));
+  EXPECT_EQ(inbox_.at(inbox_.released()).length, 11u);
+  EXPECT_EQ(inbox_.arrived(), 2u);
+}
+
+TEST_F(UcxInboxes, KeepNothingOfAnEmptyMessage) {
+  EXPECT_FALSE(put(0, 0));
+  EXPECT_TRUE(has(0));
+  EXPECT_TRUE(inbox_.status().ok());
+}
+
+TEST_F(UcxInboxes, RefuseAMessageThatCameTwice) {
+  EXPECT_TRUE(put(0, 1));
+  EXPECT_FALSE(put(0, 1));
+  EXPECT_EQ(inbox_.status().message(), "message 0 came twice");
+}
+
+TEST_F(UcxInboxes, RefuseAMessageBeyondTheWindow) {
+  EXPECT_FALSE(put(kUcxWindow, 1));
+  EXPECT_EQ(inbox_.status().message(), "message 16 came where 0 to 15 may");
+  EXPECT_FALSE(put(0, 1)) << "a wrong inbox stays wrong";
+}
+
+TEST_F(UcxInboxes, RefuseAMessageBeforeTheWindow) {
+  EXPECT_TRUE(put(0, 1));
+  inbox_.release();
+  EXPECT_FALSE(put(0, 1));
+  EXPECT_EQ(inbox_.status().message(), "message 0 came where 1 to 16 may");
+}
+
+TEST_F(UcxInboxes, RefuseAMessageThatIsTooLong) {
+  EXPECT_FALSE(put(0, kMaxMessage + 1));
+  EXPECT_EQ(inbox_.status().message(), "message 0 of 4097 bytes came; the limit is 4096");
+}
+
+// ---- A peer that is not what it says
+
+class UcxPeers : public testing::Test {
+ protected:
+  void SetUp() override {
+    sockets_ = connect_pair(system_, "127.0.0.1:0");
+    auto poller = system_.network.make_poller();
+    ASSERT_TRUE(poller.ok());
+    poller_ = std::move(*poller);
+  }
+
+  PipeContext context() { return {system_, *poller_, {}, kMaxMessage, "rank 1"}; }
+
+  void open_sender() {
+    Offer offer;
+    offer.socket = std::move(sockets_.connected);
+    auto sender = transport_.open(context(), offer);
+    ASSERT_TRUE(sender.ok()) << sender.status().message();
+    sender_ = std::move(*sender);
+  }
+
+  // From the other end.
+  void say(const std::string& bytes) {
+    const auto part = std::as_bytes(std::span(bytes));
+    const auto sent = sockets_.accepted->send({&part, 1});
+    ASSERT_TRUE(sent.ok() && *sent == bytes.size());
+  }
+
+  std::string failure() {
+    EXPECT_TRUE(wait_until(system_, [&] { return !sender_->progress().ok(); }));
+    return sender_->progress().message();
+  }
+
+  System& system_ = real_system();
+  SocketPair sockets_;
+  std::unique_ptr<Poller> poller_;
+  UcxTransport transport_{libucp, "tcp"};
+  std::unique_ptr<Sender> sender_;
+};
+
+TEST_F(UcxPeers, WhoseCardIsNoneAreNamed) {
+  open_sender();
+  say(std::string(UcxCard::kBytes, 'x'));
+  EXPECT_THAT(failure(), HasSubstr("ucx pipe to rank 1: 127.0.0.1"));
+  EXPECT_THAT(failure(), HasSubstr("sent no card of ours"));
+}
+
+TEST_F(UcxPeers, WhoseAddressIsDamagedAreNamed) {
+  open_sender();
+  std::string card = encode_card(7, kAddress);
+  card.back() ^= 1;
+  say(card);
+  EXPECT_THAT(failure(), HasSubstr("damaged on its way"));
+}
+
+TEST_F(UcxPeers, ThatReportMoreThanWasSentAreNamed) {
+  open_sender();
+  auto poller = system_.network.make_poller();
+  ASSERT_TRUE(poller.ok());
+  auto context = UcxContext::open(**libucp(), "tcp");
+  ASSERT_TRUE(context.ok());
+  auto worker = UcxWorker::make(*context, system_, **poller);
+  ASSERT_TRUE(worker.ok());
+  say(encode_card(7, (*worker)->address()) + encode_report({UcxReport::Kind::kReleased, 3}));
+  EXPECT_THAT(failure(), HasSubstr("reports 3 messages; 0 were sent, and it had released 0"));
+}
+
+TEST_F(UcxPeers, ThatAreGoneBeforeTheySpeakAreNamed) {
+  open_sender();
+  sockets_.accepted.reset();
+  EXPECT_THAT(failure(), HasSubstr("ucx pipe to rank 1"));
+}
+
+TEST_F(UcxPeers, ThatSendNothingButLeaveAreNamedByTheReceiver) {
+  Offer offer;
+  offer.socket = std::move(sockets_.connected);
+  auto receiver = transport_.accept(context(), std::move(offer));
+  ASSERT_TRUE(receiver.ok()) << receiver.status().message();
+  say(encode_report({UcxReport::Kind::kLeft, 2}));
+  ASSERT_TRUE(wait_until(system_, [&] { return !(*receiver)->progress().ok(); }));
+  EXPECT_THAT((*receiver)->progress().message(), HasSubstr("left when it had sent 2 messages, of which 0 arrived"));
+}
+
+// ---- A library that refuses
+
+Result<const UcxTable*> no_library() { return Status(Code::kSystem, "cannot open libucp.so.0"); }
+
+TEST(UcxLibrary, ThatIsNotThereIsNotReached) {
+  const UcxTransport transport(no_library, "");
+  EXPECT_EQ(transport.presence(), "");
+  PeerInfo peer;
+  peer.addresses = {"10.0.0.1:1"};
+  EXPECT_FALSE(transport.reaches(peer, peer));
+  peer.presence = "verbs:roce ucx";
+  EXPECT_TRUE(transport.reaches(peer, peer));
+}
+
+// The real functions, but one.
+Result<const UcxTable*> without_workers() {
+  static UcxTable table = **libucp();
+  table.worker_create = [](ucp_context_h, const ucp_worker_params_t*, ucp_worker_h*) { return UCS_ERR_NO_MEMORY; };
+  return &table;
+}
+
+TEST_F(UcxPeers, AreNamedWhenUcxMakesNoWorker) {
+  const UcxTransport transport(without_workers, "tcp");
+  Offer offer;
+  offer.socket = std::move(sockets_.connected);
+  EXPECT_EQ(transport.open(context(), offer).status().message(),
+            "ucx pipe to rank 1: cannot make a worker: Out of memory");
+}
+
+Result<const UcxTable*> without_sends() {
+  static UcxTable table = **libucp();
+  table.am_send_nbx = [](ucp_ep_h, unsigned, const void*, size_t, const void*, size_t, const ucp_request_param_t*) {
+    return UCS_STATUS_PTR(UCS_ERR_IO_ERROR);
+  };
+  return &table;
+}
+
+TEST(UcxLibrary, ThatCannotSendFailsThePipe) {
+  const UcxTransport transport(without_sends, "tcp");
+  add_transport("ucx without sends", transport);
+  PipePair pair = make_pair(real_system(), {"", "ucx without sends", "127.0.0.1:0", 0, {}}, kMaxMessage);
+  std::byte* memory = pair.sender->reserve(8);
+  ASSERT_NE(memory, nullptr);
+  pair.sender->commit(8, envelope(0));
+  ASSERT_TRUE(wait_until(real_system(), [&] {
+    (void)pair.receiver->progress();
+    return !pair.sender->progress().ok();
+  }));
+  EXPECT_THAT(pair.sender->progress().message(), HasSubstr("ucx pipe to rank 1: cannot send: Input/output error"));
+}
+
+}  // namespace
+}  // namespace hocket::test
