@@ -19,9 +19,7 @@ struct Latency {
   bool far() const { return one_way_ns > 120; }
 };
 
-// Two threads, pinned, pass a line to and fro for a few milliseconds. Nothing when they cannot be pinned.
-std::optional<Latency> probe_latency(int first, int second);
-// Between the first two cores that this process may use; nothing when there is only one.
+// Between the first two cores that this process may use; nothing when there is only one, or threads cannot be pinned.
 std::optional<Latency> probe_latency();
 
 // "cpu 0 to 1: 49 ns (near)".

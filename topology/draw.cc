@@ -47,18 +47,22 @@ std::string escaped(std::string_view text) {
 
 class Picture {
  public:
-  Picture(const Topology& topology, const Rings& rings) : topology_(topology), rings_(rings) { place(); }
+  Picture(const Topology& topology, const Rings& rings, const Trees& trees)
+      : topology_(topology), rings_(rings), trees_(trees) {
+    place();
+  }
 
   std::string run() {
-    print("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1000 1040\" font-family=\"sans-serif\">\n");
-    print("<rect width=\"1000\" height=\"1040\" fill=\"white\"/>\n");
-    for (const Link& link : topology_.links()) draw_link(link);
+    print("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 2000 1040\" font-family=\"sans-serif\">\n");
+    print("<rect width=\"2000\" height=\"1040\" fill=\"white\"/>\n");
+    draw_machine();
     for (size_t i = 0; i < std::min(rings_.orders.size(), kColours.size()); ++i) draw_ring(i);
-    for (size_t i = 0; i < points_.size(); ++i) draw_vertex(i);
-    print(
-        "<text x=\"20\" y=\"1025\" font-size=\"18\">{} rings of {:.4g} GB/s; no schedule has more than {:.4g}</text>\n",
-        rings_.orders.size(), rings_.ring_gb_per_s, rings_.bound_gb_per_s);
-    print("</svg>\n");
+    caption("rings", rings_.orders.size(), rings_.ring_gb_per_s, rings_.bound_gb_per_s);
+    print("<g transform=\"translate(1000 0)\">\n");
+    draw_machine();
+    for (size_t i = 0; i < std::min(trees_.parents.size(), kColours.size()); ++i) draw_tree(i);
+    caption("trees", trees_.parents.size(), trees_.tree_gb_per_s, trees_.bound_gb_per_s);
+    print("</g>\n</svg>\n");
     return std::move(svg_);
   }
 
@@ -66,6 +70,16 @@ class Picture {
   template <typename... Arguments>
   void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     fmt::format_to(std::back_inserter(svg_), format, std::forward<Arguments>(arguments)...);
+  }
+
+  void draw_machine() {
+    for (const Link& link : topology_.links()) draw_link(link);
+    for (size_t i = 0; i < points_.size(); ++i) draw_vertex(i);
+  }
+
+  void caption(std::string_view what, size_t count, double gb_per_s, double bound) {
+    print("<text x=\"20\" y=\"1025\" font-size=\"18\">{} {} of {:.4g} GB/s; no schedule has more than {:.4g}</text>\n",
+          count, what, gb_per_s, bound);
   }
 
   void place() {
@@ -103,15 +117,35 @@ class Picture {
     });
   }
 
-  // A little further in for each ring, so that they do not cover each other.
-  void draw_ring(size_t index) {
+  // A little further in for each of them, so that they do not cover each other.
+  Point seat_of(int32_t seat, size_t index) const {
     const double inward = 1 - 0.02 * static_cast<double>(index + 1);
+    const Point& point = at(seats_[static_cast<size_t>(seat)]);
+    return {kMiddle + (point.x - kMiddle) * inward, kMiddle + (point.y - kMiddle) * inward};
+  }
+
+  void draw_ring(size_t index) {
     print("<polygon fill=\"none\" stroke=\"{}\" stroke-width=\"2\" points=\"", kColours[index]);
     for (const int32_t seat : rings_.orders[index]) {
-      const Point& point = at(seats_[static_cast<size_t>(seat)]);
-      print("{:.0f},{:.0f} ", kMiddle + (point.x - kMiddle) * inward, kMiddle + (point.y - kMiddle) * inward);
+      const Point point = seat_of(seat, index);
+      print("{:.0f},{:.0f} ", point.x, point.y);
     }
     print("\"/>\n");
+  }
+
+  void draw_tree(size_t index) {
+    const std::vector<int32_t>& parents = trees_.parents[index];
+    for (size_t seat = 0; seat < parents.size(); ++seat) {
+      const Point child = seat_of(static_cast<int32_t>(seat), index);
+      const Point parent = seat_of(parents[seat], index);
+      if (parents[seat] == static_cast<int32_t>(seat)) {
+        print("<circle cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"6\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n", child.x,
+              child.y, kColours[index]);
+      } else {
+        print("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" points=\"{:.0f},{:.0f} {:.0f},{:.0f}\"/>\n",
+              kColours[index], child.x, child.y, parent.x, parent.y);
+      }
+    }
   }
 
   void draw_vertex(size_t number) {
@@ -126,6 +160,7 @@ class Picture {
 
   const Topology& topology_;
   const Rings& rings_;
+  const Trees& trees_;
   std::vector<int32_t> seats_;
   std::vector<Point> points_;
   std::string svg_;
@@ -133,6 +168,8 @@ class Picture {
 
 }  // namespace
 
-std::string draw_svg(const Topology& topology, const Rings& rings) { return Picture(topology, rings).run(); }
+std::string draw_svg(const Topology& topology, const Rings& rings, const Trees& trees) {
+  return Picture(topology, rings, trees).run();
+}
 
 }  // namespace hocket::topology

@@ -112,6 +112,10 @@ class Parser {
     if (!count.starts_with('x') || !read_number(count.substr(1), link.count)) fail("expected a number of wires, as x4");
     if (!read_number(next_word(rest), link.gb_per_s) || next_word(rest) != "GB/s") fail("expected a number of GB/s");
     if (!read_number(next_word(rest), link.latency_us) || next_word(rest) != "us") fail("expected a number of us");
+    if (std::string_view after = rest; next_word(after) == "measured") {
+      link.measured = true;
+      rest = after;
+    }
     expect_end(rest);
     if (links_.size() + 2 > kMaxLinks) fail(fmt::format("more than {} links", kMaxLinks));
     links_.push_back(link);
@@ -131,7 +135,7 @@ class Parser {
 
 bool is_reverse(const Link& one, const Link& other) {
   return one.from == other.to && one.to == other.from && one.kind == other.kind && one.count == other.count &&
-         one.gb_per_s == other.gb_per_s && one.latency_us == other.latency_us;
+         one.gb_per_s == other.gb_per_s && one.latency_us == other.latency_us && one.measured == other.measured;
 }
 
 }  // namespace
@@ -149,8 +153,9 @@ std::string to_text(const Topology& topology) {
   for (size_t i = 0; i < links.size(); ++i) {
     const Link& link = links[i];
     const bool both = i + 1 < links.size() && is_reverse(link, links[i + 1]);
-    fmt::format_to(end, "link {} {} {} {} x{} {} GB/s {} us\n", topology.vertex(link.from).name, both ? '-' : '>',
-                   topology.vertex(link.to).name, name(link.kind), link.count, link.gb_per_s, link.latency_us);
+    fmt::format_to(end, "link {} {} {} {} x{} {} GB/s {} us{}\n", topology.vertex(link.from).name, both ? '-' : '>',
+                   topology.vertex(link.to).name, name(link.kind), link.count, link.gb_per_s, link.latency_us,
+                   link.measured ? " measured" : "");
     i += both ? 1 : 0;
   }
   return text;

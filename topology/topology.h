@@ -43,6 +43,7 @@ struct Link {
   int32_t count = 1;      // wires that it bundles: NVLinks, PCI lanes
   double gb_per_s = 1;    // of all of them; 10^9 bytes
   double latency_us = 0;  // to cross it, without waiting
+  bool measured = false;  // the rate is what was seen, not what makers claim
   friend bool operator==(const Link&, const Link&) = default;
 };
 

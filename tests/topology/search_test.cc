@@ -14,6 +14,7 @@
 #include "topology/levels.h"
 #include "topology/rings.h"
 #include "topology/text.h"
+#include "topology/trees.h"
 #include "topology/ways.h"
 
 namespace hocket::topology {
@@ -73,6 +74,72 @@ TEST(Rings, AreAsGoodAsThoseThatPeopleChoseByHand) {
   EXPECT_EQ(models, 6);
 }
 
+// Joins all seats, and no link carries more than it can, in either direction.
+void expect_sound(const Topology& topology, const Trees& trees) {
+  const Ways ways(topology, trees.reach);
+  std::map<int32_t, double> load;
+  for (const auto& parents : trees.parents) {
+    ASSERT_EQ(parents.size(), ways.seats());
+    size_t roots = 0;
+    for (size_t seat = 0; seat < parents.size(); ++seat) {
+      const auto parent = static_cast<size_t>(parents[seat]);
+      roots += parent == seat ? 1 : 0;
+      size_t above = seat;
+      for (size_t i = 0; i < parents.size(); ++i) above = static_cast<size_t>(parents[above]);
+      ASSERT_EQ(static_cast<size_t>(parents[above]), above) << "a way up that does not end";
+      if (parent == seat) continue;
+      for (const auto& [from, to] : {std::pair{seat, parent}, std::pair{parent, seat}}) {
+        ASSERT_FALSE(ways.way(from, to).empty());
+        for (const int32_t link : ways.way(from, to)) load[link] += trees.tree_gb_per_s;
+      }
+    }
+    ASSERT_EQ(roots, 1U);
+  }
+  for (const auto& [link, sum] : load) EXPECT_LE(sum, topology.link(link).gb_per_s * 1.0001);
+  EXPECT_LE(trees.bus_gb_per_s(), trees.bound_gb_per_s * 1.0001);
+}
+
+// The trees of the same models: what is lost of the bound is a rest of wires that join no tree any more.
+TEST(Trees, ComeNearTheBound) {
+  std::ifstream file(FIXTURES "/rccl_models.txt");
+  int models = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream words(line);
+    std::string name;
+    size_t gpus = 0;
+    double known = 0;
+    words >> name >> gpus >> known;
+    std::vector<int> wires(gpus * gpus);
+    for (int& count : wires) words >> count;
+    ASSERT_TRUE(words) << name;
+    const Topology topology = machine_of(gpus, wires);
+    const Trees trees = find_trees(topology);
+    expect_sound(topology, trees);
+    std::printf("%s: %zu trees, %.3g GB/s of the bus, bound %.3g\n", name.c_str(), trees.parents.size(),
+                trees.bus_gb_per_s(), trees.bound_gb_per_s);
+    EXPECT_GE(trees.bus_gb_per_s(), 0.95 * trees.bound_gb_per_s) << name;
+    ++models;
+  }
+  EXPECT_EQ(models, 6);
+}
+
+// A switch between eight: every seat's port takes its part of each tree.
+TEST(Trees, ShareTheSwitch) {
+  std::string text = "hocket topology 1\nfabric switch\n";
+  for (int gpu = 0; gpu < 8; ++gpu)
+    text += "gpu g" + std::to_string(gpu) + "\nlink g" + std::to_string(gpu) + " - switch nvlink x18 450 GB/s 1 us\n";
+  const Topology topology = *parse_topology(text);
+  const Trees trees = find_trees(topology);
+  expect_sound(topology, trees);
+  EXPECT_GE(trees.bus_gb_per_s(), 0.95 * 450);
+}
+
+TEST(Trees, AMachineInPiecesHasNone) {
+  EXPECT_TRUE(find_trees(machine_of(4, {0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0})).parents.empty());
+  EXPECT_TRUE(find_trees(machine_of(1, {0})).parents.empty());
+}
+
 TEST(Rings, AMachineInPiecesHasNone) {
   EXPECT_TRUE(find_rings(machine_of(4, {0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0})).orders.empty());
   EXPECT_TRUE(find_rings(machine_of(1, {0})).orders.empty());
@@ -107,12 +174,14 @@ TEST(Draw, ShowsEveryVertexAndEscapesNames) {
   const Topology topology = *parse_topology(
       "hocket topology 1\ngpu a<&b\ngpu c\nfabric f\nlink a<&b - f nvlink x1 10 GB/s 1 us\nlink c - f nvlink x1 10 "
       "GB/s 1 us\n");
-  const std::string svg = draw_svg(topology, find_rings(topology));
+  const std::string svg = draw_svg(topology, find_rings(topology), find_trees(topology));
   EXPECT_EQ(svg.find("<svg "), 0U);
   EXPECT_NE(svg.find("a&lt;&amp;b"), std::string::npos);
   EXPECT_EQ(svg.find("a<"), std::string::npos);
   EXPECT_NE(svg.find("<polygon"), std::string::npos);
   EXPECT_NE(svg.find("1 rings of 10 GB/s"), std::string::npos);
+  EXPECT_NE(svg.find("<polyline"), std::string::npos);
+  EXPECT_NE(svg.find("1 trees of 10 GB/s"), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What links have left while rings or trees that carry a quantum each are packed onto them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "topology/topology.h"
+#include "topology/ways.h"
+
+namespace hocket::topology {
+
+class Room {
+ public:
+  Room(const Topology& topology, const Ways& ways) : topology_(topology), ways_(ways) {}
+
+  // All links are free again, and hold as many quanta as their rate allows.
+  void empty(double quantum);
+  // How many more may go from one seat to another; none where there is no way.
+  int left(int32_t from, int32_t to) const;
+  // All or nothing; a way never has a link twice.
+  bool take(int32_t from, int32_t to);
+  void give_back(int32_t from, int32_t to);
+
+ private:
+  const Topology& topology_;
+  const Ways& ways_;
+  std::vector<int> left_;  // by link
+};
+
+// Equal but for rounding.
+inline constexpr double kSameRate = 1.000001;
+
+// Fast ways where these join all seats, else any; nothing joins them: no seats.
+struct Roads {
+  Reach reach = Reach::kFast;
+  Ways ways;
+  bool joins_all = false;
+};
+Roads roads_of(const Topology& topology);
+
+// What one ring or tree may carry, most first: a wire of a fast link or a part of it; over other links the width of a
+// way, or a part of it. At most `most` of them.
+std::vector<double> quanta(const Topology& topology, const Roads& roads, const std::vector<int>& parts, size_t most);
+
+}  // namespace hocket::topology
