@@ -25,6 +25,7 @@ enum Trait : unsigned {
 constexpr std::string_view kFewLanes = "it needs fewer lanes";
 constexpr std::string_view kPowerOfTwo = "it needs a power of two of ranks";
 constexpr std::string_view kRoutes = "it needs ranks that are dealt out to several hosts";
+constexpr std::string_view kTrees = "it needs trees that a search of the topology found (hocket topo --tuning)";
 constexpr std::string_view kHierarchy = "it needs the levels of a hierarchy, which no communicator gives";
 constexpr std::string_view kTwoBuffers = "it needs two buffers";
 
@@ -61,6 +62,7 @@ constexpr std::array kBuilders = {
   entry(kAllReduce, "two_shot", fits_any, shot::all_reduce_two, kOrdered | kLeftToRight),
   entry(kAllReduce, "in_order", fits_any, in_order::all_reduce, kLogarithmic | kOrdered),
   entry(kAllReduce, "routed_rings", routed::fits, routed::all_reduce, 0, kRoutes),
+  entry(kAllReduce, "routed_trees", routed_trees::fits_all_reduce, routed_trees::all_reduce, 0, kTrees),
   entry(kAllReduce, "hierarchical", hierarchical::fits_all_reduce, hierarchical::all_reduce, 0, kHierarchy),
   entry(kAllReduce, "window", fits_one_lane, window::all_reduce, kOrdered | kLeftToRight | kSendWindow | kRecvWindow),
   entry(kAllReduce, "window_put", fits_one_lane, window::all_reduce_put,
@@ -74,6 +76,7 @@ constexpr std::array kBuilders = {
   entry(kBroadcast, "chain", fits_any, chain::broadcast),
   entry(kBroadcast, "direct", fits_any, direct::broadcast),
   entry(kBroadcast, "scatter_all_gather", fits_any, scatter_all_gather::broadcast, kLogarithmic),
+  entry(kBroadcast, "routed_trees", routed_trees::fits, routed_trees::broadcast, 0, kTrees),
   entry(kBroadcast, "window", fits_one_lane, window::broadcast, kRecvWindow),
 
   entry(kReduce, "binomial", fits_any, knomial::reduce_binomial, kLogarithmic),
@@ -84,6 +87,7 @@ constexpr std::array kBuilders = {
   entry(kReduce, "chain", fits_any, chain::reduce),
   entry(kReduce, "direct", fits_any, direct::reduce, kOrdered | kLeftToRight),
   entry(kReduce, "in_order", fits_any, in_order::reduce, kLogarithmic | kOrdered),
+  entry(kReduce, "routed_trees", routed_trees::fits, routed_trees::reduce, 0, kTrees),
   entry(kReduce, "window", fits_one_lane, window::reduce, kOrdered | kLeftToRight | kSendWindow),
 
   entry(kAllGather, "ring", fits_one_lane, ring::all_gather),

@@ -22,6 +22,7 @@ struct BuildOptions {
   int32_t lanes = 1;  // concurrent parts; a plan may have more lanes than this where its phases overlap
   int32_t radix = 4;  // of k-nomial trees and k-Bruck; most chunks that PAT joins in a message
   std::span<const std::vector<Rank>> routes = {};  // orders of all ranks, for routed_rings
+  std::span<const std::vector<Rank>> trees = {};   // every rank's parent, for routed_trees; the root has itself
   const Hierarchy* hierarchy = nullptr;            // hierarchical plans need it; it outlives the build
   bool in_place = false;                           // the caller's two buffers overlap as the collective allows
   bool coded = false;                              // of a call that has a codec (plan/coded.h)

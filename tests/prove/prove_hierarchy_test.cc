@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 
 #include "prove/prove.h"
@@ -177,6 +178,31 @@ TEST(ProveRoutes, WhatTheSearchFindsBecomesAPlan) {
   wrong[3][0] = wrong[3][1];
   options.routes = wrong;
   EXPECT_FALSE(builder.fits(options));
+}
+
+// Whatever trees a search may find, whichever rank is on top of them.
+TEST(ProveRoutes, AnyTreesGiveProvedPlans) {
+  std::mt19937 random(6);
+  for (const Rank ranks : {2, 3, 4, 5, 6, 7, 8, 11, 16, 23}) {
+    std::vector<std::vector<Rank>> trees(2, std::vector<Rank>(static_cast<size_t>(ranks)));
+    for (std::vector<Rank>& parents : trees) {
+      std::vector<Rank> order(static_cast<size_t>(ranks));
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::shuffle(order, random);
+      for (size_t i = 0; i < order.size(); ++i)
+        parents[static_cast<size_t>(order[i])] = order[i == 0 ? 0 : random() % i];
+    }
+    for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce}) {
+      const Builder& builder = *find_builder(collective, "routed_trees");
+      for (const Rank root : {0, ranks - 1}) {
+        BuildOptions options{.ranks = ranks, .root = is_rooted(collective) ? root : 0};
+        options.trees = trees;
+        ASSERT_TRUE(builder.fits(options)) << ranks;
+        const Result<Proof> proof = prove(builder, options);
+        EXPECT_TRUE(proof.ok()) << name(collective) << " " << ranks << ": " << proof.status().message();
+      }
+    }
+  }
 }
 
 TEST(Hierarchies, WrongGroupsAreRefused) {

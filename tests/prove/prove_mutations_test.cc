@@ -248,6 +248,8 @@ TEST(ProveMutations, FiftyWrongPlansOfEveryAlgorithmAreRejected) {
     BuildOptions options{.ranks = 6, .root = 2, .radix = 2};
     const std::vector<std::vector<Rank>> routes{{0, 2, 4, 1, 3, 5}, {5, 0, 1, 4, 3, 2}};
     options.routes = routes;
+    const std::vector<std::vector<Rank>> trees{{0, 0, 0, 1, 1, 2}, {1, 3, 3, 3, 5, 1}};
+    options.trees = trees;
     options.hierarchy = &hierarchy;
     if (!builder.fits(options)) options.ranks = 4;
     ASSERT_TRUE(builder.fits(options)) << name(builder.collective) << " " << builder.name;

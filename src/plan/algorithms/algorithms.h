@@ -19,6 +19,14 @@ Plan all_reduce(const BuildOptions& options);
 bool fits(const BuildOptions& options);
 }  // namespace routed
 
+namespace routed_trees {
+Plan all_reduce(const BuildOptions& options);
+Plan broadcast(const BuildOptions& options);
+Plan reduce(const BuildOptions& options);
+bool fits_all_reduce(const BuildOptions& options);
+bool fits(const BuildOptions& options);
+}  // namespace routed_trees
+
 namespace recursive_doubling {
 Plan all_reduce(const BuildOptions& options);
 Plan all_gather(const BuildOptions& options);
@@ -127,7 +135,7 @@ namespace pairwise {
 bool fits_all_reduce(const BuildOptions& options);
 Plan all_reduce(const BuildOptions& options);
 Plan all_to_all(const BuildOptions& options);
-}
+}  // namespace pairwise
 
 namespace bruck {
 Plan all_to_all(const BuildOptions& options);

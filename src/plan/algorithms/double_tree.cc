@@ -79,9 +79,7 @@ Plan broadcast(const BuildOptions& options) {
   const int32_t parts = kTrees * options.lanes;
   Plan plan = begin(Collective::kBroadcast, "double_tree", options, parts, parts);
   for (int32_t part = 0; part < parts; ++part) {
-    const tree::Node self = Positions(options, options.root, part % kTrees).node(options.rank);
-    add(plan.lanes[static_cast<size_t>(part)], tree::and_to_children({recv(part)}, self),
-        {self.is_root ? send(part) : from(self.parent)});
+    tree::send_down(plan, part, Positions(options, options.root, part % kTrees).node(options.rank));
   }
   return plan;
 }
@@ -90,10 +88,7 @@ Plan reduce(const BuildOptions& options) {
   const int32_t parts = kTrees * options.lanes;
   Plan plan = begin(Collective::kReduce, "double_tree", options, parts, parts);
   for (int32_t part = 0; part < parts; ++part) {
-    const tree::Node self = Positions(options, options.root, part % kTrees).node(options.rank);
-    add(plan.lanes[static_cast<size_t>(part)], {self.is_root ? recv(part) : to(self.parent)},
-        tree::and_children({first(send(part))}, self))
-        .last = self.is_root;
+    tree::combine_up(plan, part, Positions(options, options.root, part % kTrees).node(options.rank));
   }
   return plan;
 }

@@ -31,21 +31,25 @@ Plan all_reduce(std::string_view name, const BuildOptions& options, const Node& 
 
 Plan broadcast(std::string_view name, const BuildOptions& options, const Node& self) {
   Plan plan = begin(Collective::kBroadcast, name, options, options.lanes, options.lanes);
-  for (int32_t part = 0; part < options.lanes; ++part) {
-    add(plan.lanes[static_cast<size_t>(part)], and_to_children({recv(part)}, self),
-        {self.is_root ? send(part) : from(self.parent)});
-  }
+  for (int32_t part = 0; part < options.lanes; ++part) send_down(plan, part, self);
   return plan;
 }
 
 Plan reduce(std::string_view name, const BuildOptions& options, const Node& self) {
   Plan plan = begin(Collective::kReduce, name, options, options.lanes, options.lanes);
-  for (int32_t part = 0; part < options.lanes; ++part) {
-    add(plan.lanes[static_cast<size_t>(part)], {self.is_root ? recv(part) : to(self.parent)},
-        and_children({first(send(part))}, self))
-        .last = self.is_root;
-  }
+  for (int32_t part = 0; part < options.lanes; ++part) combine_up(plan, part, self);
   return plan;
+}
+
+void send_down(Plan& plan, int32_t chunk, const Node& self) {
+  add(plan.lanes[static_cast<size_t>(chunk)], and_to_children({recv(chunk)}, self),
+      {self.is_root ? send(chunk) : from(self.parent)});
+}
+
+void combine_up(Plan& plan, int32_t chunk, const Node& self) {
+  add(plan.lanes[static_cast<size_t>(chunk)], {self.is_root ? recv(chunk) : to(self.parent)},
+      and_children({first(send(chunk))}, self))
+      .last = self.is_root;
 }
 
 void up_and_down(Plan& plan, int32_t chunk, const Node& self) {

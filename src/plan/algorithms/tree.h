@@ -24,6 +24,10 @@ Plan all_reduce(std::string_view name, const BuildOptions& options, const Node& 
 Plan broadcast(std::string_view name, const BuildOptions& options, const Node& self);
 Plan reduce(std::string_view name, const BuildOptions& options, const Node& self);
 
+// What they do in one lane, with the chunk of its number.
+void send_down(Plan& plan, int32_t chunk, const Node& self);
+void combine_up(Plan& plan, int32_t chunk, const Node& self);
+
 // All-reduce of one chunk in two lanes, 2 * chunk and the next, so that the results of a pass come down while the next
 // pass goes up.
 void up_and_down(Plan& plan, int32_t chunk, const Node& self);
