@@ -31,7 +31,11 @@ Engine::Engine(const Program& program, const Fabric& fabric, const SimulateOptio
       ranks_(static_cast<size_t>(program.ranks())),
       links_(fabric.links()),
       ended_calls_(static_cast<size_t>(options.calls), 0) {
-  for (LinkId link = 0; link < fabric.links(); ++link) links_[link].byte = fabric.wire_byte(link);
+  for (LinkId link = 0; link < fabric.links(); ++link) {
+    links_[link].byte = fabric.wire_byte(link);
+    links_[link].incast = fabric.incast(link);
+    if (links_[link].incast > 0) links_[link].queue = std::make_unique<Queue>();
+  }
   outcome_.links.resize(links_.size());
   apply(options.faults);
 }

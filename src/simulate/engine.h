@@ -4,6 +4,8 @@
 // One run of a program: the state of all lanes, pipes, ranks and links, and what each event does to it.
 #pragma once
 
+#include <array>
+#include <memory>
 #include <vector>
 
 #include "simulate/cores.h"
@@ -49,10 +51,23 @@ class Engine {
     bool working = false;
     bool dead = false;
   };
+  // The messages that are last in a link's queue, by who sent them: more of them make little difference.
+  struct Queue {
+    static constexpr size_t kLength = 16;
+    std::array<int32_t, kLength> senders{};
+    std::array<Picoseconds, kLength> ends{};
+    size_t next = 0;
+
+    void add(int32_t sender, Picoseconds end);
+    // Ranks that send at this time, with `sender`.
+    int64_t senders_at(Picoseconds time, int32_t sender) const;
+  };
   struct LinkState {
     Femtoseconds byte = 0;
     Picoseconds free_at = 0;
     Picoseconds lost_at = INT64_MAX;
+    int64_t incast = 0;
+    std::unique_ptr<Queue> queue;  // where there is incast
   };
 
   void apply(const Faults& faults);
@@ -73,6 +88,8 @@ class Engine {
   void finish_slice(int32_t rank, int64_t bytes);
 
   // engine_wires.cc: pipes and links
+  // For which a message occupies a link that it comes to now.
+  Picoseconds carry(LinkState& link, int32_t from, int64_t bytes);
   void depart(uint32_t pipe, int64_t bytes);
   void hop(uint32_t pipe, int hop, int64_t bytes, Picoseconds tail);
   void arrive(uint32_t pipe);

@@ -15,6 +15,33 @@ constexpr int64_t kFemtosecondsPerPicosecond = 1000;
 
 }  // namespace
 
+void Engine::Queue::add(int32_t sender, Picoseconds end) {
+  senders[next] = sender;
+  ends[next] = end;
+  next = (next + 1) % kLength;
+}
+
+int64_t Engine::Queue::senders_at(Picoseconds time, int32_t sender) const {
+  int64_t count = 1;
+  for (size_t i = 0; i < kLength; ++i) {
+    if (ends[i] <= time || senders[i] == sender) continue;
+    const auto is_same = [&](size_t other) { return ends[other] > time && senders[other] == senders[i]; };
+    bool is_first = true;
+    for (size_t other = 0; other < i && is_first; ++other) is_first = !is_same(other);
+    count += is_first ? 1 : 0;
+  }
+  return count;
+}
+
+Picoseconds Engine::carry(LinkState& link, int32_t from, int64_t bytes) {
+  Picoseconds time = bytes * link.byte / kFemtosecondsPerPicosecond;
+  if (link.queue == nullptr) return time;
+  const int64_t many = link.queue->senders_at(now_, from);
+  time += time * link.incast / 1000 * (many - 1) / many;
+  link.queue->add(from, std::max(now_, link.free_at) + time);
+  return time;
+}
+
 const MessageCost& Engine::cost(uint32_t pipe) const { return fabric_.cost(sender(pipe), receiver(pipe)); }
 
 void Engine::depart(uint32_t pipe, int64_t bytes) {
@@ -38,7 +65,7 @@ void Engine::hop(uint32_t pipe, int hop, int64_t bytes, Picoseconds tail) {
     LinkState& link = links_[id];
     if (now_ >= link.lost_at) return;
     head = std::max(now_, link.free_at);
-    link.free_at = head + bytes * link.byte / kFemtosecondsPerPicosecond;
+    link.free_at = head + carry(link, from, bytes);
     tail = std::max(tail, link.free_at);
     outcome_.links[id].busy += link.free_at - head;
     outcome_.links[id].bytes += bytes;

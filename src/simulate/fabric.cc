@@ -31,6 +31,11 @@ std::string LevelFabric::link_name(LinkId link) const {
   return fmt::format("{} {} {}", child, place.offset / 2, place.offset % 2 == 0 ? "up" : "down");
 }
 
+int64_t LevelFabric::incast(LinkId link) const {
+  const Position place = place_of(link);
+  return place.offset % 2 == 0 ? 0 : model_.levels[place.level].cost.incast;
+}
+
 int LevelFabric::hops(int32_t from, int32_t to) const {
   const size_t top = model_.level_of(from, to);
   int count = 0;

@@ -24,6 +24,8 @@ class Fabric {
   virtual LinkId links() const = 0;
   virtual std::string link_name(LinkId link) const = 0;
   virtual Femtoseconds wire_byte(LinkId link) const = 0;
+  // Thousandths of its time that it takes longer where ever more ranks send over it at once; half of that where two do.
+  virtual int64_t incast(LinkId link) const = 0;
   // The links of a route, in order.
   virtual int hops(int32_t from, int32_t to) const = 0;
   virtual LinkId link_at(int32_t from, int32_t to, int hop) const = 0;
@@ -46,6 +48,8 @@ class LevelFabric final : public Fabric {
   // "host 3 up".
   std::string link_name(LinkId link) const override;
   Femtoseconds wire_byte(LinkId link) const override { return model_.levels[place_of(link).level].cost.wire_byte; }
+  // Many meet on the way down to one.
+  int64_t incast(LinkId link) const override;
   int hops(int32_t from, int32_t to) const override;
   LinkId link_at(int32_t from, int32_t to, int hop) const override;
   int32_t host_of(int32_t rank) const override { return rank / model_.levels[0].children; }

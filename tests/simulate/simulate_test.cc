@@ -73,6 +73,19 @@ TEST(Simulate, SeveralLanesFillALinkThatAConnectionDoesNot) {
   EXPECT_NEAR(static_cast<double>(time(8)), kMicrosecond + kBytes * 1000, 0.05 * kBytes * 1000);  // the link's rate
 }
 
+// Three send one message each to a fourth at once: the second meets one that is still on its way, the third two.
+TEST(Simulate, APortTakesLongerWhereSeveralMeet) {
+  NetworkModel model = flat();
+  const Program gather = program(Collective::kGather, "direct", 4, {.bytes = 6000});
+  const Picoseconds even = run(gather, model).end;
+  EXPECT_EQ(even, kMicrosecond + 3 * 6000 * 1000);
+  model.levels[0].cost.incast = 300;
+  EXPECT_EQ(run(gather, model).end, even + 6000 * 1000 * 3 / 10 / 2 + 6000 * 1000 * 3 / 10 * 2 / 3);
+  // Who is alone on the way takes no longer.
+  const Program ring = program(Collective::kAllReduce, "ring", 4, {.bytes = 6400});
+  EXPECT_EQ(run(ring, model).end, run(ring, flat()).end);
+}
+
 TEST(Simulate, ALinkIsSharedFairly) {
   // Two ranks of one host send to two of another: the hosts' ports carry both, slice by slice.
   const Program pairs = *make_program(
