@@ -135,11 +135,10 @@ std::vector<Sample> Timetable::samples() const {
 
 std::vector<MeasuredChoice> Timetable::best() const {
   std::vector<MeasuredChoice> result;
-  if (medium_ == Medium::kNetwork) return result;
   for (const auto& [cell, times] : cells_) {
     const auto fastest = std::min_element(
         times.begin(), times.end(), [](const auto& a, const auto& b) { return typical(a.second) < typical(b.second); });
-    const MeasuredChoice choice{cell.collective, cell.ranks, medium_ == Medium::kMemory, cell.bytes, fastest->first};
+    const MeasuredChoice choice{cell.collective, cell.ranks, medium_, cell.bytes, fastest->first};
     const bool goes_on = !result.empty() && result.back().collective == choice.collective &&
                          result.back().ranks == choice.ranks && result.back().algorithm == choice.algorithm;
     if (goes_on) result.pop_back();

@@ -27,6 +27,7 @@ class Timetable {
 
   explicit Timetable(Medium medium) : medium_(medium) {}
 
+  Medium medium() const { return medium_; }
   bool empty() const { return cells_.empty(); }
   void add(const Cell& cell, const std::string& algorithm, double microseconds);
   // "all_reduce,ring,128,1048576,1650.5": collective, algorithm, ranks, bytes, microseconds. False: it is no such line.
@@ -36,7 +37,7 @@ class Timetable {
 
   // One of each algorithm and cell: the lower quartile of its times.
   std::vector<Sample> samples() const;
-  // The fastest of each cell, of ranks on one host; neighbouring sizes with the same one become one entry.
+  // The fastest of each cell; neighbouring sizes with the same one become one entry.
   std::vector<MeasuredChoice> best() const;
   // A table for people: what was fastest, what the tuning's model, the library with this tuning and the library without
   // one would choose, and how far off the model is.

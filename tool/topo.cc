@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// hocket topo: what the machine, or one that a file describes, looks like, and the rings that were found on it.
+// hocket topo: what the machine, or one that a file describes, looks like, and the rings and trees that were found on
+// it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,7 +10,9 @@
 #include <memory>
 #include <sstream>
 
+#include "choose/loads.h"
 #include "commands.h"
+#include "measured.h"
 #include "topology/discover_devices.h"
 #include "topology/draw.h"
 #include "topology/faults.h"
@@ -18,6 +21,7 @@
 #include "topology/read.h"
 #include "topology/rings.h"
 #include "topology/text.h"
+#include "tuning_file.h"
 
 namespace hocket::tool {
 namespace {
@@ -25,7 +29,9 @@ namespace {
 struct Wish {
   std::string file;
   std::string svg;
+  std::string tuning;
   bool text = false;
+  bool measure = false;
 };
 
 Result<std::string> contents(const std::string& path) {
@@ -68,11 +74,32 @@ void print_rings(const topology::Rings& rings) {
   for (const auto& order : rings.orders) fmt::print("{:<10} {}\n", "", fmt::join(order, " "));
 }
 
-Status write_svg(const std::string& path, const Topology& topology, const topology::Rings& rings) {
+void print_trees(const topology::Trees& trees) {
+  fmt::print("trees      {} of {:.4g} GB/s, {:.4g} GB/s of the bus; every seat's parent:\n", trees.parents.size(),
+             trees.tree_gb_per_s, trees.bus_gb_per_s());
+  for (const auto& parents : trees.parents) fmt::print("{:<10} {}\n", "", fmt::join(parents, " "));
+}
+
+Status write(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
-  file << topology::draw_svg(topology, rings);
+  file << text;
   file.close();
   return file ? Status() : Status(Code::kSystem, fmt::format("{}: cannot be written", path));
+}
+
+// Into a tuning file, where communicators of as many ranks find them; what else it says of this machine stays.
+Status write_routes(const std::string& path, const Topology& topology) {
+  Result<Routes> routes = find_routes(topology);
+  if (!routes.ok()) return {routes.status().code(), fmt::format("--tuning: {}", routes.status().message())};
+  Tuning tuning = tuning_to_extend(path);
+  tuning.routes = std::move(*routes);
+  const std::string text = to_text(tuning);
+  if (text.size() > kMaxTuningText) {
+    return {Code::kInvalidArgument,
+            fmt::format("--tuning: what was found for {} seats takes {} characters, more than {}",
+                        topology.seats().size(), text.size(), kMaxTuningText)};
+  }
+  return write(path, text);
 }
 
 Result<topology::Reading> seen_here() {
@@ -81,22 +108,38 @@ Result<topology::Reading> seen_here() {
   return topology::Reading{std::move(*topology), {}};
 }
 
-Status show(const Wish& wish) {
-  const Result<topology::Reading> reading = wish.file.empty() ? seen_here() : reading_of(wish.file);
-  if (!reading.ok()) return reading.status();
-  const Topology& topology = reading->topology;
-  if (wish.text) {
-    fmt::print("{}", to_text(topology));
-    return {};
-  }
+Status show_all(const Wish& wish, const topology::Reading& reading) {
+  const Topology& topology = reading.topology;
   if (wish.file.empty()) fmt::print("{}", describe(machine()));
   const topology::Rings rings = topology::find_rings(topology);
+  const topology::Trees trees = topology::find_trees(topology);
   print_vertices(topology);
   for (const topology::Level& level : topology::levels(topology)) print_groups(level.name, level.groups);
   if (!rings.orders.empty()) print_rings(rings);
-  for (const std::string& remark : reading->remarks) fmt::print("warning    {}\n", remark);
+  if (!trees.parents.empty()) print_trees(trees);
+  for (const std::string& remark : reading.remarks) fmt::print("warning    {}\n", remark);
   for (const std::string& fault : topology::faults(topology)) fmt::print("warning    {}\n", fault);
-  return wish.svg.empty() ? Status() : write_svg(wish.svg, topology, rings);
+  return wish.svg.empty() ? Status() : write(wish.svg, topology::draw_svg(topology, rings, trees));
+}
+
+Status show(const Wish& wish) {
+  Result<topology::Reading> reading = wish.file.empty() ? seen_here() : reading_of(wish.file);
+  if (!reading.ok()) return reading.status();
+  std::string report;
+  if (wish.measure) {
+    Result<std::optional<Measured>> measured = measure(reading->topology);
+    if (!measured.ok()) return measured.status();
+    if (!measured->has_value()) return {};  // another rank tells it
+    reading->topology = std::move((*measured)->topology);
+    report = std::move((*measured)->report);
+  }
+  if (wish.text) {
+    fmt::print("{}", to_text(reading->topology));
+  } else {
+    HOCKET_TRY(show_all(wish, *reading));
+    fmt::print("{}", report);
+  }
+  return wish.tuning.empty() ? Status() : write_routes(wish.tuning, reading->topology);
 }
 
 }  // namespace
@@ -104,9 +147,17 @@ Status show(const Wish& wish) {
 Command topo(CLI::App& program) {
   CLI::App* words = program.add_subcommand("topo", "Show what this process sees of the machine, or what a file tells");
   const auto wish = std::make_shared<Wish>();
-  words->add_option("--file", wish->file, "A topology: ours, NCCL's, hwloc's XML, or nvidia-smi topo -m");
-  words->add_option("--svg", wish->svg, "Draw it, with the rings, into this file");
+  CLI::Option* file =
+      words->add_option("--file", wish->file, "A topology: ours, NCCL's, hwloc's XML, or nvidia-smi topo -m");
+  words->add_option("--svg", wish->svg, "Draw it, with the rings and trees, into this file");
+  words->add_option("--tuning", wish->tuning,
+                    "Write the rings, the trees and what each algorithm asks of the links into this tuning file");
   words->add_flag("--text", wish->text, "Print it in our text form");
+  words
+      ->add_flag(
+          "--measure", wish->measure,
+          "Measure memory, cores and, started by a launcher, what goes between ranks: it replaces what is claimed")
+      ->excludes(file);
   return {words, [wish] { return show(*wish); }};
 }
 

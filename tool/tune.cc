@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "choose/fit.h"
 #include "commands.h"
 #include "plan/builders.h"
 #include "team.h"
 #include "timetable.h"
+#include "tuning_file.h"
 
 namespace hocket::tool {
 namespace {
@@ -60,7 +60,7 @@ class Tuner {
       return {};
     }
     forget_what_is_measured();
-    tuning_ = fit(tuning_, timetable_.samples(), kMaxMessage);
+    tuning_ = fit_best(beginnings(), timetable_.samples(), kMaxMessage);
     for (MeasuredChoice& choice : timetable_.best()) tuning_.best.push_back(std::move(choice));
     fmt::print("{}", timetable_.report(tuning_));
     HOCKET_TRY(set_rate(words_.port, tuning_.network.wire_byte));
@@ -79,7 +79,7 @@ class Tuner {
     for (const Collective collective : collectives_) {
       for (const int32_t ranks : words_.ranks) HOCKET_TRY(measure(collective, ranks));
     }
-    start_from_file();
+    tuning_ = tuning_to_extend(words_.out);  // what it says of other ranks, collectives and transports stays
     tuning_.machine = fingerprint(machine());
     tuning_.cores = machine().usable_cpus();
     return {};
@@ -129,19 +129,21 @@ class Tuner {
     return {};
   }
 
-  // What a file of this machine says of other ranks, collectives and transports stays.
-  void start_from_file() {
-    tuning_ = built_in_tuning();
-    if (words_.out.empty()) return;
-    std::ostringstream text;
-    text << std::ifstream(words_.out).rdbuf();
-    Result<Tuning> old = parse_tuning(text.str());
-    if (old.ok() && old->machine == fingerprint(machine())) tuning_ = std::move(*old);
+  // Of networks nobody knows where the search should begin.
+  std::vector<Tuning> beginnings() const {
+    std::vector<Tuning> result{tuning_};
+    if (timetable_.medium() != Medium::kNetwork) return result;
+    for (const auto& [times_slower, incast] : {std::pair{1, 1000}, {10, 100}, {10, 1000}}) {
+      Tuning& other = result.emplace_back(tuning_);
+      other.network.latency *= times_slower;
+      other.network.incast = incast;
+    }
+    return result;
   }
 
   void forget_what_is_measured() {
     std::erase_if(tuning_.best, [&](const MeasuredChoice& choice) {
-      return choice.memory != words_.socket &&
+      return choice.medium == timetable_.medium() &&
              std::find(collectives_.begin(), collectives_.end(), choice.collective) != collectives_.end() &&
              std::find(words_.ranks.begin(), words_.ranks.end(), choice.ranks) != words_.ranks.end();
     });

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "api/creation.h"
+#include "comm/child.h"
 #include "comm/drive.h"
-#include "comm/service.h"
-#include "comm/unique_id.h"
+#include "comm/process_flight.h"
 
 namespace hocket {
 namespace {
@@ -55,24 +55,10 @@ std::vector<Rank> group_of(const std::vector<Member>& members, int color) {
   return group;
 }
 
-// A communicator of these ranks of the parent, in this order. All of them name it alike by `purpose`.
-Created open_child(Communicator& parent, const std::vector<Rank>& group, const std::string& purpose,
-                   const CommunicatorOptions& options) {
-  MeshOptions child;
-  child.key = derive_key(parent.options().key, purpose);
-  child.id = public_id_of(child.key);
-  child.operation_timeout = options.operation_timeout;
-  for (const Rank rank : group) {
-    if (rank == parent.rank()) child.rank = static_cast<Rank>(child.peers.size());
-    child.peers.push_back(parent.mesh().peer(rank));
-    child.peers.back().rank = static_cast<Rank>(child.peers.size()) - 1;
-  }
-  child.peers.front().tuning = to_text(parent.planner().tuning());
-  CommunicatorOptions complete = options;
-  complete.key = child.key;
-  Result<std::shared_ptr<Mesh>> mesh = open_mesh(process_service(), std::move(child));
-  if (!mesh.ok()) return mesh.status();
-  return create_on(std::move(*mesh), std::move(complete));
+Created recorded_child(Communicator& parent, const std::vector<Rank>& group, const std::string& purpose,
+                       CommunicatorOptions options) {
+  options.flight = process_flight();
+  return open_child(parent, group, purpose, std::move(options));
 }
 
 // How one rank takes part in a growth.
@@ -109,7 +95,7 @@ Created split(Session& session, int color, int key, const CommunicatorOptions& o
   const Result<std::vector<Member>> members = exchange(session, Member{color, key});
   if (!members.ok()) return members.status();
   if (color == HOCKET_SPLIT_NOCOLOR) return std::shared_ptr<Communicator>();
-  return open_child(parent, group_of(*members, color), fmt::format("split {} color {}", number, color), options);
+  return recorded_child(parent, group_of(*members, color), fmt::format("split {} color {}", number, color), options);
 }
 
 Created shrink(Session& session, const std::set<Rank>& excluded, const CommunicatorOptions& options) {
@@ -124,7 +110,7 @@ Created shrink(Session& session, const std::set<Rank>& excluded, const Communica
                               excluded.contains(parent.rank()) ? "it is excluded" : parent.mesh().status().message()));
   }
   const std::string way = fmt::format("shrink to {}", fmt::join(group, ","));
-  return open_child(parent, group, fmt::format("{} #{}", way, parent.next_child(way)), options);
+  return recorded_child(parent, group, fmt::format("{} #{}", way, parent.next_child(way)), options);
 }
 
 Created grow(Session& session, int ranks, const hocketUniqueId* id, const CommunicatorOptions& options) {

@@ -78,6 +78,7 @@ Result<Wishes> wishes_of(const hocketConfig_t* given) {
   options.spin = all->spin;
   options.lanes = all->lanes;
   options.compression = all->compression;
+  options.explore = all->explore;
   options.cuda_device = cuda::current_device();
   if (!all->plans.empty()) {
     HOCKET_TRY(imported_plans().status());

@@ -182,6 +182,13 @@ constexpr Setting kSettings[] = {
      "communicator whose ranks share a host or have one each: when it is created, it measures for a moment what "
      "messages cost. Not set: what is built in.",
      text<&Settings::tuning_file>},
+    {"HOCKET_EXPLORE", "percent", "0",
+     "Online tuning: how much of the time of calls that are repeated may go into trying other algorithms for them. "
+     "After "
+     "five rounds of trials the fastest is kept, and rank 0 adds it to its tuning file. `ordered` and `exact` "
+     "reductions "
+     "are left alone. `0`: off. Must be equal on all ranks.",
+     number<&Settings::explore, 0, 50>},
     {"HOCKET_SPIN", "microseconds", "-1",
      "How long a waiting call looks again at once before it lets other threads run. More gives shorter latency where "
      "every rank has its own core, and longer where ranks share one. `-1`: chosen by how many ranks share the cores.",

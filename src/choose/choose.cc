@@ -8,6 +8,7 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <tuple>
 
 namespace hocket {
 namespace {
@@ -80,7 +81,7 @@ Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, size_
       network_(network_of(tuning_, placement)),
       hierarchy_(hierarchy_of(placement)),
       coded_hierarchy_(coded(hierarchy_)),
-      routes_(routes_of(placement)),
+      routes_(routes_of(tuning_, placement)),
       max_message_(max_message),
       wished_lanes_(lanes) {}
 
@@ -88,7 +89,8 @@ BuildOptions Chooser::options_of(const Question& question) const {
   BuildOptions options;
   const std::optional<Hierarchy>& hierarchy = question.coded ? coded_hierarchy_ : hierarchy_;
   options.hierarchy = hierarchy ? &*hierarchy : nullptr;
-  options.routes = routes_;
+  options.routes = routes_.rings;
+  options.trees = routes_.trees;
   options.ranks = question.ranks;
   options.root = question.root;
   options.in_place = question.in_place;
@@ -96,7 +98,21 @@ BuildOptions Chooser::options_of(const Question& question) const {
   return options;
 }
 
+Chooser::Decided& Chooser::decided(const Question& question) {
+  const size_t hash = (question.bytes * 0x9E3779B97F4A7C15u >> 32) + static_cast<size_t>(question.collective);
+  return decided_[hash % decided_.size()];
+}
+
+// Programs repeat their calls: what was decided is looked up.
 Result<Choice> Chooser::choose(const Question& question) {
+  Decided& decided = this->decided(question);
+  if (decided.choice.has_value() && decided.question == question) return *decided.choice;
+  Result<Choice> choice = decide(question);
+  if (choice.ok()) decided = {question, *choice};
+  return choice;
+}
+
+Result<Choice> Chooser::decide(const Question& question) {
   Result<Choice> choice = choose_builder(question);
   if (!choice.ok() || choice->reason == Choice::Reason::kPredicted) return choice;
   if (const std::optional<Candidate> best = fastest(question, choice->builder)) {
@@ -226,15 +242,49 @@ Prediction Chooser::expect(const Plan& transfer, size_t bytes) const {
   return longest_cut(transfer_demand(transfer, network_), network_, placement_.ranks, call, max_message_).prediction;
 }
 
-const MeasuredChoice* Chooser::measured(const Question& question) const {
-  if (placement_.per_host != placement_.ranks) return nullptr;
-  for (const MeasuredChoice& choice : tuning_.best) {
-    if (choice.collective == question.collective && choice.ranks == question.ranks &&
-        choice.memory == placement_.memory && static_cast<int64_t>(question.bytes) <= choice.bytes) {
-      return &choice;
-    }
+bool Chooser::is_like(const MeasuredChoice& known, const Question& question) const {
+  return known.collective == question.collective && known.ranks == question.ranks &&
+         known.medium == medium_of(placement_);
+}
+
+// A measurement stands for shorter calls, too, down to the next one; so what is chosen for these is written down as
+// well.
+void Chooser::remember(const Question& question, const Builder& fastest) {
+  const std::optional<Medium> medium = medium_of(placement_);
+  if (!medium.has_value()) return;
+  std::vector<MeasuredChoice> found;
+  const auto add = [&](size_t bytes, std::string_view algorithm) {
+    found.push_back(
+        {question.collective, question.ranks, *medium, static_cast<int64_t>(bytes), std::string(algorithm)});
+  };
+  add(question.bytes, fastest.name);
+  int64_t next = 0;
+  for (const MeasuredChoice& known : tuning_.best) {
+    if (is_like(known, question) && known.bytes < static_cast<int64_t>(question.bytes))
+      next = std::max(next, known.bytes);
   }
-  return nullptr;
+  constexpr size_t kShortest = 8;
+  Question shorter = question;
+  for (shorter.bytes /= 2; shorter.bytes >= std::max<size_t>(kShortest, static_cast<size_t>(next) + 1);
+       shorter.bytes /= 4) {
+    const Result<Choice> choice = choose(shorter);
+    if (choice.ok()) add(shorter.bytes, choice->builder->name);
+  }
+  decided_ = {};
+  std::erase_if(tuning_.best, [&](const MeasuredChoice& known) {
+    return is_like(known, question) && known.bytes == static_cast<int64_t>(question.bytes);
+  });
+  tuning_.best.insert(tuning_.best.end(), found.begin(), found.end());
+  std::ranges::stable_sort(tuning_.best, {}, [](const MeasuredChoice& choice) {
+    return std::tuple(choice.collective, choice.ranks, choice.medium, choice.bytes);
+  });
+}
+
+const MeasuredChoice* Chooser::measured(const Question& question) const {
+  const auto found = std::ranges::find_if(tuning_.best, [&](const MeasuredChoice& choice) {
+    return is_like(choice, question) && static_cast<int64_t>(question.bytes) <= choice.bytes;
+  });
+  return found == tuning_.best.end() ? nullptr : &*found;
 }
 
 // What algorithms ask for is counted once: it does not depend on the number of bytes.
@@ -248,18 +298,26 @@ const std::vector<Chooser::Known>& Chooser::known(const Question& question) {
     const std::optional<Demand> asked = demand(builder, options, network_);
     if (!asked.has_value()) continue;
     for (const int32_t lanes : lanes_to_try(asked->most_lanes)) {
-      entry->second.push_back({&builder, lanes, over_lanes(*asked, lanes)});
+      entry->second.push_back({&builder, lanes, over_lanes(*asked, lanes), link_byte(builder)});
     }
   }
   return entry->second;
 }
 
+Femtoseconds Chooser::link_byte(const Builder& builder) const {
+  const auto load = std::ranges::find_if(routes_.loads, [&](const LinkLoad& of) {
+    return of.collective == builder.collective && of.algorithm == builder.name;
+  });
+  return load == routes_.loads.end() ? 0 : load->byte;
+}
+
 // Codecs get slices as long as can be: what one encodes has a length of its own.
 Candidate Chooser::time(const Known& known, const Question& question) const {
   const auto timed = question.coded ? longest_cut : best_cut;
-  const Sizes call{.bytes = static_cast<int64_t>(question.bytes), .coding = question.coding};
+  const Sizes call{
+      .bytes = static_cast<int64_t>(question.bytes), .link_byte = known.link_byte, .coding = question.coding};
   const Timed time = timed(known.demand, network_, question.ranks, call, max_message_);
-  return {known.builder, known.lanes, time.cut, time.prediction};
+  return {known.builder, known.lanes, time.cut, time.prediction, takes_many_pipes(question.collective, known.demand)};
 }
 
 }  // namespace hocket

@@ -5,6 +5,7 @@
 // that all ranks decide alike without asking.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -39,6 +40,7 @@ struct Question {
   bool send_window = false;    // all ranks' send buffers lie at the same place of a window
   bool recv_window = false;    // the same of the receive buffers
   bool own = false;            // the library's own call, which no wish concerns
+  friend bool operator==(const Question&, const Question&) = default;
 };
 
 // The user's wish: an algorithm for a collective, or for all that have one of that name.
@@ -86,6 +88,7 @@ struct Candidate {
   int32_t lanes = 1;
   Cut cut;
   Prediction prediction;
+  bool many_pipes = false;  // so many that it is only taken by who wishes it
 };
 
 struct Choice {
@@ -125,6 +128,8 @@ class Chooser {
   bool pays(const Question& coded);
   // The same of one message of so many bytes, or a copy.
   Prediction expect(const Plan& transfer, size_t bytes) const;
+  // Such calls were measured: from now on, and in the tuning, this is their algorithm. Shorter ones keep theirs.
+  void remember(const Question& question, const Builder& fastest);
   // Null: nothing was measured for such a call.
   const MeasuredChoice* measured(const Question& question) const;
 
@@ -133,8 +138,17 @@ class Chooser {
     const Builder* builder = nullptr;
     int32_t lanes = 1;
     Demand demand;
+    Femtoseconds link_byte = 0;
   };
+  struct Decided {
+    Question question;
+    std::optional<Choice> choice;
+  };
+  Decided& decided(const Question& question);
+  Result<Choice> decide(const Question& question);
   const std::vector<Known>& known(const Question& question);
+  // It was measured of as many ranks, by the same medium.
+  bool is_like(const MeasuredChoice& known, const Question& question) const;
   // Empty: it is possible.
   std::string_view why_impossible(const Builder& builder, const Question& question) const;
   bool can(const Builder& builder, const Question& question) const;
@@ -146,6 +160,8 @@ class Chooser {
   bool allows(int32_t lanes, const Question& question) const;
   // All that are tried, most first.
   std::vector<int32_t> lanes_to_try(int32_t most) const;
+  // For which a byte of the call occupies the topology's busiest link; 0: nobody knows.
+  Femtoseconds link_byte(const Builder& builder) const;
   Candidate time(const Known& known, const Question& question) const;
 
   Forced forced_;
@@ -154,11 +170,12 @@ class Chooser {
   NetworkModel network_;
   std::optional<Hierarchy> hierarchy_;        // nothing: there is nothing to be hierarchical about
   std::optional<Hierarchy> coded_hierarchy_;  // of calls that have a codec
-  std::vector<std::vector<Rank>> routes_;
+  Routes routes_;
   size_t max_message_;
   int32_t wished_lanes_;
   // By collective, in place, and with a codec.
   std::map<std::tuple<Collective, bool, bool>, std::vector<Known>> known_;
+  std::array<Decided, 32> decided_;
 };
 
 // The algorithm of calls whose messages are encoded: each contribution once and each result once, whatever the number

@@ -59,8 +59,7 @@ RankDemand count(const Plan& plan, const NetworkModel& model, bool coded) {
   for (const Lane& lane : plan.lanes) {
     std::ranges::fill(sent, 0);
     for (const Step& step : lane.steps) {
-      const Place* place = first_chunk_place(step);
-      const int64_t chunks = place == nullptr ? 0 : chunk_count(place->regions);
+      const int64_t chunks = chunks_moved(step);
       ++demand.steps;
       for (const Place& source : step.sources) {
         if (source.kind == Place::Kind::kChunk) {
@@ -188,15 +187,21 @@ int64_t chunks_of_host(const Builder& builder, const BuildOptions& options, cons
 std::optional<int32_t> rounds(const Builder& builder, const BuildOptions& options) {
   if (builder.name == "hierarchical" && options.hierarchy != nullptr)
     return hierarchical_rounds(builder.collective, *options.hierarchy);
+  if (builder.name == "routed_trees") return tree_rounds(builder.collective, options.trees, options.root);
   return rounds(builder.collective, builder.name, options.ranks);
+}
+
+}  // namespace
+
+int64_t chunks_moved(const Step& step) {
+  const Place* place = first_chunk_place(step);
+  return place == nullptr ? 0 : chunk_count(place->regions);
 }
 
 bool divides(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kBroadcast ||
          collective == Collective::kReduce;
 }
-
-}  // namespace
 
 RankDemand& RankDemand::operator+=(const RankDemand& other) {
   for (size_t level = 0; level < levels.size(); ++level) {

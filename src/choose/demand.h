@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "plan/builders.h"
@@ -59,11 +60,20 @@ struct Demand {
 // Nothing where the length of the algorithm's longest chain is not known.
 std::optional<int32_t> rounds(Collective collective, std::string_view algorithm, Rank ranks);
 
+// The same of plans on trees, where every rank's parent is told.
+std::optional<int32_t> tree_rounds(Collective collective, std::span<const std::vector<Rank>> trees, Rank root);
+
 // The same of plans over levels.
 std::optional<int32_t> hierarchical_rounds(Collective collective, const Hierarchy& hierarchy);
 
 // Of a builder that fits the options; nothing as above.
 std::optional<Demand> demand(const Builder& builder, const BuildOptions& options, const NetworkModel& model);
+
+// Chunks that each message of the step carries.
+int64_t chunks_moved(const Step& step);
+
+// Callers count all of the buffer, not a block of it.
+bool divides(Collective collective);
 
 // Of one message, or a copy, counted from the plan of its sender or its receiver.
 Demand transfer_demand(const Plan& plan, const NetworkModel& model);

@@ -149,4 +149,17 @@ Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_mess
   return best;
 }
 
+Tuning fit_best(std::span<const Tuning> starts, std::span<const Sample> samples, size_t max_message) {
+  Tuning best = starts[0];
+  double least = HUGE_VAL;
+  for (const Tuning& start : starts) {
+    Tuning found = fit(start, samples, max_message);
+    const double misfit = Model(found, samples, max_message).misfit(found);
+    if (misfit >= least) continue;
+    least = misfit;
+    best = std::move(found);
+  }
+  return best;
+}
+
 }  // namespace hocket

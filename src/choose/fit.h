@@ -12,9 +12,6 @@
 
 namespace hocket {
 
-// Through what messages go: memory or sockets between ranks of one host, or the network between ranks with a host each.
-enum class Medium : uint8_t { kMemory, kSocket, kNetwork };
-
 // How ranks lie that have nothing else.
 Placement placement_over(Medium medium, Rank ranks);
 
@@ -35,5 +32,7 @@ std::vector<Picoseconds> predict_all(const Tuning& tuning, std::span<const Sampl
 // wires: of a few calls over them only messages' costs can be told.
 enum class Fitted : uint8_t { kAll, kMessages };
 Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_message, Fitted fitted = Fitted::kAll);
+// From several beginnings, of which one may lead further than another.
+Tuning fit_best(std::span<const Tuning> starts, std::span<const Sample> samples, size_t max_message);
 
 }  // namespace hocket

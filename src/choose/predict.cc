@@ -60,6 +60,9 @@ class Predictor {
       result.busiest_level = level;
       result.by_connection = connection > port;
     }
+    const Picoseconds link = time_of(sizes_.coding.sent(std::min(sizes_.bytes, kMostBytes)), sizes_.link_byte);
+    result.by_link = link > result.wire;
+    result.wire = std::max(result.wire, link);
     const Crowd crowd = this->crowd();
     for (const RankDemand& rank : demand_.heavy) {
       const Picoseconds processor = std::max(crowd.share, work(rank)) + crowd.turns + model_.local.call * demand_.lanes;
@@ -207,6 +210,7 @@ class Predictor {
 std::string Prediction::limit(const NetworkModel& model) const {
   if (latency + fill > std::max(processor, wire)) return "latency";
   if (processor >= wire) return "processor";
+  if (by_link) return "links";
   return model.levels[busiest_level].name + (by_connection ? " connections" : " ports");
 }
 

@@ -20,6 +20,7 @@ struct Prediction {
   Picoseconds fill = 0;        // until the first slice has come to those far down the chain
   size_t busiest_level = 0;    // whose ports those are
   bool by_connection = false;  // one connection of that level takes longer than the port
+  bool by_link = false;        // ... or a link of the topology longer than both
 
   // Processors and wires work at the same time.
   Picoseconds total() const { return latency + (processor > wire ? processor : wire) + fill; }
@@ -32,6 +33,7 @@ struct Sizes {
   int64_t bytes = 0;
   int64_t window = INT64_MAX;  // of a chunk
   int64_t slice = INT64_MAX;   // of a message
+  Femtoseconds link_byte = 0;  // for which each byte of the call occupies the topology's busiest link
   CodingCost coding = {};
 };
 Prediction predict(const Demand& demand, const NetworkModel& model, Rank ranks, const Sizes& sizes);

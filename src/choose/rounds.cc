@@ -133,6 +133,30 @@ std::optional<int32_t> rounds(Collective collective, std::string_view algorithm,
   return std::nullopt;
 }
 
+std::optional<int32_t> tree_rounds(Collective collective, std::span<const std::vector<Rank>> trees, Rank root) {
+  int32_t most = 0;
+  for (const std::vector<Rank>& parents : trees) {
+    const auto above = [&](Rank rank) { return parents[static_cast<size_t>(rank)]; };
+    const auto generations = [&](Rank rank) {
+      int32_t count = 0;
+      for (; above(rank) != rank; rank = above(rank)) ++count;
+      return count;
+    };
+    // From one rank to another it is up to where their ways meet, and down.
+    const auto distance = [&](Rank one, Rank other) {
+      int32_t count = 0;
+      for (; one != other; ++count) {
+        Rank& lower = generations(one) > generations(other) ? one : other;
+        lower = above(lower);
+      }
+      return count;
+    };
+    for (Rank rank = 0; rank < static_cast<Rank>(parents.size()); ++rank)
+      most = std::max(most, collective == kAllReduce ? 2 * generations(rank) : distance(rank, root));
+  }
+  return most;
+}
+
 // Each level's groups scatter and gather directly; groups of one have nothing to do. An all-to-all hands over
 // inside, for one group after the other, what one member then sends for all.
 std::optional<int32_t> hierarchical_rounds(Collective collective, const Hierarchy& hierarchy) {

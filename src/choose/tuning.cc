@@ -44,6 +44,11 @@ const Tuning& built_in_tuning() {
   return kTuning;
 }
 
+std::optional<Medium> medium_of(const Placement& placement) {
+  if (placement.per_host == placement.ranks) return placement.memory ? Medium::kMemory : Medium::kSocket;
+  return placement.per_host == 1 ? std::optional(Medium::kNetwork) : std::nullopt;
+}
+
 NetworkModel network_of(const Tuning& tuning, const Placement& placement) {
   NetworkModel model;
   model.local = tuning.local;
@@ -71,11 +76,12 @@ std::optional<Hierarchy> hierarchy_of(const Placement& placement) {
   return made.ok() ? std::optional(std::move(*made)) : std::nullopt;
 }
 
-std::vector<std::vector<Rank>> routes_of(const Placement& placement) {
+Routes routes_of(const Tuning& tuning, const Placement& placement) {
+  if (placement.per_host == placement.ranks && tuning.routes.are_for(placement.ranks)) return tuning.routes;
   std::vector<Rank> route;
   for (const std::vector<Rank>& host : placement.hosts) route.insert(route.end(), host.begin(), host.end());
   if (std::ranges::is_sorted(route)) return {};
-  return {std::move(route)};
+  return {.rings = {std::move(route)}, .trees = {}, .loads = {}};
 }
 
 std::string fingerprint(const Machine& machine) {

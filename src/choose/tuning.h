@@ -18,14 +18,35 @@
 
 namespace hocket {
 
+// Through what messages go: memory or sockets between ranks of one host, or the network between ranks with a host each.
+enum class Medium : uint8_t { kMemory, kSocket, kNetwork };
+
 // What was measured to be best for calls of up to so many bytes.
 struct MeasuredChoice {
   Collective collective = Collective::kAllReduce;
-  Rank ranks = 1;      // exactly
-  bool memory = true;  // messages go through memory
+  Rank ranks = 1;  // exactly
+  Medium medium = Medium::kMemory;
   int64_t bytes = 0;
   std::string algorithm;
   friend bool operator==(const MeasuredChoice&, const MeasuredChoice&) = default;
+};
+
+// For how long a byte of such a call occupies the busiest link of a topology, at the least.
+struct LinkLoad {
+  Collective collective = Collective::kAllReduce;
+  std::string algorithm;
+  Femtoseconds byte = 0;
+  friend bool operator==(const LinkLoad&, const LinkLoad&) = default;
+};
+
+// What was found on a topology for ranks that sit on its seats, all of one host (choose/loads.h).
+struct Routes {
+  std::vector<std::vector<Rank>> rings;  // orders of the ranks
+  std::vector<std::vector<Rank>> trees;  // every rank's parent; the root has itself
+  std::vector<LinkLoad> loads;
+  friend bool operator==(const Routes&, const Routes&) = default;
+
+  bool are_for(Rank ranks) const { return !rings.empty() && rings[0].size() == static_cast<size_t>(ranks); }
 };
 
 struct Tuning {
@@ -36,6 +57,7 @@ struct Tuning {
   MessageCost socket;                // between those that do not
   MessageCost network;               // between hosts
   std::vector<MeasuredChoice> best;  // ascending in bytes for each collective, number of ranks and kind of message
+  Routes routes;                     // none: no topology was searched
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
 
@@ -47,14 +69,18 @@ struct Placement {
   std::vector<std::vector<Rank>> hosts = {};  // their ranks; empty: per_host ranks each, numbered through
 };
 
+// Through what all their messages go; nothing: through one thing inside hosts and another between them.
+std::optional<Medium> medium_of(const Placement& placement);
+
 // Of a machine of two cores; what a file says replaces it.
 const Tuning& built_in_tuning();
 
 NetworkModel network_of(const Tuning& tuning, const Placement& placement);
 // Hosts as groups; nothing where there is one host only, or one rank on each.
 std::optional<Hierarchy> hierarchy_of(const Placement& placement);
-// A ring that goes host by host; none where the ring of the ranks' numbers does.
-std::vector<std::vector<Rank>> routes_of(const Placement& placement);
+// The rings that a search found for such ranks; else one that goes host by host; none where the ring of the ranks'
+// numbers does.
+Routes routes_of(const Tuning& tuning, const Placement& placement);
 
 // Machines that are tuned alike have the same text.
 std::string fingerprint(const Machine& machine);
@@ -62,7 +88,7 @@ std::string fingerprint(const Machine& machine);
 inline constexpr size_t kMaxTuningText = 4096;
 inline constexpr size_t kMaxMeasuredChoices = 512;
 
-// At most kMaxTuningText characters; measured choices beyond are left out.
+// At most kMaxTuningText characters unless routes take more; measured choices beyond are left out.
 std::string to_text(const Tuning& tuning);
 // Refuses what is cut short, of another version, or names what does not exist. Failures name the line.
 Result<Tuning> parse_tuning(std::string_view text);

@@ -10,11 +10,15 @@
 //   socket 3000000 1500000 1500000 100 100 0 0 0 0     long_message, near_bytes, incast
 //   network 20000000 1500000 1500000 100 100 80000 0 0 300
 //   flow 1600000                            flow_byte of the network, where it is known
+//   ring 0 1 3 2                            an order of the ranks, as a topology's search found it
+//   tree 0 0 1 1                            every rank's parent
+//   load all_reduce ring 6666               for which a byte occupies the busiest link
 //   best all_reduce 4 memory 8192 one_shot
 //   end 1a2b3c4d                            the checksum of all before
 // Times are picoseconds, those of bytes femtoseconds.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <iterator>
@@ -26,12 +30,15 @@ namespace hocket {
 namespace {
 
 constexpr std::string_view kVersion = "hocket-tuning 4";
+constexpr std::array<std::string_view, 3> kMedia = {"memory", "socket", "network"};
 constexpr size_t kMaxMachine = 256;
 constexpr int64_t kMaxCost = int64_t{1} << 40;  // of a message: a second
 constexpr int64_t kMaxByte = int64_t{1} << 30;  // about 1 MB/s
 constexpr int64_t kMaxBytes = int64_t{1} << 60;
 constexpr int64_t kMaxIncast = 10'000;  // eleven times as long
 constexpr int32_t kMaxCores = 1 << 20;
+constexpr size_t kMaxRoutes = 64;  // rings, or trees
+constexpr size_t kMaxLoads = 128;
 
 uint32_t checksum(std::string_view text) {
   uint32_t hash = 2166136261u;  // FNV-1a
@@ -42,6 +49,10 @@ uint32_t checksum(std::string_view text) {
 std::string line(std::string_view word, const MessageCost& cost) {
   return fmt::format("{} {} {} {} {} {} {} {} {} {}\n", word, cost.latency, cost.send, cost.receive, cost.send_byte,
                      cost.receive_byte, cost.wire_byte, cost.long_message, cost.near_bytes, cost.incast);
+}
+
+std::string line(std::string_view word, const std::vector<Rank>& route) {
+  return fmt::format("{} {}\n", word, fmt::join(route, " "));
 }
 
 bool exists(Collective collective, std::string_view algorithm) {
@@ -61,6 +72,7 @@ class Parser {
       words_ = next_line();
       HOCKET_TRY(parse_line());
     }
+    HOCKET_TRY(check_routes());
     return std::move(tuning_);
   }
 
@@ -112,6 +124,9 @@ class Parser {
     if (kind == "socket") return parse_message(&tuning_.socket);
     if (kind == "network") return parse_message(&tuning_.network);
     if (kind == "flow") return parse_flow();
+    if (kind == "ring") return parse_route(tuning_.routes.rings);
+    if (kind == "tree") return parse_route(tuning_.routes.trees);
+    if (kind == "load") return parse_load();
     if (kind == "best") return parse_best();
     return fault(fmt::format("'{}' is nothing that a tuning says", kind.substr(0, kMaxMachine)));
   }
@@ -156,6 +171,49 @@ class Parser {
     return ended();
   }
 
+  Status parse_route(std::vector<std::vector<Rank>>& routes) {
+    if (routes.size() == kMaxRoutes) return fault(fmt::format("more than {} of a kind", kMaxRoutes));
+    std::vector<Rank>& route = routes.emplace_back();
+    while (!words_.empty()) {
+      int64_t rank = 0;
+      HOCKET_TRY(number(static_cast<int64_t>(kMaxTuningText), &rank));
+      route.push_back(static_cast<Rank>(rank));
+    }
+    return {};
+  }
+
+  // As the plans that go along them ask for.
+  Status check_routes() const {
+    const Routes& routes = tuning_.routes;
+    if (routes.rings.empty() && routes.trees.empty() && routes.loads.empty()) return {};
+    BuildOptions options{.ranks = routes.rings.empty() ? 0 : static_cast<Rank>(routes.rings[0].size())};
+    options.routes = routes.rings;
+    options.trees = routes.trees;
+    if (!find_builder(Collective::kAllReduce, "routed_rings")->fits(options))
+      return {Code::kInvalidArgument, "the rings are no orders of the same ranks"};
+    if (routes.trees.empty() || find_builder(Collective::kAllReduce, "routed_trees")->fits(options)) return {};
+    return {Code::kInvalidArgument, "the trees do not join the ranks of the rings"};
+  }
+
+  Status parse_load() {
+    if (tuning_.routes.loads.size() == kMaxLoads) return fault(fmt::format("more than {} loads", kMaxLoads));
+    LinkLoad load;
+    const std::string_view collective = next_word();
+    HOCKET_TRY(parse_algorithm(&load.collective, collective, next_word(), &load.algorithm));
+    HOCKET_TRY(number(kMaxByte, &load.byte));
+    tuning_.routes.loads.push_back(std::move(load));
+    return ended();
+  }
+
+  Status parse_algorithm(Collective* collective, std::string_view of, std::string_view by, std::string* algorithm) {
+    *algorithm = by;
+    for (const Builder& builder : builders()) {
+      if (name(builder.collective) == of) *collective = builder.collective;
+    }
+    if (name(*collective) == of && exists(*collective, by)) return {};
+    return fault(fmt::format("there is no {} by '{}'", of.substr(0, kMaxMachine), by.substr(0, kMaxMachine)));
+  }
+
   Status parse_best() {
     if (tuning_.best.size() == kMaxMeasuredChoices)
       return fault(fmt::format("more than {} choices", kMaxMeasuredChoices));
@@ -165,20 +223,13 @@ class Parser {
     HOCKET_TRY(number(INT32_MAX, &ranks));
     choice.ranks = static_cast<Rank>(ranks);
     const std::string_view carrier = next_word();
-    if (carrier != "memory" && carrier != "socket") return fault("messages go through 'memory' or a 'socket'");
-    choice.memory = carrier == "memory";
+    const auto medium = std::ranges::find(kMedia, carrier);
+    if (medium == kMedia.end()) return fault("messages go through 'memory', a 'socket' or the 'network'");
+    choice.medium = static_cast<Medium>(medium - kMedia.begin());
     HOCKET_TRY(number(kMaxBytes, &choice.bytes));
-    choice.algorithm = next_word();
-    HOCKET_TRY(ended());
-    for (const Builder& builder : builders()) {
-      if (name(builder.collective) == collective) choice.collective = builder.collective;
-    }
-    if (name(choice.collective) != collective || !exists(choice.collective, choice.algorithm)) {
-      return fault(fmt::format("there is no {} by '{}'", collective.substr(0, kMaxMachine),
-                               choice.algorithm.substr(0, kMaxMachine)));
-    }
+    HOCKET_TRY(parse_algorithm(&choice.collective, collective, next_word(), &choice.algorithm));
     tuning_.best.push_back(std::move(choice));
-    return {};
+    return ended();
   }
 
   std::string_view rest_;
@@ -197,9 +248,13 @@ std::string to_text(const Tuning& tuning) {
                       local.turn, local.cold_byte, local.cache_bytes);
   text += line("memory", tuning.memory) + line("socket", tuning.socket) + line("network", tuning.network);
   if (tuning.network.flow_byte > 0) text += fmt::format("flow {}\n", tuning.network.flow_byte);
+  for (const auto& ring : tuning.routes.rings) text += line("ring", ring);
+  for (const auto& tree : tuning.routes.trees) text += line("tree", tree);
+  for (const LinkLoad& load : tuning.routes.loads)
+    text += fmt::format("load {} {} {}\n", name(load.collective), load.algorithm, load.byte);
   for (const MeasuredChoice& choice : tuning.best) {
     const std::string row = fmt::format("best {} {} {} {} {}\n", name(choice.collective), choice.ranks,
-                                        choice.memory ? "memory" : "socket", choice.bytes, choice.algorithm);
+                                        kMedia[static_cast<size_t>(choice.medium)], choice.bytes, choice.algorithm);
     if (text.size() + row.size() + kEnd > kMaxTuningText) break;
     text += row;
   }

@@ -3,19 +3,17 @@
 #include "comm/calibrate.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <optional>
+#include <memory>
 #include <span>
 
 #include "base/log.h"
 #include "base/settings.h"
 #include "choose/fit.h"
+#include "comm/child.h"
 #include "comm/choosing.h"
 #include "comm/drive.h"
 
@@ -31,12 +29,32 @@ constexpr Duration kEnough = std::chrono::milliseconds(500);
 constexpr size_t kGoBytes = 256 << 10;
 constexpr size_t kMostCalls = 8;  // of a go
 
-// Nothing where messages go different ways: what each of them costs could not be told.
-std::optional<Medium> only_medium(const Mesh& mesh) {
-  const Placement here = placement(mesh);
-  if (here.ranks == 1) return std::nullopt;
-  if (here.per_host == here.ranks) return here.memory ? Medium::kMemory : Medium::kSocket;
-  return here.per_host == 1 ? std::optional(Medium::kNetwork) : std::nullopt;
+// Ranks whose messages to each other all go one way; rank 0 is among them.
+struct Stage {
+  std::vector<Rank> ranks;
+  Medium medium = Medium::kMemory;
+};
+
+std::vector<Stage> stages(const Placement& here) {
+  Stage inside{here.hosts[0], here.memory ? Medium::kMemory : Medium::kSocket};
+  Stage between{{}, Medium::kNetwork};
+  for (const std::vector<Rank>& host : here.hosts) between.ranks.push_back(host[0]);
+  std::vector<Stage> result{std::move(inside), std::move(between)};
+  std::erase_if(result, [](const Stage& stage) { return stage.ranks.size() == 1; });
+  return result;
+}
+
+// What rank 0 says.
+Status tell(Communicator& communicator, std::span<char> letters) {
+  Request request;
+  request.facts.collective = Collective::kBroadcast;
+  request.facts.type = DataType::kUint8;
+  request.facts.count = letters.size();
+  request.facts.own = true;
+  request.send = request.recv = letters.data();
+  Operation& operation = communicator.blocking_operation();
+  HOCKET_TRY(operation.prepare(std::move(request)));
+  return hocket::run(communicator, operation);
 }
 
 class Calibration {
@@ -44,22 +62,23 @@ class Calibration {
   Calibration(Communicator& communicator, Medium medium)
       : communicator_(communicator), medium_(medium), send_(kBytes.back() / sizeof(float)), recv_(send_.size()) {}
 
-  Status run() {
+  Status measure() {
     const Time begin = communicator_.system().clock.now();
     char goes_on = 1;
     for (int round = 0; goes_on != 0; ++round) {
       for (size_t index = 0; index < kAlgorithms.size(); ++index) HOCKET_TRY(measure(index, round == 0));
       const bool enough = communicator_.system().clock.now() - begin > kEnough;
       goes_on = enough || round + 1 == kMostRounds ? 0 : 1;
-      HOCKET_TRY(tell({&goes_on, 1}));
+      HOCKET_TRY(tell(communicator_, {&goes_on, 1}));
     }
-    Result<Tuning> found = share();
-    if (!found.ok()) return found.status();
-    communicator_.choose_by(communicator_.options().forced, std::move(*found), communicator_.options().lanes);
     return {};
   }
 
-  const std::string& text() const { return text_; }
+  // The costs behind what was measured.
+  Tuning fitted(const Tuning& start) const {
+    return fit(start, samples(), communicator_.mesh().max_message(),
+               medium_ == Medium::kNetwork ? Fitted::kMessages : Fitted::kAll);
+  }
 
  private:
   struct Times {
@@ -121,67 +140,65 @@ class Calibration {
     return hocket::run(communicator_, operation);
   }
 
-  // Rank 0's, which alone has looked for the costs behind its samples.
-  Result<Tuning> share() {
-    std::array<char, kMaxTuningText + 1> letters{};
-    if (communicator_.rank() == 0) {
-      Tuning found = fit(tuning(communicator_.mesh()), samples(), communicator_.mesh().max_message(),
-                         medium_ == Medium::kNetwork ? Fitted::kMessages : Fitted::kAll);
-      found.machine = fingerprint(machine());
-      const std::string text = to_text(found);
-      std::copy(text.begin(), text.end(), letters.begin());
-    }
-    HOCKET_TRY(tell(letters));
-    text_ = letters.data();
-    return parse_tuning(text_);
-  }
-
-  // What rank 0 says.
-  Status tell(std::span<char> letters) {
-    Request request;
-    request.facts.collective = Collective::kBroadcast;
-    request.facts.type = DataType::kUint8;
-    request.facts.count = letters.size();
-    request.facts.own = true;
-    request.send = request.recv = letters.data();
-    Operation& operation = communicator_.blocking_operation();
-    HOCKET_TRY(operation.prepare(std::move(request)));
-    return hocket::run(communicator_, operation);
-  }
-
   Communicator& communicator_;
   Medium medium_;
   std::vector<float> send_;
   std::vector<float> recv_;
   std::array<std::array<Times, kBytes.size()>, kAlgorithms.size()> times_{};
-  std::string text_;
 };
 
-// Nobody ever sees half a file.
-bool write_whole(const std::string& path, const std::string& text) {
-  const std::string unfinished = fmt::format("{}.{}", path, ::getpid());
-  std::ofstream out(unfinished, std::ios::binary);
-  out << text;
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(unfinished, path, error);
-  if (out && !error) return true;
-  std::filesystem::remove(unfinished, error);
-  return false;
+// By all ranks, or by some of them in a communicator of their own.
+Result<Tuning> measured(Communicator& communicator, const Stage& stage, const Tuning& start) {
+  std::shared_ptr<Communicator> part;
+  if (stage.ranks.size() < static_cast<size_t>(communicator.ranks())) {
+    CommunicatorOptions options;
+    options.name = communicator.options().name;
+    options.operation_timeout = communicator.operation_timeout();
+    options.spin = communicator.options().spin;
+    auto opened =
+        open_child(communicator, stage.ranks, fmt::format("calibration {}", static_cast<int>(stage.medium)), options);
+    if (!opened.ok()) return opened.status();
+    part = std::move(*opened);
+  }
+  Calibration calibration(part == nullptr ? communicator : *part, stage.medium);
+  HOCKET_TRY(calibration.measure());
+  return communicator.rank() == 0 ? calibration.fitted(start) : start;
+}
+
+// Rank 0's, which alone has looked for the costs behind its samples.
+Status share(Communicator& communicator, Tuning found, std::string* text) {
+  std::array<char, kMaxTuningText + 1> letters{};
+  if (communicator.rank() == 0) {
+    found.machine = fingerprint(machine());
+    const std::string own = to_text(found);
+    std::copy(own.begin(), own.end(), letters.begin());
+  }
+  HOCKET_TRY(tell(communicator, letters));
+  *text = letters.data();
+  Result<Tuning> agreed = parse_tuning(*text);
+  if (!agreed.ok()) return agreed.status();
+  communicator.choose_by(communicator.options().forced, std::move(*agreed), communicator.options().lanes);
+  return {};
 }
 
 }  // namespace
 
 Status calibrate_if_wished(Communicator& communicator) {
   if (communicator.mesh().peer(0).tuning != kUncalibrated || communicator.options().imported != nullptr) return {};
-  const std::optional<Medium> medium = only_medium(communicator.mesh());
-  if (!medium.has_value()) return {};
+  if (communicator.ranks() == 1) return {};
   const Time begin = communicator.system().clock.now();
-  Calibration calibration(communicator, *medium);
-  HOCKET_TRY(calibration.run());
+  Tuning found = tuning(communicator.mesh());
+  for (const Stage& stage : stages(placement(communicator.mesh()))) {
+    if (std::ranges::find(stage.ranks, communicator.rank()) == stage.ranks.end()) continue;
+    Result<Tuning> next = measured(communicator, stage, found);
+    if (!next.ok()) return next.status();
+    found = std::move(*next);
+  }
+  std::string text;
+  HOCKET_TRY(share(communicator, std::move(found), &text));
   const Result<Settings>& from = settings();
   if (communicator.rank() != 0 || !from.ok()) return {};
-  if (write_whole(from->tuning_file, calibration.text())) {
+  if (write_tuning_file(from->tuning_file, text)) {
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(communicator.system().clock.now() - begin);
     log_info("measured for {} ms what messages cost here, and wrote the tuning file '{}'", took.count(),
              from->tuning_file);

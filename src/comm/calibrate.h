@@ -9,9 +9,9 @@
 
 namespace hocket {
 
-// Before the communicator's first call, on all ranks: measures, if rank 0 wishes it and all messages go one way (all
-// ranks share a host, or each has its own); all choose by what was found, and rank 0 writes its file. One that cannot
-// be written is a warning.
+// Before the communicator's first call, on all ranks: measures, if rank 0 wishes it; all choose by what was found, and
+// rank 0 writes its file. One that cannot be written is a warning. Where several hosts have several ranks, those of
+// rank 0's host measure first, then one of each host, so that what each way costs can be told apart.
 Status calibrate_if_wished(Communicator& communicator);
 
 }  // namespace hocket

@@ -2,6 +2,9 @@
 // Copyright The Hocket authors
 #include "comm/choosing.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -71,6 +74,18 @@ std::string read_tuning_file(const std::string& path) {
     return text;
   }
   return {};
+}
+
+bool write_tuning_file(const std::string& path, const std::string& text) {
+  const std::string unfinished = fmt::format("{}.{}", path, ::getpid());
+  std::ofstream out(unfinished, std::ios::binary);
+  out << text;
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(unfinished, path, error);
+  if (out && !error) return true;
+  std::filesystem::remove(unfinished, error);
+  return false;
 }
 
 std::string tuning_to_tell(const std::string& read) {

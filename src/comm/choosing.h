@@ -24,6 +24,9 @@ inline constexpr std::string_view kUncalibrated = "uncalibrated";
 // another machine; empty without one for an empty path; kUncalibrated when there is none of that name.
 std::string read_tuning_file(const std::string& path);
 
+// False: it cannot be. Nobody ever sees half a file.
+bool write_tuning_file(const std::string& path, const std::string& text);
+
 // What rank 0 tells of what it read when the process began: a file that did not exist then may do so by now.
 std::string tuning_to_tell(const std::string& read);
 

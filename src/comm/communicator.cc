@@ -9,6 +9,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/log.h"
+#include "base/settings.h"
 #include "comm/binding.h"
 #include "comm/call_windows.h"
 #include "comm/choosing.h"
@@ -65,7 +67,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       wait_(system, crowded_, options_.spin),
       planner_(rank(), ranks(), mesh_->max_message(),
                Chooser(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message(), options_.lanes),
-               options_.compression, options_.imported),
+               options_.compression, options_.imported, options_.explore),
       lane_(options_.flight == nullptr ? nullptr
                                        : options_.flight->open(options_.name, mesh_->rank(), mesh_->ranks(),
                                                                static_cast<int32_t>(placement(*mesh_).hosts.size()))),
@@ -82,6 +84,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
 }
 
 Communicator::~Communicator() {
+  keep_what_was_found();
   mesh_->leave();
   if (lane_ != nullptr) options_.flight->close(lane_);
 }
@@ -128,7 +131,13 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   const CallFacts& facts = request.facts;
   const bool in_place = !is_exact(facts) && is_in_place(request, rank());
   RecentCall& recent = recent_of(facts);
-  if (recent.plan != nullptr && recent.facts == facts && recent.in_place == in_place) return &recent;
+  Explored* const explored = planner_.explored(request);
+  const bool is_trial = explored != nullptr && explored->exploration.is_trial();
+  const bool is_same = recent.plan != nullptr && recent.facts == facts && recent.in_place == in_place;
+  if (is_same && !is_trial && recent.time == nullptr) {
+    if (explored != nullptr) explored->exploration.count();
+    return &recent;
+  }
   const Result<Planned> planned = planner_.plan(request, in_place);
   HOCKET_TRY(planned.status());
   const Plan& plan = *planned->plan;
@@ -151,6 +160,10 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   recent.lends_up_to = lends_up_to(plan, in_place);
   recent.send = request.send;
   recent.recv = request.recv;
+  if (explored == nullptr) return &recent;
+  if (is_trial) recent.time = explored->exploration.time();
+  if (!explored->exploration.is_settled()) recent.explored = explored;
+  explored->exploration.count();
   return &recent;
 }
 
@@ -168,8 +181,56 @@ RecentCall& Communicator::recent_of(const CallFacts& facts) {
 
 bool Communicator::repeat(const CallFacts& facts, const void* send, void* recv) {
   RecentCall& recent = recent_of(facts);
-  return repeats_ && recent.fast_path.bound() && is_like(recent, facts, send, recv) &&
-         blocking_.repeat(recent, send, recv);
+  if (!repeats_ || !recent.fast_path.bound() || !is_like(recent, facts, send, recv)) return false;
+  Explored* const explored = recent.explored;
+  if (explored != nullptr && (recent.time != nullptr || !explored->exploration.goes_on())) return false;
+  if (!blocking_.repeat(recent, send, recv)) return false;
+  if (explored != nullptr) explored->exploration.count();
+  return true;
+}
+
+// ---- Online tuning
+
+Result<std::unique_ptr<Operation>> Communicator::agreement_before(const Request& request) {
+  std::unique_ptr<Operation> agreement;
+  Explored* const explored = planner_.explored(request);
+  if (explored == nullptr) return agreement;
+  Exploration& exploration = explored->exploration;
+  if (exploration.awaits_times()) {
+    HOCKET_TRY(wait_for_times(*explored));
+    exploration.learn();
+    recent_of(request.facts) = RecentCall();
+  }
+  if (!exploration.awaits_agreement()) return agreement;
+  explored->agreed = false;
+  exploration.begin_agreement();
+  agreement = std::make_unique<Operation>(*this, collective_pipes_);
+  agreement->tell(&explored->agreed);
+  HOCKET_TRY(agreement->prepare(agreement_on(*explored)));
+  return agreement;
+}
+
+// It was issued long ago, unless all calls since then are still to be issued, which only a group can be.
+Status Communicator::wait_for_times(const Explored& explored) const {
+  while (!explored.agreed) {
+    if (mesh_->failed()) return mesh_->status();
+    if (idle()) {
+      return {Code::kInvalidUsage, fmt::format("{}rank {}: HOCKET_EXPLORE: more than {} equal calls in one group",
+                                               prefix_, rank(), kAgreementCalls)};
+    }
+    system_.threads.sleep_until(system_.clock.now() + std::chrono::microseconds(100));
+  }
+  return {};
+}
+
+// Into the tuning file that rank 0 was given, unless it is somebody else's.
+void Communicator::keep_what_was_found() {
+  if (rank() != 0 || options_.explore == 0 || !settings().ok() || settings()->tuning_file.empty()) return;
+  if (!planner_.remember_explored() || read_tuning_file(settings()->tuning_file).empty()) return;
+  Tuning found = planner_.tuning();
+  found.machine = hocket::fingerprint(machine());
+  if (!write_tuning_file(settings()->tuning_file, to_text(found)))
+    log_warn("the tuning file '{}' cannot be written: what was found online is lost", settings()->tuning_file);
 }
 
 bool Communicator::is_like(const RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const {

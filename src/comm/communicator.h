@@ -38,6 +38,7 @@ struct CommunicatorOptions {
   Forced forced;
   int32_t lanes = 0;  // of long calls; 0: chosen
   Encoding compression = Encoding::kWherePays;
+  int32_t explore = 0;                      // percent of the calls' time
   int cuda_device = -1;                     // that the creating thread uses; -1: none
   const ImportedPlans* imported = nullptr;  // go before what is chosen; null: none
   Reproducibility reproducibility = Reproducibility::kFast;
@@ -71,8 +72,10 @@ struct RecentCall {
   uint32_t fingerprint = 0;
   const void* send = nullptr;  // as they were then
   const void* recv = nullptr;
-  size_t reach = 0;    // bytes of the longer buffer
-  FastPath fast_path;  // of the blocking call
+  size_t reach = 0;              // bytes of the longer buffer
+  FastPath fast_path;            // of the blocking call
+  Explored* explored = nullptr;  // null: nothing is left to be tried
+  int64_t* time = nullptr;       // of a trial, which is not made again: where it belongs
 };
 
 class Communicator {
@@ -130,6 +133,9 @@ class Communicator {
   // Finds out which buffers of a collective are in windows. At the first use of a window it waits until all ranks have
   // registered theirs.
   Status find_windows(Request& request) const;
+  // Of a call that is explored: learns what ranks have agreed on, and gives what they agree by before this call. Null:
+  // there is nothing to be agreed on.
+  Result<std::unique_ptr<Operation>> agreement_before(const Request& request);
   // For operations. What is recalled stays until the next request is recalled.
   Result<RecentCall*> recall(const Request& request);
   void bind(const Request& request, const RecentCall& recent, Call& call) const;
@@ -156,6 +162,8 @@ class Communicator {
   size_t lends_up_to(const Plan& plan, bool in_place) const;
   RecentCall& recent_of(const CallFacts& facts);
   bool is_like(const RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const;
+  Status wait_for_times(const Explored& explored) const;
+  void keep_what_was_found();
 
   System& system_;
   std::shared_ptr<Mesh> mesh_;

@@ -43,8 +43,12 @@ Status Operation::prepare_awaited(Request& request) {
 
 Result<RecentCall*> Operation::plan(Request& request) {
   HOCKET_TRY(communicator_.find_windows(request));
+  Result<std::unique_ptr<Operation>> prelude = communicator_.agreement_before(request);
+  HOCKET_TRY(prelude.status());
+  prelude_ = std::move(*prelude);
   request_ = &request;
   const Result<RecentCall*> recent = communicator_.recall(request);
+  time_ = recent.ok() ? (*recent)->time : nullptr;
   if (recent.ok()) communicator_.bind(request, **recent, call_);
   return recent;
 }
@@ -67,6 +71,7 @@ bool Operation::repeat(RecentCall& recent, const void* send, void* recv) {
 }
 
 void Operation::issue(bool blocks) {
+  if (prelude_ != nullptr) prelude_->issue();
   order_ = &communicator_.order(request_->facts);
   number_ = order_->issued.fetch_add(1);
   blocks_ = blocks;
@@ -78,6 +83,11 @@ void Operation::issue(bool blocks) {
 }
 
 bool Operation::advance() {
+  if (prelude_ != nullptr) {
+    const bool moved = prelude_->advance();
+    if (!prelude_->ended()) return moved;
+    prelude_.reset();
+  }
   switch (state_) {
     case State::kIssued:
       if (order_->ended.load(std::memory_order_acquire) != number_) return false;
@@ -102,6 +112,7 @@ void Operation::begin() {
   call_.operation = collective_key(number_) ^ order_->history;
   order_->note(call_.fingerprint);
   state_ = State::kRunning;
+  if (time_ != nullptr) begun_ = communicator_.system().clock.now();
   if (recent_ != nullptr) communicator_.bind_for_repeat(*recent_, call_);
   if (Status status = start(repeated.value_or(0)); !status.ok()) fail(status.code(), status.message());
 }
@@ -147,6 +158,8 @@ void Operation::end(Status status) {
   if (waited_ > Duration::zero()) communicator_.call_log().note_waited(waited_);
   if (state_ != State::kIssued) communicator_.call_log().note_end();
   if (!status.ok()) execution_.withdraw();
+  if (time_ != nullptr) *time_ = (communicator_.system().clock.now() - begun_).count();
+  if (done_ != nullptr && status.ok()) done_->store(true);
   stop_waiting();
   status_ = std::move(status);
   state_ = State::kEnded;
@@ -169,12 +182,14 @@ void Operation::fail_as(Code code, const std::string& text) {
 }
 
 void Operation::set_waiting(bool waiting) {
+  if (prelude_ != nullptr) prelude_->set_waiting(waiting);
   if (state_ == State::kRunning) execution_.set_waiting(waiting);
 }
 
 // ---- Why nothing moves
 
 bool Operation::examine(Time now) {
+  if (prelude_ != nullptr) prelude_->examine(now);
   // An operation that waits for its turn waits for another one, which is looked into itself.
   if (state_ == State::kEnded || state_ == State::kIssued) return false;
   // The time in which this process was stopped is nobody's delay.

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +53,8 @@ class Operation final : public Work {
   bool ended() const override { return state_ == State::kEnded; }
   bool examine(Time now) override;
   void set_waiting(bool waiting) override;
+  // Becomes true when it has ended well.
+  void tell(std::atomic<bool>* when_done) { done_ = when_done; }
 
  private:
   enum class State : uint8_t { kEnded, kIssued, kRunning, kMismatched };
@@ -89,7 +92,11 @@ class Operation final : public Work {
   const Request* request_ = &kept_;  // call_ points into it
   RecentCall* recent_ = nullptr;     // of an awaited collective that may be repeated
   Call call_;
-  ExactPieces pieces_;              // of an exact one
+  ExactPieces pieces_;                  // of an exact one
+  std::unique_ptr<Operation> prelude_;  // takes the turn before ours; null: none
+  std::atomic<bool>* done_ = nullptr;   // to be told; null: nobody asks
+  int64_t* time_ = nullptr;             // nanoseconds, of a trial
+  Time begun_{};
   std::optional<size_t> repeated_;  // steps that the fast path has run of the next call
   Order* order_ = nullptr;
   uint64_t number_ = 0;

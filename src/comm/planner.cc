@@ -39,14 +39,19 @@ Plan build_transfer(const CallFacts& facts, Rank rank, Rank ranks) {
   return plan;
 }
 
+Choice choice_of(const Candidate& candidate) {
+  return {candidate.builder, Choice::Reason::kMeasured, candidate.lanes, candidate.cut.slice_bytes};
+}
+
 }  // namespace
 
 Planner::Planner(Rank rank, Rank ranks, size_t longest, Chooser chooser, Encoding compression,
-                 const ImportedPlans* imported)
+                 const ImportedPlans* imported, int32_t explore)
     : rank_(rank),
       ranks_(ranks),
       longest_(longest),
       chooser_(std::move(chooser)),
+      exploring_(imported == nullptr ? explore : 0),
       compression_(compression),
       imported_(imported),
       transfers_(2 * static_cast<size_t>(ranks)) {}
@@ -60,9 +65,15 @@ Result<Planned> Planner::plan(const Request& request, bool in_place) {
   if (request.facts.collective == Collective::kSendRecv) return Planned{transfer_plan(request.facts), longest_};
   if (const Plan* imported = imported_plan(request, in_place)) return Planned{imported, longest_};
   const Question asked = question(request, rank_, ranks_);
-  const Result<Choice> choice = chooser_.choose(asked);
+  const Explored* explored = this->explored(request);
+  const Result<Choice> choice = explored != nullptr ? choice_of(explored->exploration.next()) : chooser_.choose(asked);
   HOCKET_TRY(choice.status());
   return Planned{chosen_plan(*choice, asked, in_place), std::min(choice->slice_bytes, longest_)};
+}
+
+Explored* Planner::explored(const Request& request) {
+  if (!exploring_.is_on() || request.facts.collective == Collective::kSendRecv) return nullptr;
+  return exploring_.of(request, question(request, rank_, ranks_), chooser_);
 }
 
 // Whoever wrote an imported plan has promised no order.

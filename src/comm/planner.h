@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "choose/choose.h"
 #include "codec/automatic.h"
+#include "comm/exploring.h"
 #include "comm/imported.h"
 #include "comm/request.h"
 #include "plan/plan.h"
@@ -27,14 +28,21 @@ struct Planned {
 
 class Planner {
  public:
-  // Messages are at most `longest` bytes. `imported` go before what is chosen; null: there are none.
-  Planner(Rank rank, Rank ranks, size_t longest, Chooser chooser, Encoding compression, const ImportedPlans* imported);
+  // Messages are at most `longest` bytes. `imported` go before what is chosen; null: there are none. `explore`: so much
+  // of the calls' time, in percent, goes into trying others.
+  Planner(Rank rank, Rank ranks, size_t longest, Chooser chooser, Encoding compression, const ImportedPlans* imported,
+          int32_t explore);
 
   // Forgets what was decided, not what was built.
   void choose_by(Chooser chooser);
   const Tuning& tuning() const { return chooser_.tuning(); }
 
+  // By what is chosen, or by whose turn it is of those that are tried.
   Result<Planned> plan(const Request& request, bool in_place);
+  // Null: such calls are not explored.
+  Explored* explored(const Request& request);
+  // Into the tuning; false: nothing was found yet.
+  bool remember_explored() { return exploring_.remember(chooser_); }
   // How long a checked call takes, as the model says; fails where it knows nothing of it.
   Result<Picoseconds> expected_time(const Request& request);
   // Which of them a call takes that has these codecs, which its facts tell: the one with which it is expected to be the
@@ -64,6 +72,7 @@ class Planner {
   Rank ranks_;
   size_t longest_;
   Chooser chooser_;
+  Exploring exploring_;
   Encoding compression_;
   const ImportedPlans* imported_;
   std::vector<Kept> kept_;

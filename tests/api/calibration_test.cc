@@ -59,6 +59,15 @@ const Role early_role("early", [](const Part& part) {
   return right && (written || part.rank != 0) ? 0 : 1;
 });
 
+// The same with two ranks on each of what the library is told are hosts.
+const Role hosts_role("hosts", [](const Part& part) {
+  setenv("HOCKET_HOST_ID", std::to_string(part.rank / 2).c_str(), 1);
+  const Member member = part.join();
+  const bool right = sums_right(member.comm, part.ranks);
+  hocketCommDestroy(member.comm);
+  return right ? 0 : 1;
+});
+
 class Calibration : public testing::Test {
  protected:
   void TearDown() override {
@@ -100,6 +109,16 @@ TEST_F(Calibration, MeasuresSocketsWhereTheyAreUsed) {
   EXPECT_EQ(tuning->memory, built_in_tuning().memory);
 }
 
+// What goes inside hosts and what goes between them are told apart.
+TEST_F(Calibration, MeasuresBothWaysOfSeveralRanksOnSeveralHosts) {
+  expect_success("hosts", 4, {{setting()}, {}, {}, true}, Seconds(120));
+  const Result<Tuning> tuning = parse_tuning(text());
+  ASSERT_TRUE(tuning.ok()) << tuning.status().message();
+  EXPECT_NE(tuning->memory, built_in_tuning().memory);
+  EXPECT_NE(tuning->network, built_in_tuning().network);
+  EXPECT_EQ(tuning->socket, built_in_tuning().socket);
+}
+
 TEST_F(Calibration, AFileThatCannotBeWrittenIsAWarning) {
   Processes processes("user", 2, {{"HOCKET_TUNING_FILE=/no/such/folder/file"}, {}, {}, true});
   const std::vector<Processes::End> ends = processes.finish(Seconds(120));
@@ -113,7 +132,7 @@ TEST_F(Calibration, IsDoneBeforeTheFirstCall) { expect_success("early", 2, {{set
 TEST_F(Calibration, RanksWithDifferentFilesChooseAlike) {
   Tuning tuning = built_in_tuning();
   tuning.machine = fingerprint(machine());
-  tuning.best = {{Collective::kAllReduce, 2, true, 1 << 20, "chain"}};
+  tuning.best = {{Collective::kAllReduce, 2, Medium::kMemory, 1 << 20, "chain"}};
   const std::string whole = to_text(tuning);
   for (const auto& [first, second] :
        {std::pair(whole, std::string("hocket-tuning")), std::pair(std::string(), whole)}) {

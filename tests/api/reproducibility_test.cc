@@ -119,7 +119,7 @@ TEST(Exact, AllReduceRoundsTheTrueSumByEveryAlgorithm) {
     if (!possible) impossible.push_back(algorithm);
   }
   // They need routes, several hosts, and a window of floats.
-  EXPECT_THAT(impossible, testing::ElementsAre("routed_rings", "hierarchical", "window", "window_put"));
+  EXPECT_THAT(impossible, testing::ElementsAre("routed_rings", "routed_trees", "hierarchical", "window", "window_put"));
 }
 
 // Longer than a piece.

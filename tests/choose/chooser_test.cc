@@ -26,8 +26,8 @@ Question all_reduce(Rank ranks, size_t bytes) {
 Tuning tuned() {
   Tuning tuning = built_in_tuning();
   tuning.machine = "here";
-  tuning.best = {{Collective::kAllReduce, 4, true, 1024, "binomial"},
-                 {Collective::kAllReduce, 4, true, 65536, "chain"}};
+  tuning.best = {{Collective::kAllReduce, 4, Medium::kMemory, 1024, "binomial"},
+                 {Collective::kAllReduce, 4, Medium::kMemory, 65536, "chain"}};
   return tuning;
 }
 
@@ -53,6 +53,16 @@ TEST(Chooser, WhatWasMeasuredElsewhereIsNot) {
     Chooser elsewhere = chooser(tuned(), placement);
     EXPECT_EQ(elsewhere.choose(all_reduce(placement.ranks, 8))->reason, Choice::Reason::kPredicted);
   }
+}
+
+// Ranks with a host each, too: the fastest over their network.
+TEST(Chooser, WhatWasMeasuredBetweenHostsIsChosenThere) {
+  Tuning tuning = tuned();
+  tuning.best.push_back({Collective::kAllReduce, 4, Medium::kNetwork, 65536, "swing"});
+  Chooser apart = chooser(tuning, {.ranks = 4, .per_host = 1, .memory = true});
+  EXPECT_EQ(apart.choose(all_reduce(4, 1024))->builder->name, "swing");
+  EXPECT_EQ(apart.choose(all_reduce(4, 1024))->reason, Choice::Reason::kMeasured);
+  EXPECT_EQ(chooser(tuning, kFour).choose(all_reduce(4, 1024))->builder->name, "binomial");
 }
 
 TEST(Chooser, AWishGoesBeforeAll) {

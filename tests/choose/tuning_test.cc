@@ -15,8 +15,12 @@ Tuning some() {
   tuning.machine = "some-machine";
   tuning.cores = 2;
   tuning.network.flow_byte = 1'600'000;
-  tuning.best = {{Collective::kAllReduce, 4, true, 1024, "one_shot"},
-                 {Collective::kBroadcast, 8, false, 4096, "binomial"}};
+  tuning.routes = {.rings = {{0, 1, 3, 2}, {2, 3, 1, 0}},
+                   .trees = {{0, 0, 1, 1}},
+                   .loads = {{Collective::kAllReduce, "ring", 6666}, {Collective::kAllGather, "direct", 12}}};
+  tuning.best = {{Collective::kAllReduce, 4, Medium::kMemory, 1024, "one_shot"},
+                 {Collective::kBroadcast, 8, Medium::kSocket, 4096, "binomial"},
+                 {Collective::kAllReduce, 4, Medium::kNetwork, 4096, "ring"}};
   return tuning;
 }
 
@@ -62,9 +66,17 @@ TEST(Tuning, WrongTextsAreRefusedByLine) {
            {"hocket-tuning 4\nflow fast\n", "line 2: 'fast' is no number from 0 to"},
            {"hocket-tuning 4\nrank 1 2 3\n", "line 2: '' is no number"},
            {"hocket-tuning 4\nmemory 1 2 3 4 99999999999 6\n", "line 2: '99999999999' is no number from 0 to"},
-           {"hocket-tuning 4\nbest all_reduce 4 pigeon 8 ring\n", "line 2: messages go through 'memory' or a 'socket'"},
+           {"hocket-tuning 4\nbest all_reduce 4 pigeon 8 ring\n",
+            "line 2: messages go through 'memory', a 'socket' or the 'network'"},
            {"hocket-tuning 4\nbest all_reduce 4 memory 8 pigeon\n", "line 2: there is no all_reduce by 'pigeon'"},
-           {"hocket-tuning 4\nbest pigeon 4 memory 8 ring\n", "line 2: there is no pigeon by 'ring'"}}) {
+           {"hocket-tuning 4\nbest pigeon 4 memory 8 ring\n", "line 2: there is no pigeon by 'ring'"},
+           {"hocket-tuning 4\nring 0 one\n", "line 2: 'one' is no number from 0 to"},
+           {"hocket-tuning 4\nring 0 1 1\n", "the rings are no orders of the same ranks"},
+           {"hocket-tuning 4\nring 0 1\nring 0 1 2\n", "the rings are no orders of the same ranks"},
+           {"hocket-tuning 4\ntree 0 0\n", "the rings are no orders of the same ranks"},
+           {"hocket-tuning 4\nring 0 1 2\ntree 0 2 1\n", "the trees do not join the ranks of the rings"},
+           {"hocket-tuning 4\nload all_reduce pigeon 8\n", "line 2: there is no all_reduce by 'pigeon'"},
+           {"hocket-tuning 4\nload all_reduce ring 8 8\n", "line 2: the line is too long"}}) {
     EXPECT_THAT(parse_tuning(with_checksum(text)).status().message(), HasSubstr(reason));
   }
   EXPECT_TRUE(parse_tuning(with_checksum("hocket-tuning 4\ncores 3\n")).ok());

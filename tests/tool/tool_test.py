@@ -132,6 +132,49 @@ class ProgramTest(unittest.TestCase):
             self.assertTrue(picture.read_text(encoding="utf-8").startswith("<svg"))
             self.assertEqual(source.read_text(encoding="utf-8"), hocket("topo", "--text", "--file", str(source)).stdout)
 
+    def test_topo_measures_this_machine_alone_and_between_ranks(self):
+        answer = hocket("topo", "--measure")
+        self.assertEqual(0, answer.returncode, answer.stderr)
+        # Whatever the machine is like, something of it can be measured or else is told to be claimed.
+        self.assertRegex(answer.stdout, r"(?m)^(measured|claimed)   +\S.* GB/s")
+        self.assertNotIn("ranks 0 and 1", answer.stdout)
+        answer = hocket("run", "-n", "2", PROGRAM, "topo", "--measure")
+        self.assertEqual(0, answer.returncode, answer.stderr)
+        self.assertEqual(1, len(re.findall(r"(?m)^\[0\] measured   ranks 0 and 1 \(.*\): [\d.]+ us, [\d.e+]+ GB/s$",
+                                           answer.stdout)), answer.stdout)
+
+    def test_topo_marks_what_was_measured_in_its_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = pathlib.Path(folder, "here.txt")
+            text.write_text(hocket("topo", "--measure", "--text").stdout, encoding="utf-8")
+            self.assertRegex(text.read_text(encoding="utf-8"), r"(?m)^hocket topology 1$")
+            self.assertEqual(text.read_text(encoding="utf-8"), hocket("topo", "--text", "--file", str(text)).stdout)
+            self.assertNotEqual(0, hocket("topo", "--measure", "--file", str(text)).returncode)
+
+    def test_topo_routes_go_into_a_tuning_file_and_are_chosen(self):
+        # A ring of eight with nothing across: who sends elsewhere than to a neighbour takes the slow way round.
+        lines = ["hocket topology 1", "cpu cpu0"] + [f"gpu g{i}" for i in range(8)]
+        order = [0, 3, 5, 1, 7, 2, 6, 4]
+        lines += [f"link g{a} - g{b} nvlink x1 25 GB/s 0.6 us" for a, b in zip(order, order[1:] + order[:1])]
+        lines += [f"link g{i} - cpu0 pci x1 1 GB/s 1 us" for i in range(8)]
+        with tempfile.TemporaryDirectory() as folder:
+            source, tuning = pathlib.Path(folder, "ring.txt"), pathlib.Path(folder, "tuning")
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            answer = hocket("topo", "--file", str(source), "--tuning", str(tuning))
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            self.assertIn("trees ", answer.stdout)
+            text = tuning.read_text(encoding="utf-8")
+            self.assertRegex(text, r"(?m)^ring 0 3 5 1 7 2 6 4$")
+            self.assertRegex(text, r"(?m)^tree( \d){8}$")
+            self.assertRegex(text, r"(?m)^load all_reduce routed_trees \d+$")
+            for collective, chosen in (("all_reduce", "routed_(rings|trees)"), ("broadcast", "routed_trees")):
+                answer = hocket("explain", collective, "--bytes", "256M", "--ranks", "8", "--tuning", str(tuning),
+                                "--network", "8@50GB/s/1us")
+                self.assertRegex(answer.stdout, f"Chosen: {chosen}[ ,]")
+            answer = hocket("explain", "all_reduce", "--bytes", "256M", "--ranks", "7", "--tuning", str(tuning),
+                            "--network", "8@50GB/s/1us")
+            self.assertNotIn("routed", answer.stdout)
+
     def test_synthesise_makes_proved_plans_of_what_links_are_left(self):
         links = "".join(f"link g{a} - g{b} nvlink x1 25 GB/s 0.6 us\n" for a, b in ((0, 1), (1, 2), (2, 3), (0, 2)))
         with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "choose/loads.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "choose/demand.h"
+#include "plan/lanes.h"
+#include "topology/rings.h"
+#include "topology/trees.h"
+#include "topology/ways.h"
+
+namespace hocket {
+namespace {
+
+constexpr double kFemtosecondsPerByte = 1e6;  // at 1 GB/s
+
+class Loads {
+ public:
+  explicit Loads(const Topology& topology)
+      : topology_(topology), fast_(topology, topology::Reach::kFast), all_(topology, topology::Reach::kAll) {}
+
+  // Nothing where the algorithm is none that the model knows.
+  std::optional<Femtoseconds> of(const Builder& builder, BuildOptions options) const {
+    NetworkModel flat;
+    flat.levels.push_back({"host", options.ranks, {}});
+    if (!demand(builder, options, flat).has_value()) return std::nullopt;
+    std::vector<double> seconds(topology_.links().size(), 0);
+    for (options.rank = 0; options.rank < options.ranks; ++options.rank) add(builder.build(options), seconds);
+    const double most = seconds.empty() ? 0 : std::ranges::max(seconds);
+    return static_cast<Femtoseconds>(std::llround(most * kFemtosecondsPerByte));
+  }
+
+ private:
+  // Nanoseconds for each byte of a call, by link.
+  void add(const Plan& plan, std::vector<double>& seconds) const {
+    const int32_t parts = divides(plan.collective) ? std::max(plan.send_chunks, plan.recv_chunks) : parts_of(plan);
+    for (const Lane& lane : plan.lanes) {
+      for (const Step& step : lane.steps) {
+        const double share = static_cast<double>(chunks_moved(step)) / parts;
+        for (const Place& place : step.destinations) {
+          if (place.kind != Place::Kind::kMessage) continue;
+          for (const int32_t link : way(plan.rank, place.peer))
+            seconds[static_cast<size_t>(link)] += share / topology_.link(link).gb_per_s;
+        }
+      }
+    }
+  }
+
+  const topology::Way& way(Rank from, Rank to) const {
+    const topology::Way& fast = fast_.way(static_cast<size_t>(from), static_cast<size_t>(to));
+    return fast.empty() ? all_.way(static_cast<size_t>(from), static_cast<size_t>(to)) : fast;
+  }
+
+  const Topology& topology_;
+  const topology::Ways fast_;
+  const topology::Ways all_;
+};
+
+}  // namespace
+
+Result<Routes> find_routes(const Topology& topology) {
+  const auto ranks = static_cast<Rank>(topology.seats().size());
+  if (ranks < 2 || ranks > kMaxRoutedRanks)
+    return Status(Code::kInvalidArgument, fmt::format("{} seats, not 2 to {}", ranks, kMaxRoutedRanks));
+  Routes routes{topology::find_rings(topology).orders, topology::find_trees(topology).parents, {}};
+  if (routes.rings.empty()) return Status(Code::kInvalidArgument, "a seat cannot reach all others");
+  const Loads loads(topology);
+  BuildOptions options{.ranks = ranks};
+  options.routes = routes.rings;
+  options.trees = routes.trees;
+  for (const Builder& builder : builders()) {
+    if (builder.uses_windows() || !builder.fits(options)) continue;
+    const std::optional<Femtoseconds> byte = loads.of(builder, options);
+    if (byte.has_value()) routes.loads.push_back({builder.collective, std::string(builder.name), *byte});
+  }
+  return routes;
+}
+
+}  // namespace hocket
