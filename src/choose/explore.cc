@@ -8,6 +8,7 @@ namespace hocket {
 namespace {
 
 constexpr int64_t kHopeless = 2;    // times as long as the best: no more trials
+constexpr int kFairRounds = 3;      // before that, one disturbed trial would speak against an algorithm
 constexpr int64_t kUnlikely = 4;    // the same by the model: no trial at all
 constexpr int64_t kWorthwhile = 3;  // percent that another one must save
 constexpr int64_t kLongestWait = int64_t{1} << 40;
@@ -60,7 +61,9 @@ void Exploration::learn() {
     for (size_t turn = 0; turn < tried_.size(); ++turn)
       least_[tried_[turn]] = std::min(least_[tried_[turn]], std::max<int64_t>(1, times_[turn]));
     const auto found = static_cast<size_t>(std::ranges::min_element(least_) - least_.begin());
-    std::erase_if(tried_, [&](size_t index) { return index != best_ && least_[index] / kHopeless > least_[found]; });
+    if (rounds_ > kFairRounds) {
+      std::erase_if(tried_, [&](size_t index) { return index != best_ && least_[index] / kHopeless > least_[found]; });
+    }
     if (rounds_ == kTrialRounds && least_[found] < least_[best_] / 100 * (100 - kWorthwhile)) best_ = found;
   }
   use(more, usual);
