@@ -71,8 +71,7 @@ TEST(Builders, PlansAreAsLongAsTheyClaim) {
       ASSERT_TRUE(check(plan).ok()) << check(plan).message();
       size_t rounds = 0;
       while ((size_t{1} << rounds) < static_cast<size_t>(ranks)) ++rounds;
-      const size_t limit =
-          builder.logarithmic ? 4 * rounds + 4 : 2 * static_cast<size_t>(ranks) + static_cast<size_t>(ranks) / 8 + 16;
+      const size_t limit = builder.logarithmic ? 4 * rounds + 4 : 6 * static_cast<size_t>(ranks) + 16;
       EXPECT_LE(steps(plan), limit) << name(builder.collective) << " " << builder.name << " " << ranks;
     }
   }
