@@ -16,6 +16,9 @@ using std::chrono::milliseconds;
 
 // A wait longer than this makes us compare calls with the awaited peer.
 constexpr Duration kPatience = milliseconds(200);
+// So long may TCP take, whose packets are lost, to bring what a peer sent before it left: its retries double from 200
+// ms.
+constexpr Duration kOnItsWay = std::chrono::seconds(3);
 // How long a peer may take to say what it called before the error is given without it.
 constexpr Duration kAnswerLimit = milliseconds(800);
 // A driving thread looks far more often than this.
@@ -24,6 +27,10 @@ constexpr Duration kStopped = std::chrono::seconds(1);
 constexpr uint32_t kMostLooks = 1 << 14;
 // How many calls back we look for the one that a strange message may come from.
 constexpr uint64_t kFarthestBack = 32;
+
+bool is_far(const Mesh& mesh, Rank peer) {
+  return mesh.peer(peer).host_identity != mesh.peer(mesh.rank()).host_identity;
+}
 
 }  // namespace
 
@@ -218,11 +225,12 @@ void Operation::look_into(Time now) {
   if (peer < 0) return;
   communicator_.call_log().note_wait(peer, stalled_, is_alone());
   waits_ = true;
-  if (communicator_.mesh().has_left(peer)) {
+  if (Mesh& mesh = communicator_.mesh(); mesh.has_left(peer)) {
     // What it sent before it left may still be on its way.
     if (!farewell_seen_) asked_at_ = now;
     farewell_seen_ = true;
-    if (now - asked_at_ > kPatience) fail(Code::kRemote, fmt::format("rank {} has left", peer));
+    if (now - asked_at_ > (is_far(mesh, peer) ? kOnItsWay : kPatience))
+      fail(Code::kRemote, fmt::format("rank {} has left", peer));
     return;
   }
   if (asked_ != peer || now - asked_at_ > kPatience) ask(peer, 0, now);
