@@ -63,8 +63,7 @@ Status Coding::check(const Request& request) const {
     return {Code::kInvalidArgument, fmt::format("datatype: codec {} does not take {}", specification_, name(type))};
   }
   const bool adds = reduction.op == ReduceOp::kSum && reduction.user == nullptr;
-  const bool any = !codecs_.empty() && describe(type).lossless;
-  if (adds || any) return {};
+  if (adds || (!codecs_.empty() && describe(type).lossless)) return {};
   return {Code::kInvalidArgument,
           fmt::format("op: codec {} knows sum and avg only, not {}", specification_, op_name(request.facts.op))};
 }
