@@ -51,6 +51,13 @@ else()
   hocket_record("CUDA Toolkit" FALSE "" "no kernels for devices, whose memory is staged: nvcc 12.8 or newer is not here")
 endif()
 
+find_path(HOCKET_NVTX_INCLUDE nvtx3/nvToolsExt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+if(HOCKET_NVTX_INCLUDE)
+  hocket_record(NVTX TRUE "3" "shows calls as ranges in NVIDIA's tools (which bring the library)")
+else()
+  hocket_record(NVTX FALSE "" "no ranges in NVIDIA's tools: nvtx3/nvToolsExt.h is not here (it is in the CUDA Toolkit)")
+endif()
+
 hocket_look_for(IBVERBS libibverbs)
 if(IBVERBS_FOUND AND HOCKET_WITH_VERBS)
   hocket_record(libibverbs TRUE "${IBVERBS_VERSION}" "used for RDMA (opened at run time, where a host has devices)")

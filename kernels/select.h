@@ -16,7 +16,7 @@ namespace hocket {
 inline constexpr size_t kCollectSlack = 64;
 
 // Writes the indices and the bits of the elements whose magnitude is at least `least`, in order, until `room` are
-// found; returns how many (more than `room` only by those of the last vector, at most kCollectSlack). float32, float16
+// found; returns how many (more than `room` only by those of the last few, at most kCollectSlack). float32, float16
 // or bfloat16.
 size_t collect(DataType type, const std::byte* values, size_t count, uint32_t least, uint32_t* indices, uint32_t* bits,
                size_t room);

@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// What the machine allows: all-reduces of float32, in place, written by hand for two processes that share memory, with
-// nothing around them. Hocket on windows is measured against `direct` and `directown`.
-//   flag       one cache line each way: no data, the least that an exchange can take
-//   oneshot    copy to shared memory, flag, add (through private buffers)
-//   direct     buffers in shared memory: each adds one half and writes it to both
-//   directown  each adds one half into its own buffer, and copies the other half from its peer's
-//   memcpy     one process copies between two private buffers
-// As for a collective, a process may touch its buffer before and after each call: that takes an exchange of flags at
-// the beginning and one at the end (oneshot needs none, with two slots used in turn).
-#include <sched.h>
+// What the machine allows two processes: times what by_hand.h has, and checks its sums. Hocket on windows is measured
+// against `direct` and `directown`, on plain memory against `oneshot` and `staged`, over TCP against `socket`.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -26,102 +17,10 @@
 #include <cstring>
 #include <vector>
 
+#include "by_hand.h"
+
+namespace hocket::perf {
 namespace {
-
-constexpr size_t kLine = 64;
-constexpr size_t kPage = 4096;
-constexpr size_t kMaxRepetitions = 64;
-constexpr uint64_t kPatience = 100000;  // looks
-
-struct alignas(kLine) Flag {
-  std::atomic<uint64_t> value{0};
-};
-
-// What both processes see before the buffers.
-struct Shared {
-  Flag flags[2];
-  std::atomic<bool> failed{false};
-  alignas(kLine) double seconds[2][kMaxRepetitions];
-};
-
-struct Buffers {
-  float* own[2];    // shared, one of each rank
-  float* slots[4];  // shared: two of each rank
-  float* local;     // private
-  float* other;     // private
-};
-
-class Rank {
- public:
-  Rank(int rank, Shared& shared, const Buffers& buffers) : rank_(rank), shared_(shared), buffers_(buffers) {}
-
-  int rank() const { return rank_; }
-  Shared& shared() { return shared_; }
-
-  void flag(size_t /*count*/) { meet(); }
-
-  void oneshot(size_t count) {
-    const size_t turn = ++turns_ % 2;
-    std::memcpy(slot(rank_, turn), buffers_.local, count * sizeof(float));
-    meet();
-    add(buffers_.local, buffers_.local, slot(1 - rank_, turn), count);
-  }
-
-  void direct(size_t count) {
-    meet();
-    const size_t begin = rank_ == 0 ? 0 : count / 2;
-    const size_t half = rank_ == 0 ? count / 2 : count - count / 2;
-    float* mine = buffers_.own[rank_] + begin;
-    float* theirs = buffers_.own[1 - rank_] + begin;
-    for (size_t i = 0; i < half; ++i) {
-      const float sum = mine[i] + theirs[i];
-      mine[i] = sum;
-      theirs[i] = sum;
-    }
-    meet();
-  }
-
-  void directown(size_t count) {
-    meet();
-    const size_t middle = count / 2;
-    const size_t begin = rank_ == 0 ? 0 : middle;
-    const size_t half = rank_ == 0 ? middle : count - middle;
-    float* mine = buffers_.own[rank_];
-    const float* theirs = buffers_.own[1 - rank_];
-    add(mine + begin, mine + begin, theirs + begin, half);
-    meet();
-    const size_t rest = rank_ == 0 ? middle : 0;
-    std::memcpy(mine + rest, theirs + rest, (count - half) * sizeof(float));
-    meet();
-  }
-
-  void copy(size_t count) {
-    if (rank_ == 0) std::memcpy(buffers_.other, buffers_.local, count * sizeof(float));
-  }
-
-  // Both are here.
-  void meet() {
-    shared_.flags[rank_].value.store(++met_, std::memory_order_release);
-    for (uint64_t looks = 0; shared_.flags[1 - rank_].value.load(std::memory_order_acquire) < met_; ++looks) {
-      if (looks < kPatience) continue;
-      if (shared_.failed) std::_Exit(1);  // the other one has said why
-      sched_yield();
-    }
-  }
-
- private:
-  float* slot(int rank, size_t turn) { return buffers_.slots[2 * static_cast<size_t>(rank) + turn]; }
-
-  static void add(float* to, const float* one, const float* other, size_t count) {
-    for (size_t i = 0; i < count; ++i) to[i] = one[i] + other[i];
-  }
-
-  const int rank_;
-  Shared& shared_;
-  const Buffers buffers_;
-  uint64_t met_ = 0;
-  size_t turns_ = 0;
-};
 
 struct Limit {
   const char* name;
@@ -134,6 +33,8 @@ struct Limit {
 constexpr Limit kLimits[] = {
     {"flag", &Rank::flag, &Buffers::local, false, 64},
     {"oneshot", &Rank::oneshot, &Buffers::local, true, 1 << 20},
+    {"staged", &Rank::staged, &Buffers::local, true, SIZE_MAX},
+    {"socket", &Rank::socket, &Buffers::local, true, SIZE_MAX},
     {"direct", &Rank::direct, nullptr, true, SIZE_MAX},
     {"directown", &Rank::directown, nullptr, true, SIZE_MAX},
     {"memcpy", &Rank::copy, &Buffers::local, false, SIZE_MAX},
@@ -246,10 +147,12 @@ int run(const Options& options) {
   for (const Limit& limit : kLimits) std::printf("%23s", limit.name);
   std::printf("\n");
   std::fflush(stdout);
+  Loopback loopback;
   const pid_t child = fork();
   if (child < 0) return 2;
+  loopback.be(child == 0 ? 1 : 0);
   const Buffers mine = make_buffers(bytes, buffers);
-  Rank rank(child == 0 ? 1 : 0, *shared, mine);
+  Rank rank(child == 0 ? 1 : 0, *shared, mine, loopback);
   const bool ok = measure(rank, mine, options);
   if (child == 0) std::_Exit(ok ? 0 : 1);
   int status = 0;
@@ -258,10 +161,12 @@ int run(const Options& options) {
 }
 
 }  // namespace
+}  // namespace hocket::perf
 
 int main(int argc, char** argv) {
+  using hocket::perf::kMaxRepetitions;
   CLI::App app("What the machine allows two processes that share memory, written by hand", "limits");
-  Options options;
+  hocket::perf::Options options;
   const auto sizes = CLI::AsSizeValue(false);
   app.add_option("-b,--minbytes", options.first, "Smallest size")->transform(sizes);
   app.add_option("-e,--maxbytes", options.last, "Largest size")->transform(sizes);
@@ -269,5 +174,5 @@ int main(int argc, char** argv) {
   app.add_option("-r,--repetitions", options.repetitions, "Of which the median is shown")
       ->check(CLI::Range(1, static_cast<int>(kMaxRepetitions)));
   CLI11_PARSE(app, argc, argv);
-  return run(options);
+  return hocket::perf::run(options);
 }

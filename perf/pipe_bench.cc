@@ -5,15 +5,16 @@
 // gives without them (one cache line, one TCP socket). The distance of the two cores changes on virtual machines within
 // seconds, so every line carries the raw figure measured next to it.
 //
-//   pipe_bench [transport ...]     all by default
+//   pipe_bench [--latency BYTES | --slice BYTES --total BYTES] [--rounds N] [transport ...]     all of all by default
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <pthread.h>
 #include <sched.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <initializer_list>
 #include <latch>
 #include <string_view>
 #include <thread>
@@ -28,6 +29,15 @@ namespace {
 
 constexpr size_t kMaxMessage = 1 << 20;
 constexpr size_t kBuffer = 64 << 20;  // larger than the caches that are ours
+
+// What is measured; 0: everything.
+struct Choice {
+  size_t latency = 0;  // bytes of messages whose latency is measured, and nothing else
+  int rounds = 0;      // of a ping-pong
+  size_t slice = 0;    // bytes of messages whose throughput is measured, and nothing else
+  size_t total = 0;    // bytes that are sent for it
+};
+Choice choice;
 
 void pin(int core) {
   cpu_set_t set;
@@ -107,7 +117,7 @@ Sockets connect_sockets() {
 // One way of a ping-pong over one socket (answers carry the acknowledgements), or over one for each direction, as pipes
 // have it.
 double raw_socket_latency(bool one_each_way) {
-  constexpr int kRounds = 5'000;
+  const int rounds = choice.rounds != 0 ? choice.rounds : 5'000;
   Sockets there = connect_sockets();
   Sockets back = connect_sockets();
   Socket& answer_to = one_each_way ? *back.first : *there.second;
@@ -124,18 +134,18 @@ double raw_socket_latency(bool one_each_way) {
   };
   const double seconds = on_two_cores(
       [&] {
-        for (int i = 0; i < kRounds; ++i) {
+        for (int i = 0; i < rounds; ++i) {
           send(*there.first);
           receive(answer_at);
         }
       },
       [&] {
-        for (int i = 0; i < kRounds; ++i) {
+        for (int i = 0; i < rounds; ++i) {
           receive(*there.second);
           send(answer_to);
         }
       });
-  return seconds * 1e9 / kRounds / 2;
+  return seconds * 1e9 / rounds / 2;
 }
 
 // Bytes per nanosecond through one socket, from and to large buffers.
@@ -200,7 +210,8 @@ void check(const Status& status) {
 }
 
 double latency(const Transport& transport, size_t bytes) {
-  const int rounds = transport.carrier() == Transport::Carrier::kSocket ? 5'000 : 50'000;
+  const int usual = transport.carrier() == Transport::Carrier::kSocket ? 5'000 : 50'000;
+  const int rounds = choice.rounds != 0 ? choice.rounds : usual;
   const std::vector<std::byte> contents[] = {std::vector<std::byte>(bytes, std::byte{1}),
                                              std::vector<std::byte>(bytes, std::byte{2})};
   Pipe there = make_pipe(transport);
@@ -209,7 +220,7 @@ double latency(const Transport& transport, size_t bytes) {
     std::byte* memory;
     while ((memory = sender.reserve(bytes)) == nullptr) check(sender.progress());
     copy(memory, contents[i % 2].data(), bytes, bytes >= sender.streaming_from);
-    sender.commit(bytes, {1, static_cast<uint32_t>(i), 3});
+    sender.commit(bytes, {1, static_cast<uint32_t>(i)});
   };
   const auto receive = [&](Receiver& receiver, int i) {
     const Message* message;
@@ -238,7 +249,8 @@ enum class Way { kPlain, kStreaming, kInPlace };
 // Bytes per nanosecond from a buffer here to a buffer there. kInPlace: from and to the callers' memory without a copy.
 double throughput(const Transport& transport, size_t slice, Way way, const std::vector<std::byte>& from,
                   std::vector<std::byte>& to) {
-  const size_t total = transport.carrier() == Transport::Carrier::kSocket ? kBuffer * 2 : kBuffer * 4;
+  const size_t usual = transport.carrier() == Transport::Carrier::kSocket ? kBuffer * 2 : kBuffer * 4;
+  const size_t total = choice.total != 0 ? choice.total / slice * slice : usual;
   Pipe pipe = make_pipe(transport);
   const double seconds = on_two_cores(
       [&] {
@@ -275,7 +287,9 @@ void print_latency(const Transport& transport) {
   const bool socket = transport.carrier() == Transport::Carrier::kSocket;
   fmt::print("# {}: one-way latency, ns\n# {:>8} {:>9} {:>9} {:>6}{}\n", transport.name(), "bytes", "pipe",
              socket ? "raw tcp" : "raw line", "ratio", socket ? "   raw, one socket" : "");
-  for (const size_t bytes : std::initializer_list<size_t>{8, 56, 64, 4096}) {
+  std::vector<size_t> sizes = {8, 56, 64, 4096};
+  if (choice.latency != 0) sizes = {choice.latency};
+  for (const size_t bytes : sizes) {
     const auto raw_latency = [&] { return socket ? raw_socket_latency(true) : raw_line_latency(); };
     const double before = raw_latency();
     const double own = latency(transport, bytes);
@@ -289,7 +303,9 @@ void print_throughput(const Transport& transport, const std::vector<std::byte>& 
   const bool socket = transport.carrier() == Transport::Carrier::kSocket;
   fmt::print("# {}: throughput, GB/s\n# {:>8} {:>8} {:>10} {:>9} {:>9}{}\n", transport.name(), "slice", "plain",
              "streaming", "in place", "line, ns", socket ? "   raw tcp" : "");
-  for (size_t slice = 1 << 10; slice <= kMaxMessage; slice *= 2) {
+  const size_t first = choice.slice != 0 ? choice.slice : 1 << 10;
+  const size_t last = choice.slice != 0 ? choice.slice : kMaxMessage;
+  for (size_t slice = first; slice <= last; slice *= 2) {
     const double before = raw_line_latency();
     const double plain = throughput(transport, slice, Way::kPlain, from, to);
     const double streaming = throughput(transport, slice, Way::kStreaming, from, to);
@@ -307,10 +323,19 @@ int main(int argc, char** argv) {
   using namespace hocket;
   const std::vector<std::byte> from(kBuffer, std::byte{1});
   std::vector<std::byte> to(kBuffer);
-  std::string names;
-  for (int i = 1; i < argc; ++i) names += (i > 1 ? "," : "") + std::string(argv[i]);
-  for (const Transport* transport : must(choose_transports(names))) {
-    print_latency(*transport);
-    print_throughput(*transport, from, to);
+  CLI::App app("Latency and throughput of pipes");
+  std::vector<std::string> names;
+  app.add_option("transports", names, "all by default");
+  auto* latency = app.add_option("--latency", choice.latency, "bytes: the latency of such messages alone")
+                      ->check(CLI::Range(size_t{1}, kMaxMessage));
+  app.add_option("--rounds", choice.rounds, "of each ping-pong")->check(CLI::Range(1, 10'000'000));
+  auto* slice = app.add_option("--slice", choice.slice, "bytes: the throughput of such messages alone")
+                    ->check(CLI::Range(size_t{1}, kMaxMessage))
+                    ->excludes(latency);
+  app.add_option("--total", choice.total, "bytes that are sent to measure a throughput")->needs(slice);
+  CLI11_PARSE(app, argc, argv);
+  for (const Transport* transport : must(choose_transports(fmt::format("{}", fmt::join(names, ","))))) {
+    if (choice.slice == 0) print_latency(*transport);
+    if (choice.latency == 0) print_throughput(*transport, from, to);
   }
 }

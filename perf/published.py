@@ -3,9 +3,9 @@
 # Copyright The Hocket authors
 """Published measurements against the model: does it rank algorithms as they turned out?
 
-published.py FOLDER HOCKET: FOLDER is a copy of github.com/HLC-Lab/pico, HOCKET the program `hocket`. For each machine,
-library and collective, the times of the algorithms that we have too become samples, and `hocket tune --samples` fits the
-costs of a machine to them and tells how the model ranks them.
+published.py FOLDER HOCKET [-v]: FOLDER is a copy of github.com/HLC-Lab/pico, HOCKET the program `hocket`. For each machine
+and library, the times of the algorithms that we have too become samples, and `hocket tune --samples` fits the costs of a
+machine to them and tells how the model ranks them. Says which archives of FOLDER/results are not there or cannot be read.
 """
 import collections
 import csv
@@ -56,29 +56,66 @@ def median_us(data):
     return statistics.median(times) / 1000 if times else None
 
 
-def samples(folder):
-    """(machine, library) -> lines for hocket, of one task a node"""
+class Results:
+    """What lies in FOLDER/results: for each machine a list of tests, and an archive of each day's."""
+
+    def __init__(self, folder):
+        self.folder = folder / "results"
+        self.read = 0
+        self.lacking = []  # what is not there, or cannot be read, and why
+
+    def machines(self):
+        """(machine, tests)"""
+        for metadata in sorted(self.folder.glob("*_metadata.csv")):
+            try:
+                yield metadata.name.removesuffix("_metadata.csv"), tests_of(metadata)
+            except KeyError as column:
+                self.lacking.append(f"{metadata.name}: {'Git LFS has it' if is_pointer(metadata) else f'no column {column}'}")
+
+    def files_of(self, machine, tests):
+        """(test, name, open file) of the archives that can be read"""
+        for timestamp in sorted({timestamp for timestamp, _ in tests}):
+            archive = self.folder / machine / f"{timestamp}.tar.gz"
+            if not archive.exists() or is_pointer(archive):
+                self.lacking.append(f"{machine}/{archive.name}: {'Git LFS has it' if archive.exists() else 'not there'}")
+                continue
+            try:
+                with tarfile.open(archive) as tar:
+                    for member in tar:
+                        path = pathlib.PurePosixPath(member.name)
+                        if member.isfile() and path.suffix == ".csv" and (timestamp, path.parent.name) in tests:
+                            yield tests[timestamp, path.parent.name], path.stem, tar.extractfile(member)
+                self.read += 1
+            except (tarfile.TarError, EOFError, OSError) as error:
+                self.lacking.append(f"{machine}/{archive.name}: {error}")
+
+    def report(self, verbose):
+        print(f"{self.read} archives in {self.folder} were read, {len(self.lacking)} were not"
+              f"{':' if verbose and self.lacking else ' (-v tells which).' if self.lacking else '.'}")
+        if verbose:
+            print("\n".join(f"  {line}" for line in self.lacking))
+
+
+def is_pointer(path):
+    """What Git leaves in place of a large file."""
+    with open(path, "rb") as file:
+        return file.read(64).startswith(b"version https://git-lfs")
+
+
+def samples(results):
+    """(machine, library) -> {call and algorithm: times in us}, of one task a node"""
     found = collections.defaultdict(lambda: collections.defaultdict(list))
-    for metadata in sorted((folder / "results").glob("*_metadata.csv")):
-        machine = metadata.name.removesuffix("_metadata.csv")
-        tests = tests_of(metadata)
-        for archive in sorted((folder / "results" / machine).glob("*.tar.gz")):
-            with tarfile.open(archive) as tar:
-                for member in tar:
-                    path = pathlib.PurePosixPath(member.name)
-                    name = split_name(path.stem)
-                    if path.suffix != ".csv" or name is None or not member.isfile():
-                        continue
-                    timestamp = archive.name.removesuffix(".tar.gz")
-                    nodes, tasks, collective = tests.get((timestamp, path.parent.name), (0, 0, ""))
-                    ours, names = NAMES.get(collective, ("", {}))
-                    size, theirs, library = name
-                    if tasks != 1 or nodes < 2 or theirs not in names:
-                        continue
-                    time = median_us(tar.extractfile(member))
-                    if time:
-                        size = size // nodes if ours in BLOCKWISE else size
-                        found[machine, library][ours, nodes, size, names[theirs]].append(time)
+    for machine, tests in results.machines():
+        for (nodes, tasks, collective), stem, data in results.files_of(machine, tests):
+            name = split_name(stem)
+            ours, names = NAMES.get(collective, ("", {}))
+            if name is None or tasks != 1 or nodes < 2 or name[1] not in names:
+                continue
+            size, theirs, library = name
+            time = median_us(data)
+            if time:
+                size = size // nodes if ours in BLOCKWISE else size
+                found[machine, library][ours, nodes, size, names[theirs]].append(time)
     return found
 
 
@@ -92,19 +129,26 @@ def report(machine, library, times, hocket):
     with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
         file.write("\n".join(lines) + "\n")
         file.flush()
-        told = subprocess.run([hocket, "tune", "--samples", file.name], capture_output=True, text=True,
+        told = subprocess.run([hocket, "tune", "--whole", "--samples", file.name], capture_output=True, text=True,
                               check=True).stdout
     print(f"== {machine}, {library}: {len(lines)} times")
-    print(told if "-v" in sys.argv else told[told.index("\nThe model"):].strip())
+    print(told if "-v" in sys.argv else told[told.index("\nThe model"):].strip(), flush=True)
     ranked = re.search(r"Of (\d+) pairs .* it ranks ([\d.]+) % right", told)
     return int(ranked[1]), round(int(ranked[1]) * float(ranked[2]) / 100)
 
 
 def main():
-    counts = [report(machine, library, times, sys.argv[2])
-              for (machine, library), times in sorted(samples(pathlib.Path(sys.argv[1])).items())]
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    results = Results(pathlib.Path(sys.argv[1]))
+    found = samples(results)
+    results.report("-v" in sys.argv)
+    if not found:
+        sys.exit(f"published.py: no times of ours in {results.folder}: is {sys.argv[1]} a copy of github.com/HLC-Lab/pico "
+                 "with its large files (git lfs pull)?")
+    counts = [report(machine, library, times, sys.argv[2]) for (machine, library), times in sorted(found.items())]
     pairs, right = (sum(column) for column in zip(*counts))
-    print(f"All: of {pairs} pairs {right} ({100 * right / pairs:.1f} %) are ranked right.")
+    print(f"All: of {pairs} pairs {right} ({100 * right / max(pairs, 1):.1f} %) are ranked right.")
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <memory>
 #include <set>
-#include <sstream>
 
 #include "choose/choose.h"
 #include "codec/programs/program.h"
 #include "commands.h"
+#include "files.h"
 #include "network_option.h"
 
 namespace hocket::tool {
@@ -46,11 +45,9 @@ Result<Collective> parse_collective(std::string_view text) {
 
 Result<Tuning> read_tuning(const std::string& path) {
   if (path.empty()) return built_in_tuning();
-  std::ifstream in(path);
-  if (!in) return Status(Code::kSystem, fmt::format("--tuning: cannot open '{}'", path));
-  std::ostringstream text;
-  text << in.rdbuf();
-  Result<Tuning> tuning = parse_tuning(text.str());
+  const Result<std::string> text = read_file("--tuning", path);
+  HOCKET_TRY(text.status());
+  Result<Tuning> tuning = parse_tuning(*text);
   if (tuning.ok()) return tuning;
   return Status(tuning.status().code(), fmt::format("{}: {}", path, tuning.status().message()));
 }
@@ -137,7 +134,7 @@ class Explanation {
     if (!collective.ok()) return collective.status();
     const Result<int64_t> bytes = parse_size(words_.bytes);
     if (!bytes.ok()) return bytes.status();
-    const Result<Forced> forced = Forced::parse(words_.algorithm);
+    const Result<Forced> forced = Forced::parse(words_.algorithm, "--algorithm");
     if (!forced.ok()) return forced.status();
     question_.collective = *collective;
     question_.ranks = words_.ranks;
@@ -168,25 +165,21 @@ class Explanation {
     }
     std::vector<CodingCost> costs;
     for (const auto& codec : made->codecs) costs.push_back(cost_of(codec->describe(DataType::kFloat32)));
-    const size_t best = chooser.fastest_coding(question_, costs);
-    Question coded = question_;
-    coded.coded = true;
-    coded.coding = costs[best];
+    const Weighed weighed = chooser.weigh(question_, costs);
     const Result<Prediction> without = chooser.expect(question_);
-    const Result<Prediction> with = chooser.expect(coded);
+    const Result<Prediction> with = chooser.expect(weighed.coded);
     HOCKET_TRY(with.status());
     HOCKET_TRY(without.status());
-    const bool pays = chooser.pays(coded);
     const std::string codec =
-        costs.size() == 1 ? words_.codec : made->codecs[best]->describe(DataType::kFloat32).specification;
-    if (coded.coding.ratio == 0) {
+        costs.size() == 1 ? words_.codec : made->codecs[weighed.best]->describe(DataType::kFloat32).specification;
+    if (weighed.coded.coding.ratio == 0) {
       fmt::print("Codec {}: how much it sends depends on the values; it is always used.\n\n", codec);
     } else {
       fmt::print("Codec {}: {:.2f} us with it, {:.2f} us without: {}.\n\n", codec, microseconds(with->total()),
                  microseconds(without->total()),
-                 pays ? "it is used" : "it is left out, for it does not save a tenth (HOCKET_COMPRESSION)");
+                 weighed.pays ? "it is used" : "it is left out, for it does not save a tenth (HOCKET_COMPRESSION)");
     }
-    if (pays) question_ = coded;
+    if (weighed.pays) question_ = weighed.coded;
     return {};
   }
 
@@ -196,8 +189,9 @@ class Explanation {
       return candidate.builder == chosen.builder && candidate.prediction.total() == best.prediction.total();
     };
     if (std::ranges::none_of(candidates, is_as_good)) {
-      fmt::print("The model finds {} faster: HOCKET_ALGORITHM={}={} tries it, 'hocket tune' measures all.\n",
-                 best.builder->name, name(question_.collective), best.builder->name);
+      fmt::print("The model finds {} faster{}: HOCKET_ALGORITHM={}={} tries it, 'hocket tune' measures all.\n",
+                 best.builder->name, best.many_pipes ? ", which opens too many pipes to be taken unasked" : "",
+                 name(question_.collective), best.builder->name);
     }
     fmt::print("What would help, by the model's best:\n");
     for (const Change& change : kChanges) {
@@ -205,7 +199,7 @@ class Explanation {
       change.make(changed);
       Chooser chooser({}, changed, placement_, kMaxMessage);
       const Candidate faster = chooser.candidates(question_)[0];
-      if (faster.prediction.total() >= best.prediction.total()) continue;
+      if (faster.prediction.total() > best.prediction.total() / 100 * 99) continue;  // not worth a line
       fmt::print("  {:<46}{:>12.2f} us by {}, instead of {:.2f} us\n", change.what,
                  microseconds(faster.prediction.total()), how(*faster.builder, faster.lanes, faster.cut.slice_bytes),
                  microseconds(best.prediction.total()));

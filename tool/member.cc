@@ -64,10 +64,14 @@ bool Member::run() {
 
 bool Member::join() {
   if (rank_ == 0) {
-    if (hocketGetUniqueId(&board_.id) != hocketSuccess) return complain(nullptr);
-    board_.has_id.store(true, std::memory_order_release);
+    const bool has_id = hocketGetUniqueId(&board_.id) == hocketSuccess;
+    (has_id ? board_.has_id : board_.no_id).store(true, std::memory_order_release);
+    if (!has_id) return complain(nullptr);
   }
-  while (!board_.has_id.load(std::memory_order_acquire)) usleep(kLook);
+  while (!board_.has_id.load(std::memory_order_acquire)) {
+    if (board_.no_id.load()) return false;  // rank 0 tells why
+    usleep(kLook);
+  }
   return hocketCommInitRank(&together_, work_.ranks, board_.id, rank_) == hocketSuccess || complain(nullptr);
 }
 

@@ -18,6 +18,7 @@ inline constexpr size_t kMaxTimings = 1 << 16;
 // What the processes of a team share.
 struct Board {
   std::atomic<bool> has_id{false};
+  std::atomic<bool> no_id = false;  // there will be none
   hocketUniqueId id{};
   size_t count = 0;  // written by rank 0 alone
   Timing timings[kMaxTimings];

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "choose/choose.h"
 #include "commands.h"
+#include "files.h"
 #include "network_option.h"
 #include "simulate/goal.h"
 #include "simulate/report.h"
@@ -127,11 +127,9 @@ class Simulation {
   }
 
   Status simulate_goal() {
-    std::ifstream in(words_.goal);
-    if (!in) return no_file("--goal", words_.goal);
-    std::ostringstream text;
-    text << in.rdbuf();
-    const Result<Program> program = read_goal(text.str());
+    const Result<std::string> text = read_file("--goal", words_.goal);
+    HOCKET_TRY(text.status());
+    const Result<Program> program = read_goal(*text);
     if (program.ok()) return simulate_program(*program);
     return {program.status().code(), fmt::format("{}: {}", words_.goal, program.status().message())};
   }

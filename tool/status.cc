@@ -66,7 +66,7 @@ Command status(CLI::App& program) {
   words->add_option("process", wish->processes, "process ids; without: all that we may look at");
   words->add_option("--name", wish->name, "only communicators of this name, as the program gave it: a job");
   words->add_option("--calls", wish->calls, "how many of the last calls to show for each communicator")
-      ->check(CLI::Range(size_t{0}, FlightLane::kCalls))
+      ->check(CLI::Range(size_t{0}, FlightRow::kCalls - 1))
       ->capture_default_str();
   words->add_option("--seconds", wish->seconds, "how long to count calls for the rates")
       ->check(CLI::Range(0.0, 60.0))

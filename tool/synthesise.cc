@@ -7,11 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "commands.h"
+#include "files.h"
 #include "plan/msccl.h"
 #include "plan/synthesise.h"
 #include "prove/prove.h"
@@ -56,18 +55,15 @@ Result<Collective> collective_of(std::string_view text) {
 Status write(const std::string& path, const std::vector<Plan>& plans) {
   const Result<std::string> text = export_msccl(plans);
   if (!text.ok()) return text.status();
-  std::ofstream file(path, std::ios::binary);
-  file << *text;
-  file.close();
-  return file ? Status() : Status(Code::kSystem, fmt::format("{}: cannot be written", path));
+  return write_file("--out", path, *text);
 }
 
 Status run(const Wish& wish) {
   const Result<Collective> collective = collective_of(wish.collective);
   if (!collective.ok()) return collective.status();
-  std::ostringstream text;
-  text << std::ifstream(wish.file, std::ios::binary).rdbuf();
-  const Result<topology::Reading> reading = topology::read(text.str());
+  const Result<std::string> text = read_file("--file", wish.file);
+  HOCKET_TRY(text.status());
+  const Result<topology::Reading> reading = topology::read(*text);
   if (!reading.ok()) return {reading.status().code(), fmt::format("{}: {}", wish.file, reading.status().message())};
   const std::vector<Wire> wires = wires_of(reading->topology);
   const auto ranks = static_cast<Rank>(reading->topology.seats().size());

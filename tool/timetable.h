@@ -25,9 +25,11 @@ class Timetable {
     auto operator<=>(const Cell&) const = default;
   };
 
-  explicit Timetable(Medium medium) : medium_(medium) {}
+  // Of calls whose messages are at most so long.
+  explicit Timetable(Medium medium, size_t max_message = kMaxMessage) : medium_(medium), max_message_(max_message) {}
 
   Medium medium() const { return medium_; }
+  size_t max_message() const { return max_message_; }
   bool empty() const { return cells_.empty(); }
   void add(const Cell& cell, const std::string& algorithm, double microseconds);
   // "all_reduce,ring,128,1048576,1650.5": collective, algorithm, ranks, bytes, microseconds. False: it is no such line.
@@ -49,6 +51,7 @@ class Timetable {
   std::string choice(const Cell& cell, const Tuning& tuning) const;
 
   Medium medium_;
+  size_t max_message_;
   std::map<Cell, Times> cells_;
 };
 

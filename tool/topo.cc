@@ -6,12 +6,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "choose/loads.h"
 #include "commands.h"
+#include "files.h"
 #include "measured.h"
 #include "topology/discover_devices.h"
 #include "topology/draw.h"
@@ -34,16 +33,8 @@ struct Wish {
   bool measure = false;
 };
 
-Result<std::string> contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return Status(Code::kSystem, fmt::format("{}: cannot be read", path));
-  return text.str();
-}
-
 Result<topology::Reading> reading_of(const std::string& path) {
-  const Result<std::string> text = contents(path);
+  const Result<std::string> text = read_file("--file", path);
   if (!text.ok()) return text.status();
   Result<topology::Reading> reading = topology::read(*text);
   if (reading.ok()) return reading;
@@ -80,13 +71,6 @@ void print_trees(const topology::Trees& trees) {
   for (const auto& parents : trees.parents) fmt::print("{:<10} {}\n", "", fmt::join(parents, " "));
 }
 
-Status write(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  return file ? Status() : Status(Code::kSystem, fmt::format("{}: cannot be written", path));
-}
-
 // Into a tuning file, where communicators of as many ranks find them; what else it says of this machine stays.
 Status write_routes(const std::string& path, const Topology& topology) {
   Result<Routes> routes = find_routes(topology);
@@ -99,7 +83,7 @@ Status write_routes(const std::string& path, const Topology& topology) {
             fmt::format("--tuning: what was found for {} seats takes {} characters, more than {}",
                         topology.seats().size(), text.size(), kMaxTuningText)};
   }
-  return write(path, text);
+  return write_file("--tuning", path, text);
 }
 
 Result<topology::Reading> seen_here() {
@@ -119,10 +103,11 @@ Status show_all(const Wish& wish, const topology::Reading& reading) {
   if (!trees.parents.empty()) print_trees(trees);
   for (const std::string& remark : reading.remarks) fmt::print("warning    {}\n", remark);
   for (const std::string& fault : topology::faults(topology)) fmt::print("warning    {}\n", fault);
-  return wish.svg.empty() ? Status() : write(wish.svg, topology::draw_svg(topology, rings, trees));
+  return wish.svg.empty() ? Status() : write_file("--svg", wish.svg, topology::draw_svg(topology, rings, trees));
 }
 
 Status show(const Wish& wish) {
+  HOCKET_TRY(check_is_ours("--tuning", wish.tuning));
   Result<topology::Reading> reading = wish.file.empty() ? seen_here() : reading_of(wish.file);
   if (!reading.ok()) return reading.status();
   std::string report;

@@ -7,11 +7,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <memory>
+#include <sstream>
 
+#include "choose/cut.h"
 #include "choose/fit.h"
 #include "commands.h"
+#include "files.h"
 #include "plan/builders.h"
 #include "team.h"
 #include "timetable.h"
@@ -26,7 +28,8 @@ constexpr MessageCost kFastNetwork{.latency = 500'000,
                                    .receive = 2'600'000,
                                    .send_byte = 84'000,
                                    .receive_byte = 84'000,
-                                   .wire_byte = 80'000,  // 12.5 GB/s
+                                   .wire_byte = 80'000,        // 12.5 GB/s
+                                   .long_message = 2'000'000,  // asked for before it is sent
                                    .incast = 100};
 constexpr int64_t kLeastBytes = 4;
 
@@ -40,6 +43,7 @@ struct Words {
   std::string transports;
   bool socket = false;
   bool check = false;
+  bool whole = false;
   std::string samples;
   int32_t cores = 0;
   std::string port;
@@ -50,17 +54,19 @@ struct Words {
 
 class Tuner {
  public:
-  explicit Tuner(const Words& words) : words_(words), timetable_(medium(words)) {}
+  explicit Tuner(const Words& words) : words_(words), timetable_(medium(words), words.whole ? kWhole : kMaxMessage) {}
 
   Status run() {
+    HOCKET_TRY(check_is_ours("--out", words_.out));
     HOCKET_TRY(words_.samples.empty() ? measure_here() : read_samples());
     HOCKET_TRY(save());
     if (words_.check) {
+      HOCKET_TRY(read_what_is_checked());
       fmt::print("{}", timetable_.report(tuning_));
       return {};
     }
     forget_what_is_measured();
-    tuning_ = fit_best(beginnings(), timetable_.samples(), kMaxMessage);
+    tuning_ = fit_best(beginnings(), timetable_.samples(), timetable_.max_message());
     for (MeasuredChoice& choice : timetable_.best()) tuning_.best.push_back(std::move(choice));
     fmt::print("{}", timetable_.report(tuning_));
     HOCKET_TRY(set_rate(words_.port, tuning_.network.wire_byte));
@@ -69,6 +75,16 @@ class Tuner {
   }
 
  private:
+  Status read_what_is_checked() {
+    if (words_.out.empty()) return {};
+    const Result<std::string> text = read_file("--out", words_.out);
+    HOCKET_TRY(text.status());
+    Result<Tuning> tuning = parse_tuning(*text);
+    if (!tuning.ok()) return {tuning.status().code(), fmt::format("{}: {}", words_.out, tuning.status().message())};
+    tuning_ = std::move(*tuning);
+    return {};
+  }
+
   static Medium medium(const Words& words) {
     if (!words.samples.empty() && words.cores == 0) return Medium::kNetwork;
     return words.socket ? Medium::kSocket : Medium::kMemory;
@@ -150,8 +166,9 @@ class Tuner {
   }
 
   Status read_samples() {
-    std::ifstream in(words_.samples);
-    if (!in) return {Code::kSystem, fmt::format("--samples: cannot open '{}'", words_.samples)};
+    const Result<std::string> text = read_file("--samples", words_.samples);
+    HOCKET_TRY(text.status());
+    std::istringstream in(*text);
     std::string line;
     for (int number = 1; std::getline(in, line); ++number) {
       if (timetable_.add(line)) continue;
@@ -175,17 +192,12 @@ class Tuner {
 
   Status save() const {
     if (words_.save.empty()) return {};
-    std::ofstream out(words_.save);
-    out << timetable_.lines();
-    if (!out.flush()) return {Code::kSystem, fmt::format("--save: cannot write '{}'", words_.save)};
-    return {};
+    return write_file("--save", words_.save, timetable_.lines());
   }
 
   Status write() const {
     if (words_.out.empty()) return {};
-    std::ofstream out(words_.out);
-    out << to_text(tuning_);
-    if (!out.flush()) return {Code::kSystem, fmt::format("--out: cannot write '{}'", words_.out)};
+    HOCKET_TRY(write_file("--out", words_.out, to_text(tuning_)));
     fmt::print("Wrote {}: HOCKET_TUNING_FILE={} makes rank 0 use it.\n", words_.out, words_.out);
     return {};
   }
@@ -223,6 +235,7 @@ Command tune(CLI::App& program) {
                   "Do not measure: lines of collective,algorithm,ranks,bytes,microseconds");
   app->add_option("--cores", words->cores, "That the ranks of the samples shared; 0: each had a host of its own")
       ->check(CLI::Range(0, 1 << 20));
+  app->add_flag("--whole", words->whole, "The samples are of a library that sends messages whole, not in slices");
   app->add_option("--port", words->port, "Between hosts: what a host's port carries, such as 12.5GB/s");
   app->add_option("--connection", words->connection, "Between hosts: what one connection carries, where it is less");
   app->add_option("--save", words->save, "Write what was measured as such lines");

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <vector>
@@ -34,12 +35,43 @@ std::vector<std::string> entries(const std::string& folder) {
   return names;
 }
 
+std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(" \n")); }
+
 // The number that a file begins with; `otherwise` when there is none.
 double number_in(const std::string& file, double otherwise) {
   const std::string text = read_file(file);
   double value = otherwise;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
+}
+
+constexpr int kMaxGids = 32;  // that are looked at
+
+// "10.0.0.1" for "0000:0000:0000:0000:0000:ffff:0a00:0001", and what is no IPv4 address as it is.
+std::string without_mapping(const std::string& gid) {
+  constexpr std::string_view kMapped = "0000:0000:0000:0000:0000:ffff:";
+  unsigned high = 0;
+  unsigned low = 0;
+  if (!gid.starts_with(kMapped) || std::sscanf(gid.c_str() + kMapped.size(), "%4x:%4x", &high, &low) != 2) return gid;
+  return fmt::format("{}.{}.{}.{}", high >> 8, high & 0xFF, low >> 8, low & 0xFF);
+}
+
+// What network an RDMA port is on, and by what address it is best reached there, as transports/verbs chooses it:
+// "RoCE-v2:10.0.0.1", "RoCE-v1:fe80:...", "InfiniBand:fe80:...".
+std::string rdma_network(const std::string& port) {
+  std::string best;
+  int least = 4;
+  for (int i = 0; i < kMaxGids; ++i) {
+    const std::string gid = without_mapping(first_word(read_file(fmt::format("{}/gids/{}", port, i))));
+    if (gid.find_first_not_of("0:") == std::string::npos) continue;
+    const bool is_first_version = !read_file(fmt::format("{}/gid_attrs/types/{}", port, i)).starts_with("RoCE v2");
+    const int reluctance = (is_first_version ? 2 : 0) + (gid.find('.') == std::string::npos ? 1 : 0);
+    if (reluctance >= least) continue;
+    least = reluctance;
+    best = (is_first_version ? "RoCE-v1:" : "RoCE-v2:") + gid;
+    if (!read_file(port + "/link_layer").starts_with("Ethernet")) return "InfiniBand:" + gid;
+  }
+  return best;
 }
 
 class Host {
@@ -110,8 +142,8 @@ class Host {
     }
   }
 
-  void add_port(const std::string& name, const std::string& device, double gb_per_s) {
-    const int32_t vertex = draft_.add(Vertex::Kind::kNic, name);
+  void add_port(const std::string& name, std::string network, const std::string& device, double gb_per_s) {
+    const int32_t vertex = draft_.add(Vertex::Kind::kNic, name, std::move(network));
     join_pci(vertex, device);
     if (network_ < 0) network_ = draft_.add(Vertex::Kind::kNetwork, "network");
     draft_.join_both(vertex, network_, Link::Kind::kNetwork, 1, gb_per_s);
@@ -122,8 +154,10 @@ class Host {
     const std::string folder = root_ + "/sys/class/infiniband";
     for (const std::string& name : entries(folder)) {
       for (const std::string& port : entries(folder + "/" + name + "/ports")) {
-        const double gigabits = number_in(fmt::format("{}/{}/ports/{}/rate", folder, name, port), 0);
-        add_port(port == "1" ? name : fmt::format("{}:{}", name, port), folder + "/" + name + "/device",
+        const std::string place = fmt::format("{}/{}/ports/{}", folder, name, port);
+        const double gigabits = number_in(place + "/rate", 0);
+        add_port(port == "1" ? name : fmt::format("{}:{}", name, port), rdma_network(place),
+                 folder + "/" + name + "/device",
                  gigabits > 0 && gigabits < 1e5 ? gigabits / kGigabitsPerGbPerS : kNetworkDefaultGbPerS);
       }
     }
@@ -137,7 +171,8 @@ class Host {
       std::error_code error;
       if (!files::exists(device, error)) continue;
       const double megabits = number_in(folder + "/" + name + "/speed", 0);
-      add_port(name, device, megabits > 0 && megabits < 1e8 ? megabits / kMegabitsPerGbPerS : kNetworkDefaultGbPerS);
+      add_port(name, "", device,
+               megabits > 0 && megabits < 1e8 ? megabits / kMegabitsPerGbPerS : kNetworkDefaultGbPerS);
     }
   }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <random>
 
-#include "topology/bound.h"
 #include "topology/room.h"
 
 namespace hocket::topology {
@@ -118,12 +117,11 @@ class Packing {
 }  // namespace
 
 Rings find_rings(const Topology& topology) {
-  Rings best;
-  if (topology.seats().size() < 2) return best;
   const Roads roads = roads_of(topology);
+  Rings best;
   best.reach = roads.reach;
+  best.bound_gb_per_s = roads.bound_gb_per_s;
   if (!roads.joins_all) return best;
-  best.bound_gb_per_s = bus_bound_gb_per_s(topology, best.reach);
   const std::vector<int> parts = best.reach == Reach::kFast ? std::vector{1, 2} : std::vector{1, 2, 3, 4};
   for (const double quantum : quanta(topology, roads, parts, kMostQuanta)) {
     Packing packing(topology, roads.ways, quantum);

@@ -6,6 +6,8 @@
 #include <functional>
 #include <set>
 
+#include "topology/bound.h"
+
 namespace hocket::topology {
 
 void Room::empty(double quantum) {
@@ -35,8 +37,10 @@ void Room::give_back(int32_t from, int32_t to) {
 
 Roads roads_of(const Topology& topology) {
   Roads roads{Reach::kFast, Ways(topology, Reach::kFast)};
+  if (roads.ways.seats() < 2) return roads;
   if (!roads.ways.joins_all()) roads = {Reach::kAll, Ways(topology, Reach::kAll)};
   roads.joins_all = roads.ways.joins_all();
+  if (roads.joins_all) roads.bound_gb_per_s = bus_bound_gb_per_s(topology, roads.reach);
   return roads;
 }
 

@@ -33,11 +33,12 @@ class Room {
 // Equal but for rounding.
 inline constexpr double kSameRate = 1.000001;
 
-// Fast ways where these join all seats, else any; nothing joins them: no seats.
+// Fast ways where these join all seats, else any.
 struct Roads {
   Reach reach = Reach::kFast;
   Ways ways;
-  bool joins_all = false;
+  bool joins_all = false;     // several seats, and each reaches every other one: there is something to search
+  double bound_gb_per_s = 0;  // no schedule has more bus bandwidth over them
 };
 Roads roads_of(const Topology& topology);
 

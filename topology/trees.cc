@@ -6,7 +6,6 @@
 #include <random>
 #include <tuple>
 
-#include "topology/bound.h"
 #include "topology/room.h"
 
 namespace hocket::topology {
@@ -117,12 +116,11 @@ double bus_share(size_t seats) { return 2 * (static_cast<double>(seats) - 1) / s
 double Trees::bus_gb_per_s() const { return parents.empty() ? 0 : gb_per_s() * bus_share(parents[0].size()); }
 
 Trees find_trees(const Topology& topology) {
-  Trees best;
-  if (topology.seats().size() < 2) return best;
   const Roads roads = roads_of(topology);
+  Trees best;
   best.reach = roads.reach;
+  best.bound_gb_per_s = roads.bound_gb_per_s;
   if (!roads.joins_all) return best;
-  best.bound_gb_per_s = bus_bound_gb_per_s(topology, best.reach);
   Packing packing(topology, roads.ways);
   for (const double quantum : quanta(topology, roads, parts_of(roads.ways.seats()), kMostQuanta)) {
     for (uint32_t beginning = 0; beginning < kBeginnings && packing.looks() < kAllLooks; ++beginning) {

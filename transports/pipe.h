@@ -25,17 +25,11 @@ namespace hocket {
 
 // What a message belongs to. Both ends compute it; a difference means that the ranks' calls do not match.
 struct Envelope {
-  uint32_t operation = 0;  // of the call among those of its communicator (or of two peers); stands for those before too
-  uint32_t message = 0;    // number of the message within the call, on this pipe
-  uint32_t fingerprint = 0;  // of the call: collective, type, op, root, count or "v", plan
+  uint32_t operation = 0;  // the call and those before it, scattered (Order::with)
+  uint32_t message = 0;    // number of the message among those of this pipe
 
   // 24 bits that fit the shortest header.
-  uint32_t digest() const {
-    uint64_t mixed = (uint64_t{fingerprint} << 32 | operation) * 0x9E3779B97F4A7C15u;
-    mixed ^= (mixed >> 29) ^ (uint64_t{message} * 0xBF58476D1CE4E5B9u);
-    mixed *= 0x94D049BB133111EBu;
-    return static_cast<uint32_t>(mixed >> 40);
-  }
+  uint32_t digest() const { return (operation + message) & 0xFFFFFF; }
 };
 
 struct Message {
@@ -113,11 +107,15 @@ struct PeerInfo {
   std::string kernel;              // random, equal for all processes of one, in whatever containers they are
   std::string cpus;                // of that kernel, which the process may run on: bits in hexadecimal, lowest first
   std::vector<Address> addresses;  // of the service's stream listener, in order of preference
-  Address local_address;           // unix: listener of the service
-  uint64_t max_message = 0;        // the longest message of this process' pipes; the ranks agree on the minimum
-  std::string transports;          // those that this process allows, divided by commas; empty: all
-  std::string presence;            // what this process' transports say of it, for Transport::reaches
-  std::string tuning;              // rank 0: what all choose by (choose/tuning.h); empty: what is built in
+  std::vector<std::string> interfaces;  // those of these addresses
+  Address local_address;                // unix: listener of the service
+  uint64_t max_message = 0;             // the longest message of this process' pipes; the ranks agree on the minimum
+  std::string transports;               // those that this process allows, divided by commas; empty: all
+  std::string presence;                 // what this process' transports say of it, for Transport::reaches
+  std::string tuning;                   // rank 0: what all choose by (choose/tuning.h); empty: what is built in
+
+  // "eth0 (10.0.0.7:4711)".
+  std::string way(size_t address) const { return interfaces[address] + " (" + addresses[address] + ")"; }
 };
 
 // How the sender's end reaches the receiver's: whichever members the transport fills travel to the peer.

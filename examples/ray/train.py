@@ -2,14 +2,15 @@
 # Copyright The Hocket authors
 """Ray starts no processes with variables of its own kind; an actor sets them before it first uses Hocket:
 
-    python examples/ray/train.py
+    python examples/ray/train.py [RANKS]
 """
 import os
 import socket
+import sys
 
 import ray
 
-RANKS = 4
+RANKS = int(sys.argv[1]) if len(sys.argv) > 1 else 4
 
 
 @ray.remote(num_cpus=1)

@@ -4,18 +4,22 @@
 // Reading ahead of loops over long arrays: hardware does so within a page only.
 #pragma once
 
-#include <hwy/cache_control.h>
-
 #include <cstddef>
 
 namespace hocket::host {
 
-inline constexpr size_t kAhead = 2048;  // elements
+// Elements. The first level cache waits for too few lines at once to hide how far memory is, so they come to the second
+// long before, and from there to the first when they are nearly needed.
+inline constexpr size_t kFarAhead = 6144;
+inline constexpr size_t kNearAhead = 512;
 
-// Asks for the line that a loop at `at`, with `left` elements to go, will come to.
+// Asks for the lines that a loop at `at`, with `left` elements to go, will come to.
 template <typename T>
 inline void look_ahead(const T* at, size_t left) {
-  if (left > kAhead) hwy::Prefetch(at + kAhead);
+  constexpr int kForReading = 0, kSecondLevel = 2, kFirstLevel = 3;
+  if (left <= kFarAhead) return;
+  __builtin_prefetch(at + kFarAhead, kForReading, kSecondLevel);
+  __builtin_prefetch(at + kNearAhead, kForReading, kFirstLevel);
 }
 
 }  // namespace hocket::host

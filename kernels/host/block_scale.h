@@ -111,7 +111,8 @@ inline BlockScale write_head(const Quantiser& quantiser, const BlockExtremes& bl
   if (quantiser.scaling == Scaling::kSignedExtreme && block.highest >= -block.lowest) result.scale = -result.scale;
   result.inverse = 1.0f / result.scale;
   if (quantiser.scaling == Scaling::kRange) {
-    result.low = bfloat16_below(block.lowest);
+    // Of zeros the positive one, whichever came first: every instruction set writes the same.
+    result.low = bfloat16_below(block.lowest + 0.0f);
     result.offset = -(result.low * result.inverse);
     write_bfloat16(result.low, head);
     head += 2;

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "kernels/host/ahead.h"
@@ -27,9 +28,45 @@ using Words = hn::ScalableTag<uint32_t>;
 using Integers = hn::RebindToSigned<Words>;
 using WordVector = hn::Vec<Words>;
 
+// Elements that are looked at together, and how many of them are so many that vectors are the faster way to store them.
+constexpr size_t kWord = 64;
+constexpr int kMany = 16;
+
 HWY_INLINE WordVector load(const uint32_t* from) { return hn::LoadU(Words(), from); }
 HWY_INLINE WordVector load(const uint16_t* from) {
   return hn::PromoteTo(Words(), hn::LoadU(hn::Rebind<uint16_t, Words>(), from));
+}
+
+// Which magnitudes of these bits are above `below`.
+HWY_INLINE auto reach(WordVector bits, uint32_t mask, hn::Vec<Integers> below) {
+  const Words words;
+  return hn::RebindMask(words, hn::Gt(hn::BitCast(Integers(), hn::And(bits, hn::Set(words, mask))), below));
+}
+
+// Compressed in a register: storing with a compressing instruction is many times slower on some machines. Says how
+// many.
+template <typename Mask>
+HWY_INLINE size_t store_chosen(WordVector index, WordVector value, Mask chosen, uint32_t* indices, uint32_t* bits) {
+  const Words words;
+  hn::StoreU(hn::Compress(index, chosen), words, indices);
+  hn::StoreU(hn::Compress(value, chosen), words, bits);
+  return hn::CountTrue(words, chosen);
+}
+
+// Which of 64 elements reach, the first in the lowest bit.
+template <typename Storage>
+HWY_INLINE uint64_t reaching(const Storage* from, uint32_t mask, hn::Vec<Integers> below) {
+  const Words words;
+  constexpr size_t kLanes = hn::MaxLanes(words);
+  uint64_t all = 0;
+  for (size_t i = 0; i < kWord; i += kLanes) {
+    uint8_t bytes[8] = {};
+    hn::StoreMaskBits(words, reach(load(from + i), mask, below), bytes);
+    uint64_t some = 0;
+    memcpy(&some, bytes, (kLanes + 7) / 8);
+    all |= some << i;
+  }
+  return all;
 }
 
 template <typename Storage>
@@ -42,21 +79,27 @@ size_t collect_from(const std::byte* bytes, size_t count, uint32_t least, uint32
   const auto below = hn::Set(Integers(), static_cast<int32_t>(least) - 1);
   const auto numbers = hn::Iota(words, 0);
   size_t found = 0, i = 0;
-  // Without a branch: whether a vector holds one of them is a matter of luck.
   const auto take = [&](const Storage* from, size_t first) HWY_ATTR {
     const auto value = load(from);
-    const auto magnitude = hn::BitCast(Integers(), hn::And(value, hn::Set(words, kMagnitude)));
-    const auto mask = hn::RebindMask(words, hn::Gt(magnitude, below));
     const auto index = hn::Add(numbers, hn::Set(words, static_cast<uint32_t>(first)));
-    // Compressed in a register: storing with a compressing instruction is many times slower on some machines.
-    hn::StoreU(hn::Compress(index, mask), words, indices + found);
-    hn::StoreU(hn::Compress(value, mask), words, bits + found);
-    found += hn::CountTrue(words, mask);
+    found += store_chosen(index, value, reach(value, kMagnitude, below), indices + found, bits + found);
   };
-  for (; i + lanes <= count && found < room; i += lanes) {
-    look_ahead(values + i, count - i);
-    take(values + i, i);
+  for (; i + kWord <= count && found < room; i += kWord) {
+    for (size_t j = 0; j < kWord; j += 64 / sizeof(Storage)) look_ahead(values + i + j, count - i - j);
+    uint64_t word = reaching(values + i, kMagnitude, below);
+    if (std::popcount(word) > kMany) {
+      for (size_t j = 0; j < kWord; j += lanes) take(values + i + j, i + j);
+      continue;
+    }
+    for (; word != 0; word &= word - 1) {
+      const size_t at = i + static_cast<size_t>(std::countr_zero(word));
+      Storage value;
+      memcpy(&value, bytes + at * sizeof value, sizeof value);
+      indices[found] = static_cast<uint32_t>(at);
+      bits[found++] = value;
+    }
   }
+  for (; i + lanes <= count && found < room; i += lanes) take(values + i, i);
   if (i == count || found >= room) return found;
   Storage rest[hn::MaxLanes(words)] = {};
   memcpy(rest, values + i, (count - i) * sizeof(Storage));
@@ -78,8 +121,7 @@ class Magnitudes {
     const auto one = hn::Set(words, 1);
     auto counts = hn::Zero(words), others = hn::Zero(words);
     const auto seen = [&](size_t at) HWY_ATTR {
-      const auto magnitude = hn::BitCast(Integers(), hn::And(hn::LoadU(words, bits_ + at), hn::Set(words, mask_)));
-      return hn::IfThenElseZero(hn::RebindMask(words, hn::Gt(magnitude, below)), one);
+      return hn::IfThenElseZero(reach(hn::LoadU(words, bits_ + at), mask_, below), one);
     };
     size_t i = 0;
     for (; i + 2 * lanes <= count_; i += 2 * lanes) {
@@ -89,6 +131,26 @@ class Magnitudes {
     size_t found = hn::GetLane(hn::SumOfLanes(words, hn::Add(counts, others)));
     for (; i < count_; ++i) found += (bits_[i] & mask_) >= limit ? 1 : 0;
     return found;
+  }
+
+  // The smallest of those.
+  uint32_t smallest_from(uint32_t limit) const {
+    const Words words;
+    const size_t lanes = hn::Lanes(words);
+    const auto below = hn::Set(Integers(), static_cast<int32_t>(limit) - 1);
+    const auto most = hn::Set(words, ~uint32_t{0});
+    auto least = most;
+    size_t i = 0;
+    for (; i + lanes <= count_; i += lanes) {
+      const auto some = hn::LoadU(words, bits_ + i);
+      const auto magnitude = hn::And(some, hn::Set(words, mask_));
+      least = hn::Min(least, hn::IfThenElse(reach(some, mask_, below), magnitude, most));
+    }
+    uint32_t result = hn::GetLane(hn::MinOfLanes(words, least));
+    for (; i < count_; ++i) {
+      if ((bits_[i] & mask_) >= limit) result = std::min(result, bits_[i] & mask_);
+    }
+    return result;
   }
 
   uint32_t largest() const {
@@ -110,13 +172,16 @@ class Magnitudes {
   size_t count_;
 };
 
-// By halves of what it can be: each time all are counted, which takes a vector as long as one of them.
+// By halves of what it can be, until exactly k are left: each time all are counted, which takes a vector as long as one
+// of them.
 uint32_t find_kth_largest(uint32_t mask, const uint32_t* bits, size_t count, size_t k) {
   const Magnitudes magnitudes(mask, bits, count);
   uint32_t least = 0, above = magnitudes.largest() + 1;  // it is from `least` on and below `above`
   while (above - least > 1) {
     const uint32_t middle = least + (above - least) / 2;
-    (magnitudes.count_from(middle) >= k ? least : above) = middle;
+    const size_t number = magnitudes.count_from(middle);
+    if (number == k) return magnitudes.smallest_from(middle);
+    (number > k ? least : above) = middle;
   }
   return least;
 }
@@ -128,11 +193,7 @@ size_t keep_from(uint32_t mask, uint32_t least, uint32_t* indices, uint32_t* bit
   const auto below = hn::Set(Integers(), static_cast<int32_t>(least) - 1);
   for (; i + lanes <= count; i += lanes) {
     const auto value = hn::LoadU(words, bits + i), index = hn::LoadU(words, indices + i);
-    const auto magnitude = hn::BitCast(Integers(), hn::And(value, hn::Set(words, mask)));
-    const auto stays = hn::RebindMask(words, hn::Gt(magnitude, below));
-    hn::StoreU(hn::Compress(index, stays), words, indices + kept);
-    hn::StoreU(hn::Compress(value, stays), words, bits + kept);
-    kept += hn::CountTrue(words, stays);
+    kept += store_chosen(index, value, reach(value, mask, below), indices + kept, bits + kept);
   }
   for (; i < count; ++i) {
     indices[kept] = indices[i];

@@ -7,6 +7,7 @@ Float32, sizes as nccl-tests counts them, all-reduce and broadcast in place, the
 a call is the slowest rank's mean. Machines drift while one
 measures, so Hocket runs again right after each peer, and what counts is the median over the rounds of the ratio of
 neighbours.
+Between two ranks, what is written by hand for them alone (perf/limits.cc) stands beside: a limit, not a peer.
 Exits with 1 when Hocket is slower than the slowest peer at any size, with 2 when it could not compare.
 
 It installs nothing. Open MPI 4: openmpi-bin libopenmpi-dev. MPICH 4: mpich libmpich-dev. Open MPI 5, MPICH 5, Intel MPI:
@@ -24,11 +25,12 @@ import sys
 import tempfile
 import time
 
-from peers import Failure, Hocket, MIB, MPI_COLLECTIVES, TooSlow, find_peers
+from peers import ByHand, Failure, Hocket, MIB, MPI_COLLECTIVES, TooSlow, find_peers
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
+BY_HAND = "by hand"
 QUICK_SIZES = [4, 1 << 10, 16 << 10, 256 << 10, 4 * MIB, 32 * MIB]
 FULL_SIZES = [4 << (2 * i) for i in range(13)] + [128 * MIB]
 
@@ -64,22 +66,22 @@ def compare_one(hocket, peers, case, sizes, rounds, say):
     return pairs
 
 
+def medians(times):
+    ours, theirs = zip(*times)
+    return {"time_us": statistics.median(theirs), "ratio": statistics.median(o / t for o, t in zip(ours, theirs))}
+
+
 def summarize(pairs, sizes):
     """One entry for each size: medians and the median ratios Hocket / peer (above 1: Hocket is slower)."""
     rows = []
     for size in sizes:
-        peers = {}
-        for name, of_size in pairs.items():
-            if not of_size[size]:
-                continue
-            ours, theirs = zip(*of_size[size])
-            peers[name] = {"time_us": statistics.median(theirs),
-                           "ratio": statistics.median(o / t for o, t in of_size[size])}
+        peers = {name: medians(of_size[size]) for name, of_size in pairs.items() if of_size[size]}
+        limit = peers.pop(BY_HAND, None)
         hocket = statistics.median(ours for of_size in pairs.values() for ours, _ in of_size[size])
         if not peers:
             raise Failure(f"no peer came to an end at {size_text(size)}")
         by_time = sorted(peers, key=lambda name: peers[name]["time_us"])
-        rows.append({"bytes": size, "hocket_us": hocket, "peers": peers,
+        rows.append({"bytes": size, "hocket_us": hocket, "peers": peers, "by_hand": limit,
                      "fastest": by_time[0], "to_fastest": peers[by_time[0]]["ratio"],
                      "slowest": by_time[-1], "to_slowest": peers[by_time[-1]]["ratio"]})
     return rows
@@ -96,17 +98,22 @@ def time_text(row, name):
     return f"{row['peers'][name]['time_us']:.2f}" if name in row["peers"] else "-"
 
 
+def limit_text(limit):
+    return f" {limit['time_us']:11.2f} {limit['ratio']:11.2f}" if limit else f" {'-':>11} {'-':>11}"
+
+
 def print_table(case, rows):
     transport, ranks, collective = case
     names = list(dict.fromkeys(name for row in rows for name in row["peers"]))
     print(f"\n{collective}, {transport}, {ranks} ranks: float32, microseconds; ratio = Hocket / peer, below 1: "
           "Hocket is faster")
     print(f"{'size':>9} {'Hocket':>11}" + "".join(f" {name:>11}" for name in names) +
-          f" {'to fastest':>11} {'to slowest':>11}")
+          f" {'to fastest':>11} {'to slowest':>11} {BY_HAND:>11} {'to by hand':>11}")
     for row in rows:
         print(f"{size_text(row['bytes']):>9} {row['hocket_us']:11.2f}" +
               "".join(f" {time_text(row, name):>11}" for name in names) +
-              f" {row['to_fastest']:11.2f} {row['to_slowest']:11.2f}" + ("  SLOWER" if row["to_slowest"] > 1 else ""),
+              f" {row['to_fastest']:11.2f} {row['to_slowest']:11.2f}" + limit_text(row["by_hand"]) +
+              ("  SLOWER" if row["to_slowest"] > 1 else ""),
               flush=True)
 
 
@@ -170,8 +177,8 @@ def compare_all(options, hocket, peers):
     results = []
     for case in itertools.product(options.transports, options.ranks, options.collectives):
         transport, ranks, collective = case
-        able = [peer for peer in peers if transport in peer.transports and collective in peer.collectives]
-        if not able:
+        able = [peer for peer in peers if peer.can(transport, ranks, collective)]
+        if all(peer.name == BY_HAND for peer in able):
             continue
         pairs = compare_one(hocket, able, case, options.sizes, options.rounds, say)
         say("")
@@ -206,6 +213,7 @@ def main():
     try:
         with tempfile.TemporaryDirectory() as folder:
             peers = find_peers(options, pathlib.Path(folder))
+            peers.append(ByHand(BY_HAND, "perf/limits.cc", ("shm", "tcp"), ("all_reduce",), options.build / "perf" / "limits"))
             about = {"machine": machine(), "peers": {peer.name: peer.version for peer in peers}}
             here = about["machine"]
             print(f"{here['processor']}, {here['cores']} cores, load {here['load']:.1f}; "

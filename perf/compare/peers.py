@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -82,6 +83,9 @@ class Peer:
     collectives: tuple = MPI_COLLECTIVES
     environment = {}
 
+    def can(self, transport, ranks, collective):  # pylint: disable=unused-argument
+        return transport in self.transports and collective in self.collectives
+
     def command(self, transport, ranks, collective):
         raise NotImplementedError
 
@@ -90,6 +94,25 @@ class Peer:
         times = parse_lines(run_command(self.command(transport, ranks, collective) + jobs, self.environment))
         if set(times) != set(sizes):
             raise Failure(f"{self.name}: sizes missing in its output: {sorted(set(sizes) - set(times))}")
+        return times
+
+
+@dataclasses.dataclass
+class ByHand(Peer):
+    """What two processes reach with code for this alone, from private buffers (perf/limits.cc): no peer, but a limit."""
+    program: pathlib.Path = None
+    kinds = {"shm": ("oneshot", "staged"), "tcp": ("socket",)}
+
+    def can(self, transport, ranks, collective):
+        return ranks == 2 and super().can(transport, ranks, collective)
+
+    def measure(self, transport, ranks, collective, sizes):
+        times = {}
+        for size in sizes:
+            lines = run_command([self.program, "-b", size, "-e", size, "-r", 3]).splitlines()
+            names, values = (re.sub(r"\([^)]*\)|#", "", line).split() for line in lines[-2:])
+            of_kind = dict(zip(names, values))
+            times[size] = min(float(of_kind[kind]) for kind in self.kinds[transport] if of_kind[kind] != "-")
         return times
 
 

@@ -9,6 +9,7 @@
 #include "api/group.h"
 #include "api/place.h"
 #include "api/session.h"
+#include "comm/call_range.h"
 #include "comm/probe.h"
 #include "hocket/hocket.h"
 
@@ -22,6 +23,7 @@ Status check_and_submit(hocketComm_t comm, Session& session, Request& request, h
 
 hocketResult_t call(hocketComm_t comm, const CallFacts& facts, const void* send, void* recv,
                     hocketStream_t stream) noexcept {
+  const CallRange range(facts);
   return with_call(comm, [&](Session& session) -> Status {
     if (repeats(session, facts, send, recv, stream)) return {};
     Request request(facts, send, recv);
@@ -33,6 +35,7 @@ hocketResult_t call(hocketComm_t comm, const CallFacts& facts, const void* send,
 template <typename List>
 hocketResult_t call_v(hocketComm_t comm, const CallFacts& facts, const void* send, void* recv, hocketStream_t stream,
                       const List& list) noexcept {
+  const CallRange range(facts);
   return with_call(comm, [&](Session& session) -> Status {
     Request request(facts, send, recv);
     request.facts.v_form = true;

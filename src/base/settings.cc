@@ -150,7 +150,8 @@ constexpr Setting kSettings[] = {
      on_or_off<&Settings::encrypt>},
     {"HOCKET_INTERFACE", "list", "",
      "The network interfaces that may be used, by the beginnings of their names, divided by commas: `eth,ib`. With `^` "
-     "before the list, all but those; with `=`, whole names. Not set: the first that leads to other hosts.",
+     "before the list, all but those; with `=`, whole names. Of several that are named, the others carry on when the "
+     "first is lost. Not set: the first that leads to other hosts.",
      text<&Settings::interface>},
     {"HOCKET_ALGORITHM", "list", "",
      "Forces algorithms, for one collective or for all that have it: `ring`, or `all_reduce=ring,broadcast=chain`. Not "
@@ -193,7 +194,7 @@ constexpr Setting kSettings[] = {
      "How long a waiting call looks again at once before it lets other threads run. More gives shorter latency where "
      "every rank has its own core, and longer where ranks share one. `-1`: chosen by how many ranks share the cores.",
      spin},
-    {"HOCKET_SAMPLE_EVERY", "number", "32",
+    {"HOCKET_SAMPLE_EVERY", "number", "64",
      "One call in so many (a power of two) is timed, for `hocket metrics` and `hocket trace`. `1`: all.", sample_every},
     {"HOCKET_RANK", "number", "", "The rank of this process, where no launcher tells it. Needs `HOCKET_SIZE`.",
      number<&Settings::rank, 0>},

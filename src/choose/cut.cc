@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
+#include "choose/cut.h"
+
 #include <algorithm>
 #include <array>
-
-#include "choose/choose.h"
 
 namespace hocket {
 namespace {
@@ -11,8 +11,6 @@ namespace {
 constexpr size_t kGrain = 64;
 // Messages that a pipe holds for one step: enough to keep both ends busy, few enough to stay in cache.
 constexpr size_t kSlicesPerPass = 4;
-// What peers read straight out of each other's buffers takes no room in pipes: one pass.
-constexpr size_t kWhole = size_t{1} << 62;
 
 constexpr std::array<size_t, 2> kShortSlices = {kLongestSlice / 4, kLongestSlice / 16};
 
@@ -26,6 +24,7 @@ Cut cut(const Plan& plan, size_t max_message) {
 }
 
 Cut cut(int32_t depth, int32_t message_chunks, size_t max_message) {
+  if (max_message == kWhole) return {kWhole, kWhole};
   Cut result;
   result.slice_bytes = std::min(kLongestSlice, max_message / kGrain * kGrain);
   const size_t per_message = std::max<size_t>(1, kSlicesPerPass / static_cast<size_t>(depth));
@@ -43,6 +42,7 @@ Timed longest_cut(const Demand& demand, const NetworkModel& model, Rank ranks, S
 
 Timed best_cut(const Demand& demand, const NetworkModel& model, Rank ranks, Sizes call, size_t max_message) {
   Timed best = longest_cut(demand, model, ranks, call, max_message);
+  if (max_message == kWhole) return best;
   const int64_t chunk = call.bytes / (demand.divides ? demand.chunks : demand.parts);
   for (const size_t slice : kShortSlices) {
     if (slice >= std::min(static_cast<size_t>(chunk), best.cut.slice_bytes)) continue;

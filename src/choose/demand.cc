@@ -33,8 +33,8 @@ const Place* first_chunk_place(const Step& step) {
   return nullptr;
 }
 
-// How many chunks of the caller's the rank reads for the first time: what it has read or written is in its cache.
-int64_t read(const Plan& plan, const Place& source, std::vector<bool>& is_read) {
+// How many chunks of the caller's the rank reads for the first time.
+int64_t first_read(const Plan& plan, const Place& source, std::vector<bool>& is_read) {
   int64_t count = 0;
   if (source.buffer != Buffer::kSend) return count;
   for_each_chunk(source.regions, plan.send_chunks, [&](int32_t chunk) {
@@ -63,7 +63,9 @@ RankDemand count(const Plan& plan, const NetworkModel& model, bool coded) {
       ++demand.steps;
       for (const Place& source : step.sources) {
         if (source.kind == Place::Kind::kChunk) {
-          demand.chunks_placed += read(plan, source, is_read);
+          const int64_t first = first_read(plan, source, is_read);
+          demand.chunks_placed += first;
+          demand.chunks_reread += chunks - first;
           continue;
         }
         RankDemand::Traffic& traffic = demand.levels[model.level_of(plan.rank, source.peer)];
@@ -108,6 +110,7 @@ void raise(RankDemand& most, const RankDemand& other) {
   }
   most.steps = std::max(most.steps, other.steps);
   most.chunks_placed = std::max(most.chunks_placed, other.chunks_placed);
+  most.chunks_reread = std::max(most.chunks_reread, other.chunks_reread);
   most.chunks_combined = std::max(most.chunks_combined, other.chunks_combined);
   most.chunks_encoded = std::max(most.chunks_encoded, other.chunks_encoded);
   most.chunks_decoded = std::max(most.chunks_decoded, other.chunks_decoded);
@@ -184,14 +187,14 @@ int64_t chunks_of_host(const Builder& builder, const BuildOptions& options, cons
   return most;
 }
 
+}  // namespace
+
 std::optional<int32_t> rounds(const Builder& builder, const BuildOptions& options) {
   if (builder.name == "hierarchical" && options.hierarchy != nullptr)
     return hierarchical_rounds(builder.collective, *options.hierarchy);
   if (builder.name == "routed_trees") return tree_rounds(builder.collective, options.trees, options.root);
   return rounds(builder.collective, builder.name, options.ranks);
 }
-
-}  // namespace
 
 int64_t chunks_moved(const Step& step) {
   const Place* place = first_chunk_place(step);
@@ -212,6 +215,7 @@ RankDemand& RankDemand::operator+=(const RankDemand& other) {
   }
   steps += other.steps;
   chunks_placed += other.chunks_placed;
+  chunks_reread += other.chunks_reread;
   chunks_combined += other.chunks_combined;
   chunks_encoded += other.chunks_encoded;
   chunks_decoded += other.chunks_decoded;
@@ -225,8 +229,9 @@ bool RankDemand::exceeds(const RankDemand& other) const {
     if (mine.messages_sent < theirs.messages_sent || mine.messages_received < theirs.messages_received) return false;
     if (mine.chunks_sent < theirs.chunks_sent || mine.chunks_received < theirs.chunks_received) return false;
   }
-  return steps >= other.steps && chunks_placed >= other.chunks_placed && chunks_combined >= other.chunks_combined &&
-         chunks_encoded >= other.chunks_encoded && chunks_decoded >= other.chunks_decoded;
+  return steps >= other.steps && chunks_placed >= other.chunks_placed && chunks_reread >= other.chunks_reread &&
+         chunks_combined >= other.chunks_combined && chunks_encoded >= other.chunks_encoded &&
+         chunks_decoded >= other.chunks_decoded;
 }
 
 RankDemand& RankDemand::operator*=(int64_t times) {
@@ -235,7 +240,8 @@ RankDemand& RankDemand::operator*=(int64_t times) {
          {&traffic.messages_sent, &traffic.messages_received, &traffic.chunks_sent, &traffic.chunks_received})
       *count *= times;
   }
-  for (int64_t* count : {&steps, &chunks_placed, &chunks_combined, &chunks_encoded, &chunks_decoded}) *count *= times;
+  for (int64_t* count : {&steps, &chunks_placed, &chunks_reread, &chunks_combined, &chunks_encoded, &chunks_decoded})
+    *count *= times;
   return *this;
 }
 

@@ -28,6 +28,7 @@ struct RankDemand {
   std::array<Traffic, kMaxLevels> levels{};  // by the innermost level that holds both ends
   int64_t steps = 0;
   int64_t chunks_placed = 0;    // read from the caller's buffers for the first time, or written
+  int64_t chunks_reread = 0;    // read again, or from what was received or kept
   int64_t chunks_combined = 0;  // for each source beyond the first
   int64_t chunks_encoded = 0;   // by the call's codec ...
   int64_t chunks_decoded = 0;   // ... and added
@@ -66,7 +67,13 @@ std::optional<int32_t> tree_rounds(Collective collective, std::span<const std::v
 // The same of plans over levels.
 std::optional<int32_t> hierarchical_rounds(Collective collective, const Hierarchy& hierarchy);
 
-// Of a builder that fits the options; nothing as above.
+// The same of a builder that fits the options.
+std::optional<int32_t> rounds(const Builder& builder, const BuildOptions& options);
+
+// Every rank sends to every other one.
+bool sends_to_all(Collective collective, std::string_view algorithm);
+
+// Of a builder that fits the options; nothing where the length of its chain is not known.
 std::optional<Demand> demand(const Builder& builder, const BuildOptions& options, const NetworkModel& model);
 
 // Chunks that each message of the step carries.

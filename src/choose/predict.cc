@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "choose/cut.h"
+
 namespace hocket {
 namespace {
 
@@ -45,6 +47,8 @@ class Predictor {
     is_long_ = messages > 0 && chunk_ >= kLongMessage * messages / std::max<int64_t>(chunks, 1);
     const int64_t buffers = 2 * std::min(chunk_ * demand.chunks, kMostBytes);
     place_byte_ = model.local.place_byte + share_beyond(model.local.cold_byte, buffers, model.local.cache_bytes);
+    if (sizes.window >= int64_t{kWhole})
+      reread_byte_ = share_beyond(model.local.cold_byte, buffers, model.local.cache_bytes);
     if (is_crowded()) bytes_of_core_ = std::min(buffers * neighbours() / model.cores, kMostBytes);
   }
 
@@ -102,6 +106,7 @@ class Predictor {
   Picoseconds work(const RankDemand& rank) const {
     const LocalCost& local = model_.local;
     Picoseconds sum = rank.steps * passes_ * local.step + time_of(rank.chunks_placed * chunk_, place_byte_) +
+                      time_of(rank.chunks_reread * chunk_, reread_byte_) +
                       time_of(rank.chunks_combined * chunk_, local.combine_byte) +
                       time_of(rank.chunks_encoded * chunk_, sizes_.coding.encode_byte) +
                       time_of(rank.chunks_decoded * chunk_, sizes_.coding.decode_byte);
@@ -117,23 +122,17 @@ class Predictor {
     return sum;
   }
 
-  // What ranks that share cores cost each other.
+  // What ranks that share cores cost each other. Each message of the chain waits until its receiver has its turn, after
+  // all others on its core: measured with 4 to 12 ranks on two cores, all algorithms (docs/choosing.md).
   struct Crowd {
     Picoseconds share = 0;  // of all work of a host on its cores
-    Picoseconds turns = 0;
+    Picoseconds turns = 0;  // of the chain
   };
   Crowd crowd() const {
     if (!is_crowded()) return {};
     const Picoseconds one = work(demand_.average) / demand_.ranks_seen + model_.local.call * demand_.lanes;
-    return {one * neighbours() / model_.cores - model_.local.call * demand_.lanes, turns() * model_.local.turn};
-  }
-
-  // Each message of the chain wakes somebody; and who waits gives its core to the others on it, at most once a round.
-  int64_t turns() const {
-    int64_t received = 0;
-    for (const RankDemand::Traffic& traffic : demand_.average.levels) received += traffic.messages_received;
-    const int64_t waits = std::min<int64_t>(demand_.rounds, received / demand_.ranks_seen);
-    return demand_.rounds + waits * (neighbours() - model_.cores) / model_.cores;
+    return {one * neighbours() / model_.cores - model_.local.call * demand_.lanes,
+            demand_.rounds * neighbours() * model_.local.turn / model_.cores};
   }
 
   // How many send to the busiest rank at once: in one round of the chain.
@@ -202,7 +201,8 @@ class Predictor {
   bool is_long_ = false;  // messages of this call are
   // A rank's two buffers push each other out of its caches, the more the larger they are.
   Femtoseconds place_byte_ = 0;
-  int64_t bytes_of_core_ = 0;  // in buffers of ranks that share a core; 0: each has its own
+  Femtoseconds reread_byte_ = 0;  // passes are so short that what is read again in one is in a cache
+  int64_t bytes_of_core_ = 0;     // in buffers of ranks that share a core; 0: each has its own
 };
 
 }  // namespace
@@ -216,6 +216,16 @@ std::string Prediction::limit(const NetworkModel& model) const {
 
 Prediction predict(const Demand& demand, const NetworkModel& model, Rank ranks, const Sizes& sizes) {
   return Predictor(demand, model, ranks, sizes).run();
+}
+
+// Each message of the chain takes its latency, and its ends' time, whichever ranks these are.
+Picoseconds least_time(int32_t rounds, const NetworkModel& model) {
+  const auto least = [&](Picoseconds MessageCost::* part) {
+    const auto of = [&](const NetworkLevel& level) { return level.cost.*part; };
+    return of(*std::ranges::min_element(model.levels, {}, of));
+  };
+  return rounds *
+         (least(&MessageCost::latency) + least(&MessageCost::send) + least(&MessageCost::receive) + model.local.step);
 }
 
 }  // namespace hocket

@@ -38,4 +38,7 @@ struct Sizes {
 };
 Prediction predict(const Demand& demand, const NetworkModel& model, Rank ranks, const Sizes& sizes);
 
+// Less than no call is said to take whose longest chain has so many messages.
+Picoseconds least_time(int32_t rounds, const NetworkModel& model);
+
 }  // namespace hocket

@@ -70,6 +70,7 @@ struct Row {
   Collective collective;
   std::string_view algorithm;
   int32_t (*rounds)(Rank ranks);
+  bool to_all = false;  // every rank sends to every other one
 };
 
 constexpr std::array kRows = {
@@ -80,9 +81,9 @@ constexpr std::array kRows = {
     Row{kAllReduce, "circulant", log_twice},
     Row{kAllReduce, "binomial", tree_twice},
     Row{kAllReduce, "chain", twice_around},
-    Row{kAllReduce, "pairwise", twice_around},
-    Row{kAllReduce, "one_shot", one},
-    Row{kAllReduce, "two_shot", two},
+    Row{kAllReduce, "pairwise", twice_around, true},
+    Row{kAllReduce, "one_shot", one, true},
+    Row{kAllReduce, "two_shot", two, true},
     Row{kAllReduce, "bine", bine_tree_twice},
     Row{kAllReduce, "dual_root", two_halves},
     Row{kAllReduce, "swing", log_twice},
@@ -103,14 +104,14 @@ constexpr std::array kRows = {
     Row{kAllGather, "sparbit", log_once},
     Row{kAllGather, "kbruck", digits},
     Row{kAllGather, "pat", bounded_doubling},
-    Row{kAllGather, "direct", one},
+    Row{kAllGather, "direct", one, true},
     Row{kReduceScatter, "ring", once_around},
     Row{kReduceScatter, "recursive_halving", log_once},
     Row{kReduceScatter, "circulant", log_once},
     Row{kReduceScatter, "pat", bounded_doubling},
-    Row{kReduceScatter, "direct", one},
-    Row{kAllToAll, "direct", one},
-    Row{kAllToAll, "pairwise", in_turn},
+    Row{kReduceScatter, "direct", one, true},
+    Row{kAllToAll, "direct", one, true},
+    Row{kAllToAll, "pairwise", in_turn, true},
     Row{kAllToAll, "bruck", log_once},
     Row{kAllToAll, "kbruck", digits},
     Row{kGather, "binomial", floor_log},
@@ -124,13 +125,23 @@ constexpr std::array kRows = {
     Row{kExScan, "chain", once_around},
 };
 
+const Row* find_row(Collective collective, std::string_view algorithm) {
+  const auto found = std::ranges::find_if(
+      kRows, [&](const Row& row) { return row.collective == collective && row.algorithm == algorithm; });
+  return found == kRows.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 std::optional<int32_t> rounds(Collective collective, std::string_view algorithm, Rank ranks) {
-  for (const Row& row : kRows) {
-    if (row.collective == collective && row.algorithm == algorithm) return ranks == 1 ? 0 : row.rounds(ranks);
-  }
-  return std::nullopt;
+  const Row* row = find_row(collective, algorithm);
+  if (row == nullptr) return std::nullopt;
+  return ranks == 1 ? 0 : row->rounds(ranks);
+}
+
+bool sends_to_all(Collective collective, std::string_view algorithm) {
+  const Row* row = find_row(collective, algorithm);
+  return row != nullptr && row->to_all;
 }
 
 std::optional<int32_t> tree_rounds(Collective collective, std::span<const std::vector<Rank>> trees, Rank root) {

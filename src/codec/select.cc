@@ -38,6 +38,16 @@ Selection gathered(ConstValues values, std::vector<uint32_t> indices) {
   return selection;
 }
 
+// The bucket that holds the k-th from above (from 1), of at least k.
+struct BucketOf {
+  size_t number;
+  size_t above = 0;  // how many are in those above it
+
+  BucketOf(const std::vector<uint32_t>& seen, size_t k) : number(seen.size() - 1) {
+    for (; above + seen[number] < k; --number) above += seen[number];
+  }
+};
+
 // The k-th largest magnitude (from 1) of at least k. Of many, buckets between nothing and the largest say among which
 // few it is.
 uint32_t magnitude_at(DataType type, std::span<const uint32_t> bits, size_t k) {
@@ -48,11 +58,10 @@ uint32_t magnitude_at(DataType type, std::span<const uint32_t> bits, size_t k) {
   const auto bucket_of = [&](uint32_t one) { return magnitude_of(type, one) >> shift; };
   std::vector<uint32_t> seen(size_t{1} << kBucketBits);
   for (const uint32_t one : bits) ++seen[bucket_of(one)];
-  size_t bucket = seen.size() - 1, above = 0;
-  for (; above + seen[bucket] < k; --bucket) above += seen[bucket];
+  const BucketOf bucket(seen, k);
   std::vector<uint32_t> few;
-  std::ranges::copy_if(bits, std::back_inserter(few), [&](uint32_t one) { return bucket_of(one) == bucket; });
-  return kth_largest(type, few.data(), few.size(), k - above);
+  std::ranges::copy_if(bits, std::back_inserter(few), [&](uint32_t one) { return bucket_of(one) == bucket.number; });
+  return kth_largest(type, few.data(), few.size(), k - bucket.above);
 }
 
 // The magnitude that `rank` (from 0) elements of a sample of the values exceed. A cache line out of each of equal
@@ -97,12 +106,7 @@ uint32_t radix_threshold(ConstValues values, size_t k) {
   std::vector<uint32_t> seen(size_t{1} << (8 * element_bytes(values.type) - 1 - static_cast<size_t>(shift)));
   const auto count = element_bytes(values.type) == 4 ? count_digits<uint32_t> : count_digits<uint16_t>;
   count(values.data, values.count, shift, seen);
-  size_t above = 0;
-  for (size_t digit = seen.size(); digit-- > 0;) {
-    above += seen[digit];
-    if (above >= k) return static_cast<uint32_t>(digit << shift);
-  }
-  return 0;
+  return static_cast<uint32_t>(BucketOf(seen, k).number << shift);
 }
 
 // At least k candidates, not many more where the values allow: those above a threshold that a sample makes likely, and

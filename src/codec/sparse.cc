@@ -26,8 +26,17 @@ uint32_t infinity_of(DataType type) {
   return type == DataType::kFloat16 ? 0x7c00u : 0x7f80u;
 }
 
+// Whether all bits are zero.
 bool all_zero(std::span<const std::byte> bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
+  uint64_t any = 0;
+  size_t i = 0;
+  for (; i + sizeof any <= bytes.size(); i += sizeof any) {
+    uint64_t some;
+    std::memcpy(&some, &bytes[i], sizeof some);
+    any |= some;
+  }
+  for (; i < bytes.size(); ++i) any |= std::to_integer<uint64_t>(bytes[i]);
+  return any == 0;
 }
 
 size_t share(double ratio, size_t count) {

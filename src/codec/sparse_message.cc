@@ -24,7 +24,7 @@ size_t count_gaps(std::span<const uint32_t> indices) {
   size_t gaps = indices.size();
   int64_t last = -1;
   for (uint32_t index : indices) {
-    gaps += static_cast<size_t>((int64_t{index} - last - 1) / kLongGap);
+    gaps += static_cast<size_t>((int64_t{index} - last) / kLongGap);
     last = index;
   }
   return gaps;

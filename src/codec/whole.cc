@@ -32,9 +32,13 @@ Status through(const Codec& codec, const std::vector<float>& values, uint64_t dr
 
 bool is_repeatable(const Codec& codec) { return codec.describe(DataType::kFloat32).idempotent || codec.block() == 0; }
 
+std::shared_ptr<const Codec> nonzero_codec() {
+  // No magnitude of any type is smaller, but zero.
+  return std::move(*make_codec("threshold:least=1e-45"));
+}
+
 std::shared_ptr<const Codec> wire_of(const std::shared_ptr<const Codec>& codec) {
-  if (codec->block() != 0) return codec;
-  return std::move(*make_codec("blocksparse:block=1"));
+  return codec->block() != 0 ? codec : nonzero_codec();
 }
 
 }  // namespace hocket

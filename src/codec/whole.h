@@ -22,4 +22,7 @@ bool is_repeatable(const Codec& codec);
 // selected.
 std::shared_ptr<const Codec> wire_of(const std::shared_ptr<const Codec>& codec);
 
+// The one of what selects: it sends all but zeros.
+std::shared_ptr<const Codec> nonzero_codec();
+
 }  // namespace hocket

@@ -37,9 +37,19 @@ class CallLog {
   explicit CallLog(Clock& clock, FlightLane* lane = nullptr)
       : clock_(clock), lane_(lane == nullptr ? own_lane_ : *lane) {}
 
-  // `algorithm` stays.
-  void record(CallKey key, uint32_t fingerprint, const CallFacts& facts, std::string_view algorithm);
-  void note_end() { lane_.end(clock_); }
+  // A collective whose turn has come, numbered from 0. Gives the number under which it is kept what it is. `algorithm`
+  // stays.
+  uint32_t record(uint64_t number, uint32_t fingerprint, const CallFacts& facts, std::string_view algorithm);
+  // The same for one of a kind that was recorded. False: it is not kept any more, and nothing was recorded.
+  bool repeat(uint64_t number, uint32_t kind) {
+    if (!lane_.collectives().keeps(kind)) [[unlikely]]
+      return false;
+    begin(number, kind);
+    return true;
+  }
+  void end(uint64_t number) { lane_.end(number, clock_); }
+  void record_transfer(CallKey key, uint32_t fingerprint, const CallFacts& facts, std::string_view algorithm);
+  void end_transfer() { lane_.end_transfer(clock_); }
   void note_waited(Duration waited) { lane_.note_waited(waited); }
   // The newest call has waited for this peer since then; -1: it goes on. `alone`: nothing else is called until it ends.
   void note_wait(Rank peer, Time since, bool alone = false);
@@ -49,21 +59,32 @@ class CallLog {
   Whereabouts whereabouts(Time now) const;
 
  private:
+  // What the lane keeps, in more detail: under the same numbers.
   struct Entry {
-    CallKey key = 0;
+    uint32_t kind = 0;
+    CallKey key = 0;  // of a transfer
     uint32_t fingerprint = 0;
     CallFacts facts;
     std::string_view algorithm;
   };
-  static constexpr size_t kEntries = 128;
+  using Entries = std::array<Entry, FlightRow::kKinds>;
+
+  void begin(uint64_t number, uint32_t kind) {
+    if (lane_.begin(number, kind)) [[unlikely]]
+      sample(number, kind);
+  }
+  void sample(uint64_t number, uint32_t kind);
+  static const Entry* entry(const FlightRow& row, const Entries& entries, uint64_t number);
+  const Entry* find_collective(CallKey key, CallReport::State& state) const;
+  const Entry* find_transfer(CallKey key) const;
+  const Entry* newest(CallKey& key) const;
 
   Clock& clock_;
   FlightLane own_lane_;  // where the recorder has no room
   FlightLane& lane_;
   mutable std::mutex mutex_;
-  std::array<Entry, kEntries> entries_;
-  uint64_t recorded_ = 0;
-  CallKey last_collective_ = 0;
+  Entries collectives_;
+  Entries transfers_;
   Rank awaited_ = -1;
   Time awaited_since_{};
   Rank stuck_on_ = -1;

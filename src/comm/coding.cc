@@ -98,12 +98,15 @@ Status Coding::correct(std::string_view key, Request& request, const std::shared
   } else {
     decoded_ = corrected_;
   }
-  // What a narrower type rounds off is lost, too, and kept.
-  values_.resize(count * element_bytes(type));
-  narrow(type, decoded_.data(), values_.data(), count);
-  widen(type, values_.data(), decoded_.data(), count);
+  request.send = decoded_.data();
+  if (type != DataType::kFloat32) {
+    // What a narrower type rounds off is lost, too, and kept.
+    values_.resize(count * element_bytes(type));
+    narrow(type, decoded_.data(), values_.data(), count);
+    widen(type, values_.data(), decoded_.data(), count);
+    request.send = values_.data();
+  }
   feedback_.keep(corrected_, decoded_);
-  request.send = values_.data();
   // Another call than one without a key.
   mark(request, codec == nullptr ? nullptr : wire_of(codec), digest_ ^ 0x40000000u);
   request.draw = draw;

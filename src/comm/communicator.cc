@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/caught.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "comm/binding.h"
@@ -65,9 +66,13 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       prefix_(options_.name.empty() ? "" : options_.name + ": "),
       crowded_(is_crowded(*mesh_)),
       wait_(system, crowded_, options_.spin),
-      planner_(rank(), ranks(), mesh_->max_message(),
-               Chooser(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message(), options_.lanes),
-               options_.compression, options_.imported, options_.explore),
+      planner_({.rank = rank(),
+                .ranks = ranks(),
+                .longest_message = mesh_->max_message(),
+                .compression = options_.compression,
+                .imported = options_.imported,
+                .explore = options_.explore},
+               Chooser(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message(), options_.lanes)),
       lane_(options_.flight == nullptr ? nullptr
                                        : options_.flight->open(options_.name, mesh_->rank(), mesh_->ranks(),
                                                                static_cast<int32_t>(placement(*mesh_).hosts.size()))),
@@ -84,7 +89,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
 }
 
 Communicator::~Communicator() {
-  keep_what_was_found();
+  (void)tried([&] { return keep_what_was_found(), Status(); });
   mesh_->leave();
   if (lane_ != nullptr) options_.flight->close(lane_);
 }
@@ -142,11 +147,12 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   HOCKET_TRY(planned.status());
   const Plan& plan = *planned->plan;
   const Cut pieces = cut(plan, planned->slice_bytes);
-  size_t window = pieces.window_bytes / element_bytes(is_exact(facts) ? accumulator_of(facts.type) : facts.type);
-  if (request.codec != nullptr) window = coded_window(*request.codec, facts.type, pieces.slice_bytes, window);
-  if (window == 0) {
+  const size_t element = element_bytes(is_exact(facts) ? accumulator_of(facts.type) : facts.type);
+  CallCut own{pieces.slice_bytes, pieces.window_bytes / element};
+  if (request.codec != nullptr) own = coded_cut(*request.codec, facts.type, own, mesh_->max_message());
+  if (own.window == 0) {
     return Status(Code::kInvalidUsage, fmt::format("rank {}: {}: messages of {} bytes are too short for the codec",
-                                                   rank(), describe(facts), pieces.slice_bytes));
+                                                   rank(), describe(facts), own.slice_bytes));
   }
   recent = RecentCall();
   recent.facts = recent.asked = facts;
@@ -154,8 +160,8 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   recent.asked.reproducibility = {};
   recent.in_place = in_place;
   recent.plan = &plan;
-  recent.window = window;
-  recent.slice_bytes = pieces.slice_bytes;
+  recent.window = own.window;
+  recent.slice_bytes = own.slice_bytes;
   recent.fingerprint = fingerprint(request, plan);
   recent.lends_up_to = lends_up_to(plan, in_place);
   recent.send = request.send;

@@ -74,6 +74,7 @@ struct RecentCall {
   const void* recv = nullptr;
   size_t reach = 0;              // bytes of the longer buffer
   FastPath fast_path;            // of the blocking call
+  uint32_t kind = 0;             // in the call log
   Explored* explored = nullptr;  // null: nothing is left to be tried
   int64_t* time = nullptr;       // of a trial, which is not made again: where it belongs
 };
@@ -117,7 +118,6 @@ class Communicator {
   void wait_until_idle() const;
 
   Wait make_wait() const { return wait_; }
-  uint32_t spins() const { return wait_.spins(); }
   // One thread at a time sleeps on the mesh's poller; who finds it taken sleeps by the clock.
   std::mutex& poller_mutex() { return poller_mutex_; }
 

@@ -119,6 +119,11 @@ void LastingStream::lose(const std::string& why) {
 
 // ---- The service thread
 
+void LastingStream::drop(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (socket_ != nullptr) lose(why);
+}
+
 void LastingStream::adopt(std::unique_ptr<Socket> socket, uint16_t connection) {
   {
     const std::lock_guard lock(mutex_);
@@ -127,7 +132,8 @@ void LastingStream::adopt(std::unique_ptr<Socket> socket, uint16_t connection) {
     socket_ = std::move(socket);
     connection_ = connection;
     loss_.clear();
-    resuming_ = side_ == Side::kSending;
+    resuming_ = side_ == Side::kSending && reported_ != connection;
+    if (side_ == Side::kSending && !resuming_) written_ = acked_;
     if (const Status watched = poller_->add(socket_->handle()); !watched.ok()) lose(watched.message());
   }
   poller_->wake();
@@ -154,6 +160,7 @@ bool LastingStream::hear(const Report& report) {
     const std::lock_guard lock(mutex_);
     if (side_ != Side::kSending || report.received < acked_ || report.received > sent_) return false;
     acked_ = report.received;
+    reported_ = report.connection;
     const bool is_this = report.connection == connection_ && socket_ != nullptr;
     if (is_this && report.lost) lose("the other end lost it");
     if (is_this && std::exchange(resuming_, false)) written_ = acked_;

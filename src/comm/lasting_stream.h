@@ -40,6 +40,8 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   // For the pipe's end, once; the poller watches what it stands for already when another connection follows.
   std::unique_ptr<Socket> socket();
 
+  // Gives its connection up: another one is wanted.
+  void drop(const std::string& why);
   // Goes on over another connection.
   void adopt(std::unique_ptr<Socket> socket, uint16_t connection);
   // Why there is no connection now; empty: there is one, or none is needed any more.
@@ -79,6 +81,7 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   uint64_t written_ = 0;  // to this connection
   uint64_t acked_ = 0;
   bool resuming_ = false;  // the receiving side has not yet said where
+  uint16_t reported_ = 0;  // the newest connection of which it has; the report may come before the connection
   // Receiving side:
   uint64_t received_ = 0;
   uint64_t told_ = 0;

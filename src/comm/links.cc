@@ -95,10 +95,30 @@ void Link::beat() {
   if (queue_.empty()) send({});
 }
 
-void Link::expect_news_since(Time oldest) {
-  if (ended_ || heard_ >= oldest) return;
+void Link::outlive_connections(QuietHandler on_quiet) {
+  on_quiet_ = std::move(on_quiet);
+  history_.keep();
+}
+
+// The connection before stays open until the other end has left it: its end would look like ours.
+Status Link::move_to(std::unique_ptr<Socket> socket) {
+  context_.reactor.unwatch(socket_->handle());
+  left_behind_.push_back(std::exchange(socket_, std::move(socket)));
+  heard_ = context_.system.clock.now();
+  const std::string greeting = history_.move();
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(greeting));
+  (void)socket_->send(std::span(&bytes, 1));  // a new connection takes so few bytes, or is broken
+  return context_.reactor.watch(socket_->handle(), [this] { on_news(); });
+}
+
+void Link::expect_news_since(Time oldest, Time recently) {
+  if (ended_ || heard_ >= recently) return;
   // What lies unread in the socket counts.
-  if (!read() || heard_ >= oldest) return;
+  if (!read() || heard_ >= recently) return;
+  if (heard_ >= oldest) {
+    if (on_quiet_) on_quiet_();
+    return;
+  }
   (void)end(End::kSilent, Status(Code::kTimeout, fmt::format("{} is silent", socket_->peer_name())));
 }
 
@@ -110,15 +130,29 @@ bool Link::read() {
   std::array<std::byte, kReadBytes> buffer;
   for (;;) {
     const Result<size_t> got = socket_->receive(buffer);
+    if (!got.ok() && history_.is_moving()) return context_.reactor.unwatch(socket_->handle()), true;
     if (!got.ok()) return end(End::kClosed, got.status());
     if (*got == 0) return true;
     heard_ = context_.system.clock.now();
     for (const Handle handle : socket_->take_handles()) handles_in_.push_back(handle);
     if (handles_in_.size() > kMaxWaitingHandles)
       return end(End::kMisbehaved, Status(Code::kRemote, "too many handles"));
-    in_.append(reinterpret_cast<const char*>(buffer.data()), *got);
-    if (!deliver_frames()) return false;
+    if (!take({reinterpret_cast<const char*>(buffer.data()), *got})) return false;
   }
+}
+
+bool Link::take(std::string_view bytes) {
+  if (history_.is_moving()) {
+    std::string missing;
+    if (!history_.read_greeting(bytes, &missing)) return misbehaved("lacks what is not kept any more");
+    if (history_.is_moving()) return true;
+    left_behind_.clear();
+    queued_bytes_ += missing.size();
+    if (!missing.empty()) queue_.push_front({std::move(missing), {}});
+  }
+  history_.note_received(bytes.size());
+  in_.append(bytes);
+  return deliver_frames();
 }
 
 bool Link::deliver_frames() {
@@ -151,10 +185,11 @@ bool Link::write() {
 }
 
 Status Link::push() {
-  while (!queue_.empty()) {
+  while (!queue_.empty() && !history_.is_moving()) {
     const Result<size_t> sent = write_first();
     if (!sent.ok()) return sent.status();
     if (*sent == 0) return {};
+    history_.note_sent(std::string_view(queue_.front().bytes).substr(0, *sent));
     queued_bytes_ -= *sent;
     queue_.front().bytes.erase(0, *sent);
     if (queue_.front().bytes.empty()) queue_.pop_front();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// A link: a stream of bounded frames over an authenticated connection, with heartbeats. Knows no rank and no frame's
-// meaning. Lives on the service thread; its owner destroys it, also from inside its callbacks.
+// A link: a stream of bounded frames over an authenticated connection, with heartbeats, that may go on over another
+// connection. Knows no rank and no frame's meaning. Lives on the service thread; its owner destroys it, also from
+// inside its callbacks.
 #pragma once
 
 #include <deque>
@@ -15,6 +16,7 @@
 #include "base/reactor.h"
 #include "base/status.h"
 #include "base/system.h"
+#include "comm/links_history.h"
 
 namespace hocket {
 
@@ -26,6 +28,7 @@ class Link {
   using FrameHandler = std::function<void(std::string_view frame, std::vector<Handle> handles)>;
   enum class End : uint8_t { kClosed, kSilent, kMisbehaved };
   using EndHandler = std::function<void(End end, const Status& why)>;
+  using QuietHandler = std::function<void()>;
 
   struct Context {
     System& system;
@@ -41,6 +44,12 @@ class Link {
 
   // Frames may arrive from now on. `on_end` comes at most once, and is the last call.
   Status start(FrameHandler on_frame, EndHandler on_end);
+  // From now on what was sent is kept, for other connections. `on_quiet` comes again and again while nothing is heard
+  // for half of the time that ends the link.
+  void outlive_connections(QuietHandler on_quiet);
+  // Goes on over another connection, on which the other end's link does the same. What is not kept ends it; a
+  // connection that breaks before the other end has spoken counts as none.
+  Status move_to(std::unique_ptr<Socket> socket);
   // Writes at once what the socket takes; a failure is reported later. Handles stay the caller's and must live until
   // flushed(). They travel on unix sockets only.
   void send(std::string frame, std::vector<Handle> handles = {});
@@ -48,8 +57,8 @@ class Link {
   // One more frame for a peer that was given up, if it happens to fit.
   void send_last(const std::string& frame);
   void beat();
-  // Ends the link when nothing was heard since `oldest`.
-  void expect_news_since(Time oldest);
+  // Ends the link when nothing was heard since `oldest`, and calls it quiet when nothing was since `recently`.
+  void expect_news_since(Time oldest, Time recently);
   // The time before `lateness` ago was not ours: we could not have heard anything.
   void forgive(Duration lateness) { heard_ += lateness; }
 
@@ -64,6 +73,7 @@ class Link {
   void on_news();
   // These return false when the link has ended, perhaps by destruction: touch nothing then.
   bool read();
+  bool take(std::string_view bytes);
   bool deliver_frames();
   bool write();
   // As much as the socket takes.
@@ -79,10 +89,13 @@ class Link {
   EndHandler on_end_;
   bool ended_ = false;
   Time heard_;
+  QuietHandler on_quiet_;
   std::string in_;
   std::vector<Handle> handles_in_;
   std::deque<Outgoing> queue_;
   size_t queued_bytes_ = 0;
+  LinkHistory history_;
+  std::vector<std::unique_ptr<Socket>> left_behind_;  // until the other end has moved, too
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -35,7 +35,7 @@ void Heart::tick() {
     if (std::find(links_.begin(), links_.end(), link) == links_.end()) continue;  // went with an earlier one
     if (lateness > period_) link->forgive(lateness);
     if (beat) link->beat();
-    link->expect_news_since(now - timeout_);
+    link->expect_news_since(now - timeout_, now - timeout_ / 2);
   }
   due_ = system_.clock.now() + period_;
 }

@@ -2,18 +2,26 @@
 // Copyright The Hocket authors
 //
 // When both ends dial, the lower rank's connection stays: the higher rank's is refused as a duplicate, and its dial is
-// dropped when the lower rank's arrives.
+// dropped when the lower rank's arrives. A link that falls silent is moved by the lower rank, if the higher one's host
+// has several interfaces: it may be the interface that is lost, not the peer.
 #include "comm/mesh_links.h"
 
 #include <algorithm>
 
 #include "comm/mesh_wire.h"
+#include "comm/service_interfaces.h"
 
 namespace hocket {
 namespace {
 
 constexpr size_t kFrameBase = size_t{64} << 10;
 constexpr Duration kSiblingPause = std::chrono::milliseconds(2);
+// Of the time that a silent link has left: so many addresses can be tried.
+constexpr int kAttempts = 4;
+
+bool has_spares(const Service& service) { return interface_count(service.self().interfaces) > 1; }
+
+std::string_view host_of(std::string_view address) { return address.substr(0, address.rfind(':')); }
 
 }  // namespace
 
@@ -28,6 +36,41 @@ PeerLinks::Entry& PeerLinks::entry(int32_t peer) {
   const auto [found, is_new] = entries_.try_emplace(peer);
   if (is_new && !in_this_process(peer)) dial(peer, found->second);
   return found->second;
+}
+
+bool PeerLinks::has_several_ways(int32_t peer) const {
+  const PeerInfo& info = owner_.peer_info(peer);
+  return has_spares(service_) && interface_count(info.interfaces) > 1 &&
+         info.host_identity != service_.self().host_identity;
+}
+
+// The address of the peer behind which the other end of its link is.
+size_t PeerLinks::way_of(int32_t peer, const Link& link) const {
+  const std::vector<Address>& all = owner_.peer_info(peer).addresses;
+  const std::string name = link.peer_name();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Address& each) { return host_of(each) == host_of(name); });
+  return found == all.end() ? 0 : static_cast<size_t>(found - all.begin());
+}
+
+// All addresses, those behind the interface of this one last.
+std::vector<Address> PeerLinks::other_ways(int32_t peer, size_t way) const {
+  const PeerInfo& info = owner_.peer_info(peer);
+  std::vector<Address> others, same;
+  for (size_t i = 0; i < info.addresses.size(); ++i)
+    (info.interfaces[i] == info.interfaces[way] ? same : others).push_back(info.addresses[i]);
+  others.insert(others.end(), same.begin(), same.end());
+  return others;
+}
+
+std::vector<Address> PeerLinks::addresses(int32_t peer) const {
+  std::vector<Address> all = owner_.peer_info(peer).addresses;
+  const auto found = entries_.find(peer);
+  if (found != entries_.end() && found->second.link != nullptr) {
+    const auto way = static_cast<ptrdiff_t>(way_of(peer, *found->second.link));
+    std::rotate(all.begin(), all.begin() + way, all.end());
+  }
+  return all;
 }
 
 void PeerLinks::dial(int32_t peer, Entry& entry) {
@@ -101,17 +144,53 @@ void PeerLinks::deliver_waiting(int32_t peer, Time until) {
                         [this, peer, until, owner = owner_.shared_owner()] { deliver_waiting(peer, until); });
 }
 
-Refusal PeerLinks::decide(int32_t peer) const {
+Refusal PeerLinks::decide(int32_t peer, bool is_move) const {
   const auto found = entries_.find(peer);
+  if (is_move) {
+    const bool can_be = found != entries_.end() && found->second.link != nullptr && has_several_ways(peer);
+    return can_be ? Refusal::kNone : Refusal::kClosed;
+  }
   if (found == entries_.end()) return Refusal::kNone;
   if (found->second.link != nullptr) return Refusal::kDuplicate;
   const bool ours_stays = found->second.dial != nullptr && self_.rank < peer;
   return ours_stays ? Refusal::kDuplicate : Refusal::kNone;
 }
 
-void PeerLinks::enter(int32_t peer, std::unique_ptr<Socket> socket) {
+void PeerLinks::enter(int32_t peer, bool is_move, std::unique_ptr<Socket> socket) {
+  if (is_move) {
+    const auto found = entries_.find(peer);
+    const bool is_there = found != entries_.end() && found->second.link != nullptr;  // it may have ended meanwhile
+    return is_there ? move(peer, std::move(socket)) : void();
+  }
   entries_[peer].dial.reset();
   connect(peer, std::move(socket));
+}
+
+// What comes of it matters little: the link ends when it stays silent.
+void PeerLinks::on_quiet(int32_t peer) {
+  Entry& found = entries_[peer];
+  if (found.dial != nullptr || self_.rank > peer || !has_several_ways(peer)) return;
+  const Duration left = service_.options().timeout / 2;
+  DialOptions options;
+  options.addresses = other_ways(peer, way_of(peer, *found.link));
+  options.hello = {Purpose::kLink, self_.id, self_.rank, peer};
+  options.hello.connection = 1;
+  options.key = self_.key;
+  options.patience = left / kAttempts;
+  options.unreachable_until = options.unknown_until = service_.system().clock.now() + left;
+  found.dial = std::make_unique<Dial>(service_, std::move(options),
+                                      [this, peer](Result<std::unique_ptr<Socket>> socket, Refusal) {
+                                        const std::unique_ptr<Dial> dial = std::move(entries_[peer].dial);
+                                        if (socket.ok()) move(peer, std::move(*socket));
+                                      });
+}
+
+void PeerLinks::move(int32_t peer, std::unique_ptr<Socket> socket) {
+  Link& link = *entries_[peer].link;
+  const size_t from = way_of(peer, link);
+  const Status moved = link.move_to(std::move(socket));
+  if (!moved.ok()) return on_end(peer, Link::End::kClosed, moved);
+  owner_.on_link_moved(peer, from, way_of(peer, link));
 }
 
 void PeerLinks::connect(int32_t peer, std::unique_ptr<Socket> socket) {
@@ -124,6 +203,8 @@ void PeerLinks::connect(int32_t peer, std::unique_ptr<Socket> socket) {
                               std::vector<Handle> handles) { owner_.on_message(peer, frame, std::move(handles)); },
                  [this, peer](Link::End end, const Status& why) { on_end(peer, end, why); });
   if (!started.ok()) return on_end(peer, Link::End::kClosed, started);
+  // What is known of the peer may be told over this link.
+  if (has_spares(service_)) link.outlive_connections([this, peer] { on_quiet(peer); });
   owner_.on_link_up(peer);
   for (Message& message : found.waiting) link.send(std::move(message.frame), std::move(message.handles));
   found.waiting.clear();

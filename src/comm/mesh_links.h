@@ -36,6 +36,8 @@ class PeerLinks {
     virtual const PeerInfo& peer_info(int32_t peer) const = 0;
     virtual void on_link_up(int32_t peer) = 0;
     virtual void on_message(int32_t peer, std::string_view frame, std::vector<Handle> handles) = 0;
+    // The interface behind the peer's address `from` is silent: the link goes on by `to`, and all else is to follow.
+    virtual void on_link_moved(int32_t peer, size_t from, size_t to) = 0;
     virtual void on_link_lost(int32_t peer, Link::End end, const Status& why) = 0;
     virtual void on_unreachable(int32_t peer, Refusal refusal, const Status& why) = 0;
     // The rank of this communicator that lives in this process; null when it is not there (yet).
@@ -54,8 +56,11 @@ class PeerLinks {
   // To peers that can hear it now.
   void send_to_connected(const std::string& frame);
 
-  Refusal decide(int32_t peer) const;
-  void enter(int32_t peer, std::unique_ptr<Socket> socket);
+  // Of a peer on another host: the one by which its link goes first.
+  std::vector<Address> addresses(int32_t peer) const;
+
+  Refusal decide(int32_t peer, bool is_move) const;
+  void enter(int32_t peer, bool is_move, std::unique_ptr<Socket> socket);
 
   // Nothing waits to be sent, nor for a link.
   bool flushed() const;
@@ -78,6 +83,11 @@ class PeerLinks {
   bool in_this_process(int32_t peer) const;
   void dial(int32_t peer, Entry& entry);
   void connect(int32_t peer, std::unique_ptr<Socket> socket);
+  bool has_several_ways(int32_t peer) const;
+  size_t way_of(int32_t peer, const Link& link) const;
+  std::vector<Address> other_ways(int32_t peer, size_t way) const;
+  void on_quiet(int32_t peer);
+  void move(int32_t peer, std::unique_ptr<Socket> socket);
   void on_end(int32_t peer, Link::End end, const Status& why);
   void deliver_here(int32_t peer, const std::string& frame);
   void deliver_waiting(int32_t peer, Time until);

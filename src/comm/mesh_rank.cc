@@ -121,7 +121,7 @@ std::string MeshRank::describe(int32_t peer) const {
 
 void MeshRank::on_link_up(int32_t peer) {
   if (said_farewell_) return links_.send(peer, plain_message(MessageType::kFarewell));
-  if (peers_[static_cast<size_t>(peer)].host_identity == service_.self().host_identity) {
+  if (!is_far(peer)) {
     links_.send(peer, plain_message(MessageType::kGreeting), {poller_->wake_handle()});
   }
   if (agreement_.has_begun()) links_.send(peer, opinion_message(agreement_.opinion()));
@@ -159,17 +159,28 @@ void MeshRank::leave() {
   if (!service_.in_its_process() || has_called_leave_) return;
   has_called_leave_ = true;
   windows_.shut();
-  const Time limit = service_.system().clock.now() + service_.options().timeout;
-  while (!failed() && !pipes_.flush() && service_.system().clock.now() < limit) {
-    (void)poller_->wait(service_.system().clock.now() + kFlushLook);
-  }
+  const System& system = service_.system();
+  // Who leaves cannot be told of an error: what lacks memory is tried again, or left.
+  const auto wait_for = [&](Duration time) {
+    (void)tried([&] { return poller_->wait(system.clock.now() + time), Status(); });
+  };
+  const auto flush = [&] {
+    bool flushed = false;
+    return tried([&] { return flushed = pipes_.flush(), Status(); }).ok() && flushed;
+  };
+  const Time limit = system.clock.now() + service_.options().timeout;
+  while (!failed() && !flush() && system.clock.now() < limit) wait_for(kFlushLook);
   if (service_.ready().ok()) {
-    const Time patience = service_.system().clock.now() + kLeaveTime;
-    service_.reactor().post([self = shared_from_this(), patience] { self->begin_leaving(patience); });
-    // The service may end at the same time: then nobody would tell us.
-    while (!closed_ && service_.system().clock.now() < patience + kLeaveTime) {
-      (void)poller_->wait(service_.system().clock.now() + kLeaveTime / 10);
+    const Time patience = system.clock.now() + kLeaveTime;
+    const auto post = [&] {
+      service_.reactor().post([self = shared_from_this(), patience] { self->begin_leaving(patience); });
+      return Status();
+    };
+    while (!tried(post).ok() && system.clock.now() < patience) {
+      system.threads.sleep_until(system.clock.now() + kFlushLook);
     }
+    // The service may end at the same time: then nobody would tell us.
+    while (!closed_ && system.clock.now() < patience + kLeaveTime) wait_for(kLeaveTime / 10);
   }
   set_recorder(nullptr);
   set_whereabouts(nullptr);

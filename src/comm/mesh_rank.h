@@ -60,6 +60,7 @@ class MeshRank final : public Mesh,
   void fail_without_memory() noexcept override;
   std::vector<int32_t> lost() const override;
   std::vector<int32_t> present() const override;
+  bool is_far(int32_t peer) const override;
   bool has_left(int32_t peer) const override { return left_[static_cast<size_t>(peer)]; }
   void set_recorder(Recorder recorder) override;
   void set_whereabouts(std::function<Whereabouts()> look_up) override;
@@ -80,6 +81,7 @@ class MeshRank final : public Mesh,
   const PeerInfo& peer_info(int32_t rank) const override { return peer(rank); }
   void on_link_up(int32_t peer) override;
   void on_message(int32_t peer, std::string_view frame, std::vector<Handle> handles) override;
+  void on_link_moved(int32_t peer, size_t from, size_t to) override;
   void on_link_lost(int32_t peer, Link::End end, const Status& why) override;
   void on_unreachable(int32_t peer, Refusal refusal, const Status& why) override;
   std::shared_ptr<Owner> sibling(int32_t peer) const override { return rank_here(peer); }
@@ -147,7 +149,6 @@ class MeshRank final : public Mesh,
 
   // mesh_rank_streams.cc: connections of pipes between hosts that are lost and replaced
   using StreamName = std::pair<PipeName, LastingStream::Side>;
-  bool is_far(int32_t peer) const;
   std::shared_ptr<LastingStream> stream(const PipeName& name, LastingStream::Side side) const;
   // What the pipe's end gets of its first connection.
   std::unique_ptr<Socket> lasting(const PipeName& name, const Transport& transport, LastingStream::Side side,

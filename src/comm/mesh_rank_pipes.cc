@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "comm/mesh_rank.h"
+#include "comm/service_interfaces.h"
 
 namespace hocket {
 namespace {
@@ -109,12 +110,13 @@ void MeshRank::dial_pipe(const PipeName& name, uint8_t transport) {
   if (said_farewell_ || pipe_dials_.contains(name)) return;
   const Time now = service_.system().clock.now();
   DialOptions options;
-  options.addresses = peer(name.peer).addresses;
+  options.addresses = links_.addresses(name.peer);
   options.hello = {
       Purpose::kData, id_, rank_, name.peer, static_cast<uint8_t>(name.pipe_class), static_cast<uint16_t>(name.lane),
       transport};
   if (const auto sending = stream(name, LastingStream::Side::kSending)) {
     options.hello.connection = static_cast<uint16_t>(sending->connection() + 1);
+    if (interface_count(peer(name.peer).interfaces) > 1) options.patience = service_.options().timeout / 8;
   }
   options.key = key_;
   options.unreachable_until = now + service_.options().timeout / 2;
@@ -189,7 +191,7 @@ std::shared_ptr<PeerWaker> MeshRank::waker_of(int32_t peer) {
 Refusal MeshRank::decide(const Hello& hello) {
   if (hello.from < 0 || hello.from >= ranks_ || hello.from == rank_) return Refusal::kNotAllowed;
   if (said_farewell_) return Refusal::kClosed;
-  if (hello.purpose == Purpose::kLink) return links_.decide(hello.from);
+  if (hello.purpose == Purpose::kLink) return links_.decide(hello.from, hello.connection > 0);
   const PipeName name{static_cast<PipeClass>(hello.pipe_class), hello.from, hello.lane};
   const Transport* transport = transport_of(hello.transport);
   const bool can_be = hello.purpose == Purpose::kData && is_pipe(name) && transport != nullptr &&
@@ -200,7 +202,7 @@ Refusal MeshRank::decide(const Hello& hello) {
 }
 
 void MeshRank::enter(const Hello& hello, std::unique_ptr<Socket> socket) {
-  if (hello.purpose == Purpose::kLink) return links_.enter(hello.from, std::move(socket));
+  if (hello.purpose == Purpose::kLink) return links_.enter(hello.from, hello.connection > 0, std::move(socket));
   const PipeName name{static_cast<PipeClass>(hello.pipe_class), hello.from, hello.lane};
   if (const auto receiving = stream(name, LastingStream::Side::kReceiving)) {
     receiving->adopt(std::move(socket), hello.connection);

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "comm/mesh_rank.h"
+#include "comm/service_interfaces.h"
 
 namespace hocket {
 namespace {
@@ -36,6 +37,8 @@ std::unique_ptr<Socket> MeshRank::lasting(const PipeName& name, const Transport&
   };
   const auto stream = std::make_shared<LastingStream>(poller_, side, std::move(socket), on_news);
   streams_[{name, side}] = stream;
+  // Only a link notices that an interface is lost.
+  if (interface_count(peer(name.peer).interfaces) > 1) links_.open(name.peer);
   return stream->socket();
 }
 
@@ -61,6 +64,18 @@ void MeshRank::replace(const PipeName& name, LastingStream& sending, std::unique
   log_warn("rank {}: the connection of lane {} to {} was lost ({}) and is replaced", rank_, name.lane,
            describe(name.peer), sending.loss());
   sending.adopt(std::move(socket), static_cast<uint16_t>(sending.connection() + 1));
+  resend(name);
+}
+
+void MeshRank::on_link_moved(int32_t peer, size_t from, size_t to) {
+  const PeerInfo& info = peers_[static_cast<size_t>(peer)];
+  log_warn(
+      "rank {}: nothing comes over {} of {} any more, or over ours that leads there: 1 of {} interfaces is lost, "
+      "and what goes to {} goes over {}",
+      rank_, info.way(from), info.host_name, interface_count(info.interfaces), describe(peer), info.way(to));
+  for (const auto& [name, stream] : streams_) {
+    if (name.first.peer == peer && name.second == Side::kSending) stream->drop("its interface is silent");
+  }
 }
 
 // The thread that sent may not come back for long.

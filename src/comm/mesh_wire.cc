@@ -13,12 +13,14 @@ namespace {
 
 constexpr size_t kMaxName = 255;
 constexpr size_t kMaxAddress = 128;
+constexpr size_t kMaxInterface = 32;
 constexpr size_t kMaxAddresses = 4;
 constexpr size_t kMaxText = 4096;
 constexpr size_t kMaxNeighbours = 32;
 constexpr uint8_t kAdmitted = 1;
 constexpr uint8_t kRefused = 2;
-static_assert(6 * kMaxName + (kMaxAddresses + 1) * (kMaxAddress + 4) + kMaxTuningText + 64 <= kMaxPeerBytes);
+static_assert(6 * kMaxName + (kMaxAddresses + 1) * (kMaxAddress + kMaxInterface + 8) + kMaxTuningText + 64 <=
+              kMaxPeerBytes);
 
 Writer message(MessageType type) {
   Writer writer;
@@ -77,7 +79,10 @@ void write_peer(Writer& writer, const PeerInfo& peer) {
   writer.text(bounded(peer.cpus, kMaxName));
   const size_t addresses = std::min(peer.addresses.size(), kMaxAddresses);
   writer.u8(static_cast<uint8_t>(addresses));
-  for (size_t i = 0; i < addresses; ++i) writer.text(bounded(peer.addresses[i], kMaxAddress));
+  for (size_t i = 0; i < addresses; ++i) {
+    writer.text(bounded(peer.addresses[i], kMaxAddress));
+    writer.text(i < peer.interfaces.size() ? bounded(peer.interfaces[i], kMaxInterface) : "");
+  }
   writer.text(bounded(peer.local_address, kMaxAddress));
   writer.u64(peer.max_message);
   writer.text(bounded(peer.transports, kMaxName));
@@ -96,7 +101,11 @@ bool read_peer(Reader& reader, PeerInfo* peer) {
   const size_t addresses = reader.u8();
   if (addresses > kMaxAddresses) reader.fail();
   peer->addresses.clear();
-  for (size_t i = 0; i < addresses && reader.ok(); ++i) peer->addresses.push_back(reader.text(kMaxAddress));
+  peer->interfaces.clear();
+  for (size_t i = 0; i < addresses && reader.ok(); ++i) {
+    peer->addresses.push_back(reader.text(kMaxAddress));
+    peer->interfaces.push_back(reader.text(kMaxInterface));
+  }
   peer->local_address = reader.text(kMaxAddress);
   peer->max_message = reader.u64();
   peer->transports = reader.text(kMaxName);

@@ -38,7 +38,7 @@ enum class MessageType : uint8_t {
 void write_peer(Writer& writer, const PeerInfo& peer);
 bool read_peer(Reader& reader, PeerInfo* peer);
 // No PeerInfo takes more bytes than this.
-inline constexpr size_t kMaxPeerBytes = 6400;
+inline constexpr size_t kMaxPeerBytes = 6600;
 
 struct PipeName {
   PipeClass pipe_class = PipeClass::kCollective;

@@ -23,14 +23,10 @@ constexpr Duration kOnItsWay = std::chrono::seconds(3);
 constexpr Duration kAnswerLimit = milliseconds(800);
 // A driving thread looks far more often than this.
 constexpr Duration kStopped = std::chrono::seconds(1);
-// The fast path looks neither at the clock nor at failures: after about half a millisecond an execution takes over.
-constexpr uint32_t kMostLooks = 1 << 14;
 // How many calls back we look for the one that a strange message may come from.
 constexpr uint64_t kFarthestBack = 32;
 
-bool is_far(const Mesh& mesh, Rank peer) {
-  return mesh.peer(peer).host_identity != mesh.peer(mesh.rank()).host_identity;
-}
+uint32_t mark_of(uint64_t history) { return static_cast<uint32_t>(history >> 32); }
 
 }  // namespace
 
@@ -64,14 +60,17 @@ bool Operation::repeat(RecentCall& recent, const void* send, void* recv) {
   Order& order = communicator_.order(recent.facts);
   const uint64_t number = order.issued.load(std::memory_order_relaxed);
   if (order.ended.load(std::memory_order_acquire) != number) return false;
-  const CallKey key = collective_key(number);
-  communicator_.call_log().record(key, recent.fingerprint, recent.facts, recent.plan->algorithm);
-  if (!recent.fast_path.run(send, recv, key ^ order.history, std::min(communicator_.spins(), kMostLooks))) {
+  CallLog& log = communicator_.call_log();
+  if (!log.repeat(number, recent.kind))
+    recent.kind = log.record(number, recent.fingerprint, recent.facts, recent.plan->algorithm);
+  const uint64_t history = order.with(recent.fingerprint);
+  Wait wait = communicator_.make_wait();
+  if (!recent.fast_path.run(send, recv, mark_of(history), &wait)) {
     repeated_ = recent.fast_path.reached();
     return false;
   }
-  communicator_.call_log().note_end();
-  order.note(recent.fingerprint);
+  log.end(number);
+  order.history = history;
   order.issued.store(number + 1, std::memory_order_relaxed);
   order.ended.store(number + 1, std::memory_order_release);
   return true;
@@ -113,15 +112,20 @@ void Operation::begin() {
   Mesh& mesh = communicator_.mesh();
   const std::optional<size_t> repeated = std::exchange(repeated_, {});
   if (mesh.failed()) return end(mesh.status());
-  if (!repeated) {
-    communicator_.call_log().record(our_key(0), call_.fingerprint, request_->facts, call_.plan->algorithm);
-  }
-  call_.operation = collective_key(number_) ^ order_->history;
-  order_->note(call_.fingerprint);
+  if (!repeated) record();
+  order_->history = order_->with(call_.fingerprint);
+  call_.operation = mark_of(order_->history);
   state_ = State::kRunning;
   if (time_ != nullptr) begun_ = communicator_.system().clock.now();
   if (recent_ != nullptr) communicator_.bind_for_repeat(*recent_, call_);
   if (Status status = start(repeated.value_or(0)); !status.ok()) fail(status.code(), status.message());
+}
+
+void Operation::record() {
+  CallLog& log = communicator_.call_log();
+  if (transfer()) return log.record_transfer(our_key(0), call_.fingerprint, request_->facts, call_.plan->algorithm);
+  const uint32_t kind = log.record(number_, call_.fingerprint, request_->facts, call_.plan->algorithm);
+  if (recent_ != nullptr) recent_->kind = kind;
 }
 
 Status Operation::start(size_t steps_done) {
@@ -163,7 +167,8 @@ bool Operation::run() {
 void Operation::end(Status status) {
   if (stalled_ != Time{}) waited_ += communicator_.system().clock.now() - stalled_;
   if (waited_ > Duration::zero()) communicator_.call_log().note_waited(waited_);
-  if (state_ != State::kIssued) communicator_.call_log().note_end();
+  if (state_ != State::kIssued)
+    transfer() ? communicator_.call_log().end_transfer() : communicator_.call_log().end(number_);
   if (!status.ok()) execution_.withdraw();
   if (time_ != nullptr) *time_ = (communicator_.system().clock.now() - begun_).count();
   if (done_ != nullptr && status.ok()) done_->store(true);
@@ -229,7 +234,7 @@ void Operation::look_into(Time now) {
     // What it sent before it left may still be on its way.
     if (!farewell_seen_) asked_at_ = now;
     farewell_seen_ = true;
-    if (now - asked_at_ > (is_far(mesh, peer) ? kOnItsWay : kPatience))
+    if (now - asked_at_ > (mesh.is_far(peer) ? kOnItsWay : kPatience))
       fail(Code::kRemote, fmt::format("rank {} has left", peer));
     return;
   }

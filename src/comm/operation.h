@@ -27,10 +27,11 @@ namespace hocket {
 struct Order {
   std::atomic<uint64_t> issued{0};
   std::atomic<uint64_t> ended{0};
-  // Stands for all calls that have had their turn; the call whose turn it is changes it. Messages carry it, so that
-  // ranks whose calls differed once never take each other's messages again, however alike their later calls are.
-  uint32_t history = 0;
-  void note(uint32_t fingerprint) { history = (history ^ fingerprint) * 0x9E3779B1u + 1; }
+  // Stands for all calls that have had their turn; the call whose turn it is changes it. Messages carry its upper half,
+  // so that ranks whose calls differed once never take each other's messages again, however alike their later calls
+  // are.
+  uint64_t history = 0;
+  uint64_t with(uint32_t fingerprint) const { return (history + 2 * uint64_t{fingerprint} + 1) * 0x9E3779B97F4A7C15u; }
 };
 
 struct RecentCall;
@@ -61,6 +62,7 @@ class Operation final : public Work {
 
   Result<RecentCall*> plan(Request& request);
   void begin();
+  void record();
   Status start(size_t steps_done);
   bool run();
   void stop_waiting();

@@ -45,41 +45,39 @@ Choice choice_of(const Candidate& candidate) {
 
 }  // namespace
 
-Planner::Planner(Rank rank, Rank ranks, size_t longest, Chooser chooser, Encoding compression,
-                 const ImportedPlans* imported, int32_t explore)
-    : rank_(rank),
-      ranks_(ranks),
-      longest_(longest),
+Planner::Planner(const PlannerOptions& options, Chooser chooser)
+    : options_(options),
       chooser_(std::move(chooser)),
-      exploring_(imported == nullptr ? explore : 0),
-      compression_(compression),
-      imported_(imported),
-      transfers_(2 * static_cast<size_t>(ranks)) {}
+      exploring_(options.imported == nullptr ? options.explore : 0),
+      transfers_(2 * static_cast<size_t>(options.ranks)) {}
+
+Question Planner::question_of(const Request& request) const { return question(request, options_.rank, options_.ranks); }
 
 void Planner::choose_by(Chooser chooser) {
   chooser_ = std::move(chooser);
-  decided_ = {};
+  codecs_.clear();
 }
 
 Result<Planned> Planner::plan(const Request& request, bool in_place) {
-  if (request.facts.collective == Collective::kSendRecv) return Planned{transfer_plan(request.facts), longest_};
-  if (const Plan* imported = imported_plan(request, in_place)) return Planned{imported, longest_};
-  const Question asked = question(request, rank_, ranks_);
+  if (request.facts.collective == Collective::kSendRecv)
+    return Planned{transfer_plan(request.facts), options_.longest_message};
+  if (const Plan* imported = imported_plan(request, in_place)) return Planned{imported, options_.longest_message};
+  const Question asked = question_of(request);
   const Explored* explored = this->explored(request);
   const Result<Choice> choice = explored != nullptr ? choice_of(explored->exploration.next()) : chooser_.choose(asked);
   HOCKET_TRY(choice.status());
-  return Planned{chosen_plan(*choice, asked, in_place), std::min(choice->slice_bytes, longest_)};
+  return Planned{chosen_plan(*choice, asked, in_place), std::min(choice->slice_bytes, options_.longest_message)};
 }
 
 Explored* Planner::explored(const Request& request) {
   if (!exploring_.is_on() || request.facts.collective == Collective::kSendRecv) return nullptr;
-  return exploring_.of(request, question(request, rank_, ranks_), chooser_);
+  return exploring_.of(request, question_of(request), chooser_);
 }
 
 // Whoever wrote an imported plan has promised no order.
 const Plan* Planner::imported_plan(const Request& request, bool in_place) const {
-  if (imported_ == nullptr || request.facts.reproducibility == Reproducibility::kOrdered) return nullptr;
-  return imported_->find(request, rank_, ranks_, in_place);
+  if (options_.imported == nullptr || request.facts.reproducibility == Reproducibility::kOrdered) return nullptr;
+  return options_.imported->find(request, options_.rank, options_.ranks, in_place);
 }
 
 const Plan* Planner::chosen_plan(const Choice& choice, const Question& question, bool in_place) {
@@ -90,7 +88,7 @@ const Plan* Planner::chosen_plan(const Choice& choice, const Question& question,
     }
   }
   BuildOptions options = chooser_.options_of(question);
-  options.rank = rank_;
+  options.rank = options_.rank;
   options.in_place = in_place;
   Plan plan = build(*choice.builder, options);
   if (choice.lanes > 1) plan = over_lanes(plan, std::min(choice.lanes, most_lanes(plan)));
@@ -101,12 +99,12 @@ const Plan* Planner::chosen_plan(const Choice& choice, const Question& question,
 
 const Plan* Planner::transfer_plan(const CallFacts& facts) {
   std::unique_ptr<const Plan>& plan = transfers_[2 * static_cast<size_t>(facts.peer) + (facts.sending ? 0 : 1)];
-  if (plan == nullptr) plan = std::make_unique<const Plan>(build_transfer(facts, rank_, ranks_));
+  if (plan == nullptr) plan = std::make_unique<const Plan>(build_transfer(facts, options_.rank, options_.ranks));
   return plan.get();
 }
 
 Result<Picoseconds> Planner::expected_time(const Request& request) {
-  const Question asked = question(request, rank_, ranks_);
+  const Question asked = question_of(request);
   if (request.facts.collective == Collective::kSendRecv) {
     return chooser_.expect(*transfer_plan(request.facts), asked.bytes).total();
   }
@@ -115,22 +113,17 @@ Result<Picoseconds> Planner::expected_time(const Request& request) {
   return expected->total();
 }
 
-// Training programs repeat their calls: what was decided for the same facts is looked up, not decided again.
+// Training programs repeat their calls: what was decided for the same facts is looked up, and no codec asked again.
 std::shared_ptr<const Codec> Planner::codec_for(const Request& request, const Codecs& codecs) {
-  if (compression_ == Encoding::kNever) return nullptr;
-  if (compression_ == Encoding::kAlways && codecs.size() == 1) return codecs.front();
-  Decided& decided = decided_[request.facts.count % decided_.size()];
-  const bool in_place = is_in_place(request, rank_);
-  if (decided.facts == request.facts && decided.in_place == in_place) return decided.codec;
+  if (options_.compression == Encoding::kNever) return nullptr;
+  const bool is_forced = options_.compression == Encoding::kAlways;
+  if (is_forced && codecs.size() == 1) return codecs.front();
+  const Coded call{request.facts, is_in_place(request, options_.rank)};
+  if (const auto* known = codecs_.find(call, request.facts.count)) return *known;
   std::vector<CodingCost> costs;
   for (const auto& codec : codecs) costs.push_back(cost_of(codec->describe(request.facts.type)));
-  Question coded = question(request, rank_, ranks_);
-  coded.coded = true;
-  const size_t best = chooser_.fastest_coding(coded, costs);
-  coded.coding = costs[best];
-  const bool pays = compression_ == Encoding::kAlways || chooser_.pays(coded);
-  decided = {request.facts, in_place, pays ? codecs[best] : nullptr};
-  return decided.codec;
+  const Weighed weighed = chooser_.weigh(question_of(request), costs);
+  return codecs_.keep(call, request.facts.count, is_forced || weighed.pays ? codecs[weighed.best] : nullptr);
 }
 
 }  // namespace hocket

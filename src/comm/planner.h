@@ -5,11 +5,11 @@
 // built once and kept. One thread at a time.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
+#include "base/recent.h"
 #include "base/settings.h"
 #include "base/status.h"
 #include "choose/choose.h"
@@ -26,12 +26,18 @@ struct Planned {
   size_t slice_bytes = 0;      // at most
 };
 
+struct PlannerOptions {
+  Rank rank = 0;
+  Rank ranks = 1;
+  size_t longest_message = 0;  // bytes
+  Encoding compression = Encoding::kWherePays;
+  const ImportedPlans* imported = nullptr;  // they go before what is chosen; null: there are none
+  int32_t explore = 0;                      // so much of the calls' time, in percent, goes into trying others
+};
+
 class Planner {
  public:
-  // Messages are at most `longest` bytes. `imported` go before what is chosen; null: there are none. `explore`: so much
-  // of the calls' time, in percent, goes into trying others.
-  Planner(Rank rank, Rank ranks, size_t longest, Chooser chooser, Encoding compression, const ImportedPlans* imported,
-          int32_t explore);
+  Planner(const PlannerOptions& options, Chooser chooser);
 
   // Forgets what was decided, not what was built.
   void choose_by(Chooser chooser);
@@ -58,26 +64,23 @@ class Planner {
     int32_t lanes;
     std::unique_ptr<const Plan> plan;
   };
-  struct Decided {
+  struct Coded {
     CallFacts facts;
     bool in_place = false;
-    std::shared_ptr<const Codec> codec;
+    friend bool operator==(const Coded&, const Coded&) = default;
   };
 
+  Question question_of(const Request& request) const;
   const Plan* imported_plan(const Request& request, bool in_place) const;
   const Plan* transfer_plan(const CallFacts& facts);
   const Plan* chosen_plan(const Choice& choice, const Question& question, bool in_place);
 
-  Rank rank_;
-  Rank ranks_;
-  size_t longest_;
+  PlannerOptions options_;
   Chooser chooser_;
   Exploring exploring_;
-  Encoding compression_;
-  const ImportedPlans* imported_;
   std::vector<Kept> kept_;
   std::vector<std::unique_ptr<const Plan>> transfers_;  // by peer, sending first
-  std::array<Decided, 16> decided_;
+  Recent<Coded, std::shared_ptr<const Codec>, 16> codecs_;
 };
 
 }  // namespace hocket

@@ -102,7 +102,10 @@ Status Service::listen_everywhere() {
   Status failure;
   for (const InterfaceAddress& address : interface_) {
     Result<Address> bound = acceptor_->listen(with_any_port(address));
-    if (bound.ok()) self_.addresses.push_back(*bound);
+    if (bound.ok()) {
+      self_.addresses.push_back(*bound);
+      self_.interfaces.push_back(address.interface);
+    }
     if (!bound.ok()) failure = bound.status();
   }
   return self_.addresses.empty() ? failure : Status();

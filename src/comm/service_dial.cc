@@ -39,7 +39,8 @@ void Dial::attempt() {
   const Status status = connect(address);
   if (!status.ok()) return try_later(status, false);
   // Longer than the acceptor's patience, so that its refusal arrives first.
-  const Duration limit = service_.options().handshake_timeout * 3 / 2;
+  const bool is_short = options_.patience > Duration::zero();
+  const Duration limit = is_short ? options_.patience : service_.options().handshake_timeout * 3 / 2;
   timer_ = service_.reactor().at(service_.system().clock.now() + limit, [this, address] {
     try_later(Status(Code::kTimeout, fmt::format("{} did not answer in time", address)), handshake_->was_answered());
   });

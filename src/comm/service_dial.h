@@ -23,6 +23,7 @@ struct DialOptions {
   std::string key;
   Time unreachable_until;  // how long to try again while nothing answers there
   Time unknown_until;      // how long to try again while something answers that does not (yet) know the communicator
+  Duration patience{};     // with one address; zero: as long as its refusal may take
 };
 
 class Dial {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace hocket {
 namespace {
@@ -51,6 +52,16 @@ int reluctance(const InterfaceAddress& address) {
   return (address.loopback ? 4 : 0) + (joins_containers(address) ? 2 : 0) + (is_link_local(address) ? 1 : 0);
 }
 
+// Of those that were asked for by name.
+void add_spares(const std::vector<InterfaceAddress>& candidates, std::vector<InterfaceAddress>& chosen) {
+  for (const InterfaceAddress& each : candidates) {
+    const bool is_new = std::none_of(chosen.begin(), chosen.end(),
+                                     [&](const InterfaceAddress& other) { return other.interface == each.interface; });
+    if (is_new && each.ipv6 == chosen.front().ipv6 && reluctance(each) <= reluctance(chosen.front()))
+      chosen.push_back(each);
+  }
+}
+
 std::string names_of(const std::vector<InterfaceAddress>& all) {
   std::string names;
   for (const InterfaceAddress& address : all) {
@@ -81,7 +92,12 @@ Result<std::vector<InterfaceAddress>> choose_interface(const std::vector<Interfa
     return address.interface == first.interface && address.ipv6 != first.ipv6 && !is_link_local(address);
   });
   if (other != candidates.end()) chosen.push_back(*other);
+  if (!selection.names.empty() && !selection.exclude) add_spares(candidates, chosen);
   return chosen;
+}
+
+size_t interface_count(const std::vector<std::string>& interfaces) {
+  return std::set<std::string_view>(interfaces.begin(), interfaces.end()).size();
 }
 
 }  // namespace hocket

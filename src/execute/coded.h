@@ -44,9 +44,16 @@ struct CodedSlice {
 // element.
 size_t coded_slice(const Codec& codec, DataType type, size_t bytes);
 
-// The window of a coded call whose window would be `window` elements without a codec: no pass has more messages, and it
-// is whole blocks, if one fits. 0: no message is long enough for one element.
-size_t coded_window(const Codec& codec, DataType type, size_t slice_bytes, size_t window);
+// How a call is cut: the longest message, and the elements of a chunk in one pass.
+struct CallCut {
+  size_t slice_bytes = 0;
+  size_t window = 0;
+};
+
+// Of a call that would be cut like `plain` without a codec: no pass has more messages, and a window is whole blocks, if
+// one fits. Where little is left of values, messages carry twice as many, if pipes take such messages. No window: no
+// message is long enough for one element.
+CallCut coded_cut(const Codec& codec, DataType type, CallCut plain, size_t max_message);
 
 // Runs slices; keeps the memory that they pass through.
 class Coder {

@@ -236,7 +236,7 @@ Execution::Outcome Execution::take_sources(LaneState& lane, Slice& slice) {
     const Message* message =
         slice.landing != nullptr ? end.pipe->receive_into({slice.landing, slice.bytes}) : end.pipe->peek();
     if (message == nullptr) return Outcome::kBlocked;
-    const Envelope expected{call_->operation, end.messages, call_->fingerprint};
+    const Envelope expected{call_->operation, end.messages};
     const bool fits = slice.coded ? message->size <= slice.bytes : message->size == slice.bytes;
     if (message->digest != expected.digest() || !fits) {
       mismatch_peer_ = sources[i].peer;
@@ -270,7 +270,7 @@ void Execution::give_back(const Slice& slice) {
   for (const Place& place : slice.step->destinations) {
     if (!is_message(place) || slice.home != nullptr) continue;
     SendEnd& end = pipes_.to(place.peer, slice.lane_index);
-    end.pipe->commit(slice.bytes, {call_->operation, end.messages++, call_->fingerprint});
+    end.pipe->commit(slice.bytes, {call_->operation, end.messages++});
     keep_flushing(end.pipe);
   }
   for (const Place& place : slice.step->sources) {
@@ -438,8 +438,7 @@ Execution::Outcome Execution::send_stable(LaneState& lane, const Slice& slice) {
     const uint64_t bit = uint64_t{1} << i;
     if (!is_message(destinations[i]) || (lane.issued & bit) != 0) continue;
     SendEnd& end = pipes_.to(destinations[i].peer, slice.lane_index);
-    const Ticket ticket =
-        end.pipe->send_stable({memory, slice.bytes}, {call_->operation, end.messages, call_->fingerprint});
+    const Ticket ticket = end.pipe->send_stable({memory, slice.bytes}, {call_->operation, end.messages});
     lane.blocked = {destinations[i].peer, end.pipe, nullptr};
     if (ticket == 0) return Outcome::kBlocked;
     lane.issued |= bit;

@@ -70,8 +70,8 @@ struct Call {
   std::byte* scratch = nullptr;  // scratch_bytes() of it, aligned to 64
   size_t window = 0;             // elements of a chunk in one pass; equal on all ranks
   size_t slice_bytes = 0;        // equal on all ranks, at most the pipes' max_message
-  uint32_t operation = 0;
-  uint32_t fingerprint = 0;
+  uint32_t operation = 0;        // as its messages carry it
+  uint32_t fingerprint = 0;      // collective, type, op, root, count or "v", plan
 
   // Contributions are changed where they enter: scaled, or made 0 or 1.
   bool has_prologue() const { return scale != nullptr || op >= ReduceOp::kLogicalAnd; }

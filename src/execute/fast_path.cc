@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "execute/wait.h"
-
 namespace hocket {
 namespace {
 
@@ -14,6 +12,9 @@ namespace {
 constexpr size_t kShort = 4 << 10;
 // Work within memory need not be short, but it is not interrupted.
 constexpr size_t kUninterrupted = 1 << 20;
+
+// How often a message is waited for, in the units of Wait::Advice::kLook, before the execution looks for failures.
+constexpr int kMostIdle = 32;
 
 constexpr Window kWhole{0, SIZE_MAX};
 
@@ -53,7 +54,7 @@ Point memory(const Call& call, const Place& place) {
 
 }  // namespace
 
-FastPath::FastPath(const Call& call, Pipes& pipes) : fingerprint_(call.fingerprint) {
+FastPath::FastPath(const Call& call, Pipes& pipes) {
   if (!suits(call)) return;
   for (const Step& step : call.plan->lanes[0].steps) moves_.push_back(bind(call, step, pipes));
 }
@@ -77,11 +78,11 @@ FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) 
   return move;
 }
 
-bool FastPath::run(const void* send, void* recv, uint32_t operation, uint32_t looks) {
+bool FastPath::run(const void* send, void* recv, uint32_t operation, Wait* wait) {
   if (!bound()) return false;
   const Buffers buffers{const_cast<std::byte*>(static_cast<const std::byte*>(send)), static_cast<std::byte*>(recv)};
   for (reached_ = 0; reached_ < moves_.size(); ++reached_) {
-    if (!run_move(moves_[reached_], buffers, operation, looks)) return false;
+    if (!run_move(moves_[reached_], buffers, operation, wait)) return false;
   }
   for (const Move& move : moves_) {
     for (const auto& to : move.destinations) {
@@ -91,7 +92,7 @@ bool FastPath::run(const void* send, void* recv, uint32_t operation, uint32_t lo
   return true;
 }
 
-bool FastPath::run_move(const Move& move, const Buffers& buffers, uint32_t operation, uint32_t looks) const {
+bool FastPath::run_move(const Move& move, const Buffers& buffers, uint32_t operation, Wait* wait) const {
   std::array<const std::byte*, kMaxSources> sources;
   std::array<std::byte*, kMaxDestinations> destinations;
   for (size_t i = 0; i < move.sources.size(); ++i) {
@@ -100,7 +101,7 @@ bool FastPath::run_move(const Move& move, const Buffers& buffers, uint32_t opera
       sources[i] = buffers.at(from);
       continue;
     }
-    const Message* message = await(*from.end, move.bytes, operation, looks);
+    const Message* message = await(*from.end, move.bytes, operation, wait);
     if (message == nullptr) return false;
     sources[i] = message->data;
   }
@@ -112,7 +113,9 @@ bool FastPath::run_move(const Move& move, const Buffers& buffers, uint32_t opera
   }
   if (move.bytes > 0) combine_at(move, sources.data(), destinations.data());
   for (const auto& to : move.destinations) {
-    if (to.end != nullptr) to.end->pipe->commit(move.bytes, {operation, to.end->messages++, fingerprint_});
+    if (to.end == nullptr) continue;
+    const Envelope envelope{operation, to.end->messages++};
+    to.end->pipe->commit(move.bytes, envelope);
   }
   for (const auto& from : move.sources) {
     if (from.end == nullptr) continue;
@@ -123,15 +126,15 @@ bool FastPath::run_move(const Move& move, const Buffers& buffers, uint32_t opera
 }
 
 // Null: not there, or not ours; the execution finds out which.
-const Message* FastPath::await(const ReceiveEnd& end, size_t bytes, uint32_t operation, uint32_t looks) const {
+const Message* FastPath::await(const ReceiveEnd& end, size_t bytes, uint32_t operation, Wait* wait) const {
   if (end.pipe == nullptr) return nullptr;
   const Message* message = end.pipe->peek();
-  for (; message == nullptr && looks > 0; --looks) {
-    relax();
+  for (int idle = 0; message == nullptr && wait != nullptr && idle < kMostIdle;) {
+    if (wait->idle() != Wait::Advice::kAgain) ++idle;
     message = end.pipe->peek();
   }
-  const bool is_ours = message != nullptr && message->size == bytes &&
-                       message->digest == Envelope{operation, end.messages, fingerprint_}.digest();
+  const bool is_ours =
+      message != nullptr && message->size == bytes && message->digest == Envelope{operation, end.messages}.digest();
   return is_ours ? message : nullptr;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "execute/execution.h"
+#include "execute/wait.h"
 
 namespace hocket {
 
@@ -23,9 +24,9 @@ class FastPath {
   FastPath(const Call& call, Pipes& pipes);
 
   bool bound() const { return !moves_.empty(); }
-  // Runs the steps in order, looking up to `looks` times for a message. True when the call is done; otherwise the
-  // execution has to start from reached().
-  bool run(const void* send, void* recv, uint32_t operation, uint32_t looks);
+  // Runs the steps in order. For a message that is not there it waits a little, as `wait` does; null: not at all. True
+  // when the call is done; otherwise the execution has to start from reached().
+  bool run(const void* send, void* recv, uint32_t operation, Wait* wait);
   size_t reached() const { return reached_; }
 
  private:
@@ -54,11 +55,10 @@ class FastPath {
   };
 
   static Move bind(const Call& call, const Step& step, Pipes& pipes);
-  bool run_move(const Move& move, const Buffers& buffers, uint32_t operation, uint32_t looks) const;
-  const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, uint32_t looks) const;
+  bool run_move(const Move& move, const Buffers& buffers, uint32_t operation, Wait* wait) const;
+  const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, Wait* wait) const;
   static void combine_at(const Move& move, const std::byte* const* sources, std::byte* const* destinations);
 
-  uint32_t fingerprint_ = 0;
   std::vector<Move> moves_;
   size_t reached_ = 0;
 };

@@ -26,8 +26,6 @@ class Wait {
   // chosen.
   Wait(System& system, bool crowded, Duration spin);
 
-  // How often to look before yielding.
-  uint32_t spins() const { return spins_; }
   void progressed() { idle_ = 0; }
   // Called each time nothing moved. Spins or yields a little.
   Advice idle();

@@ -11,7 +11,7 @@
 namespace hocket {
 namespace {
 
-constexpr std::array<char, 8> kMagic = {'H', 'K', 'f', 'l', 'i', 'g', 'h', '2'};
+constexpr std::array<char, 8> kMagic = {'H', 'K', 'f', 'l', 'i', 'g', 'h', '3'};
 constexpr size_t kNames = 32;
 using Word = std::array<char, 24>;
 
@@ -56,13 +56,26 @@ Memory& memory_of(const Segment& segment) { return *reinterpret_cast<Memory*>(se
 
 size_t FlightRecorder::bytes() { return sizeof(Memory); }
 
+void FlightRow::clear() {
+  begun_ = ended_ = 0;
+  newest_kind_ = kKinds;
+}
+
+bool FlightLane::begin_transfer(uint32_t kind) {
+  const uint64_t number = transfers_.begun();
+  before_[number % before_.size()].store(collectives_.begun(), std::memory_order_relaxed);
+  transfers_.begin(number, kind);
+  return (number & sample_mask_) == 0;
+}
+
 // A call that others run beside is not timed: whose end was seen would not be known. Whoever turns sampled_ from 0 or
 // to 0 owns the sample meanwhile.
-void FlightLane::begin_sample(uint64_t number, std::string_view algorithm, Time now) {
-  if (ended_.load(std::memory_order_relaxed) != number || sampled_.load(std::memory_order_acquire) != 0) return;
-  sample_ = {calls_[number % kCalls], now.time_since_epoch().count(), 0, {}};
+void FlightLane::sample(const FlightCall& call, std::string_view algorithm, Time now) {
+  const uint64_t number = begun();
+  if (ended() + 1 != number || sampled_.load(std::memory_order_acquire) != 0) return;
+  sample_ = {call, now.time_since_epoch().count(), 0, {}};
   write_word(sample_.algorithm, algorithm);
-  sampled_.store(number + 1, std::memory_order_release);
+  sampled_.store(number, std::memory_order_release);
 }
 
 void FlightLane::end_sample(uint64_t sampled, Time now) {
@@ -94,7 +107,9 @@ FlightLane* FlightRecorder::open(std::string_view name, int32_t rank, int32_t ra
   if (found == lanes.end()) return nullptr;
   FlightLane& lane = *found;
   lane.wait(-1, {});
-  lane.begun_ = lane.ended_ = lane.sampled_ = lane.taken_ = 0;
+  lane.sampled_ = lane.taken_ = 0;
+  lane.collectives_.clear();
+  lane.transfers_.clear();
   lane.waited_ns_ = 0;
   lane.sample_mask_ = sample_every_ - 1;
   lane.hosts_ = hosts;
@@ -122,12 +137,9 @@ class FlightReader {
     copy.hosts = lane.hosts_;
     copy.waited_ns = lane.waited_ns_;
     copy.taken = lane.taken_.load(std::memory_order_acquire);
-    copy.begun = lane.begun_;
-    copy.ended = lane.ended_;
-    const uint64_t kept = std::min<uint64_t>({copy.begun, FlightLane::kCalls, max_calls});
-    for (uint64_t back = 1; back <= kept; ++back) {
-      copy.calls.push_back(text_of(header, lane.calls_[(copy.begun - back) % FlightLane::kCalls]));
-    }
+    copy.begun = lane.begun();
+    copy.ended = lane.ended();
+    copy.calls = newest_calls(header, lane, max_calls);
     for (uint64_t back = std::min<uint64_t>(copy.taken, FlightLane::kSamples); back > 0; --back) {
       copy.timed.push_back(timed(header, lane.samples_[(copy.taken - back) % FlightLane::kSamples]));
     }
@@ -135,6 +147,23 @@ class FlightReader {
   }
 
  private:
+  // Newest first.
+  static std::vector<std::string> newest_calls(const Header& header, const FlightLane& lane, size_t max_calls) {
+    std::vector<std::string> calls;
+    uint64_t collectives = lane.collectives().begun();
+    uint64_t transfers = lane.transfers().begun();
+    while (calls.size() < std::min(max_calls, FlightRow::kCalls - 1)) {
+      const bool is_transfer = transfers > 0 && lane.before(transfers - 1) >= collectives;
+      if (!is_transfer && collectives == 0) break;
+      const FlightRow& row = is_transfer ? lane.transfers() : lane.collectives();
+      const uint64_t number = is_transfer ? --transfers : --collectives;
+      FlightCall call = row.kept(row.kind_of(number));
+      if (!is_transfer) call.number = number + 1;
+      calls.push_back(text_of(header, call));
+    }
+    return calls;
+  }
+
   static FlightCopy::Timed timed(const Header& header, const FlightSample& sample) {
     const FlightCall& call = sample.call;
     const bool has_type = call.type >= 0 && static_cast<size_t>(call.type) < kNames;

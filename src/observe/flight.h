@@ -24,7 +24,7 @@ namespace hocket {
 
 // Numbers as the names below have them; -1: does not apply.
 struct FlightCall {
-  uint64_t number = 0;  // of its kind, from 1
+  uint64_t number = 0;  // from 1; a transfer's: among those with its peer
   uint64_t count = 0;
   int32_t peer = -1;  // or root
   int16_t kind = 0;
@@ -39,28 +39,83 @@ struct FlightSample {
   std::array<char, 24> algorithm = {};
 };
 
+// The last calls of one row. What calls are is kept apart, so that a call that is made again takes a store of four
+// bytes. One writer at a time.
+class FlightRow {
+ public:
+  static constexpr size_t kCalls = 64;
+  static constexpr uint32_t kKinds = 2 * kCalls;
+
+  // Keeps what calls are, under a number that is never 0.
+  uint32_t keep(const FlightCall& call) {
+    kinds_[++newest_kind_ % kKinds] = call;
+    return newest_kind_;
+  }
+  // It will be there until each call that begins now is forgotten.
+  bool keeps(uint32_t kind) const { return newest_kind_ - kind < kKinds - kCalls; }
+  // Calls are numbered from 0.
+  void begin(uint64_t number, uint32_t kind) {
+    calls_[number % kCalls].store(kind, std::memory_order_release);
+    begun_.store(number + 1, std::memory_order_release);
+  }
+  void end(uint64_t number) { ended_.store(number + 1, std::memory_order_relaxed); }
+  // Of calls that end in any order, on any thread.
+  void end_any() { ended_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t begun() const { return begun_.load(std::memory_order_acquire); }
+  uint64_t ended() const { return ended_.load(std::memory_order_relaxed); }
+  // Of one of the last calls; 0: it is forgotten, or was while we looked.
+  uint32_t kind_of(uint64_t number) const {
+    const uint32_t kind = calls_[number % kCalls].load(std::memory_order_acquire);
+    return begun() - number < kCalls ? kind : 0;
+  }
+  const FlightCall& kept(uint32_t kind) const { return kinds_[kind % kKinds]; }
+  void clear();
+
+ private:
+  std::atomic<uint64_t> begun_ = 0;
+  std::atomic<uint64_t> ended_ = 0;
+  uint32_t newest_kind_ = kKinds;  // far from 0, which is none
+  std::array<std::atomic<uint32_t>, kCalls> calls_ = {};
+  std::array<FlightCall, kKinds> kinds_ = {};
+};
+
 // What stands in memory for one communicator.
 class FlightLane {
  public:
-  static constexpr size_t kCalls = 64;
   static constexpr size_t kSamples = 64;
-  static constexpr uint64_t kSampleEvery = 32;  // a power of two
+  static constexpr uint64_t kSampleEvery = 64;  // a power of two
 
-  void begin(const FlightCall& call, std::string_view algorithm, Clock& clock) {
-    const uint64_t number = begun_.fetch_add(1, std::memory_order_relaxed);
-    calls_[number % kCalls] = call;
-    if ((number & sample_mask_) == 0) [[unlikely]]
-      begin_sample(number, algorithm, clock.now());
+  // Collectives have their turn one after the other, so who begins or ends one shares nothing with other writers.
+  const FlightRow& collectives() const { return collectives_; }
+  uint32_t keep(const FlightCall& collective) { return collectives_.keep(collective); }
+  // True when it is to be timed, by sample().
+  bool begin(uint64_t number, uint32_t kind) {
+    collectives_.begin(number, kind);
+    return (number & sample_mask_) == 0;
   }
-  void end(Clock& clock) {
-    ended_.fetch_add(1, std::memory_order_relaxed);
-    if (const uint64_t sampled = sampled_.load(std::memory_order_relaxed); sampled != 0) [[unlikely]]
-      end_sample(sampled, clock.now());
+  void end(uint64_t number, Clock& clock) {
+    collectives_.end(number);
+    end_sample_of_any(clock);
   }
+  // Transfers run beside each other: whoever begins one holds a lock, whoever ends one need not.
+  const FlightRow& transfers() const { return transfers_; }
+  uint32_t keep_transfer(const FlightCall& transfer) { return transfers_.keep(transfer); }
+  bool begin_transfer(uint32_t kind);
+  void end_transfer(Clock& clock) {
+    transfers_.end_any();
+    end_sample_of_any(clock);
+  }
+  // Times the call that has just begun, if nothing else runs.
+  void sample(const FlightCall& call, std::string_view algorithm, Time now);
   // So long a call waited for others.
   void note_waited(Duration waited) { waited_ns_.fetch_add(waited.count(), std::memory_order_relaxed); }
   Duration waited() const { return Duration(waited_ns_.load(std::memory_order_relaxed)); }
-  uint64_t begun() const { return begun_.load(std::memory_order_relaxed); }
+  uint64_t begun() const { return collectives_.begun() + transfers_.begun(); }
+  uint64_t ended() const { return collectives_.ended() + transfers_.ended(); }
+  // How many collectives began before one of the last transfers.
+  uint64_t before(uint64_t transfer) const {
+    return before_[transfer % FlightRow::kCalls].load(std::memory_order_relaxed);
+  }
   // The newest call waits for this peer since then; -1: it goes on.
   void wait(int32_t peer, Time since) {
     since_ns_.store(since.time_since_epoch().count(), std::memory_order_relaxed);
@@ -73,7 +128,10 @@ class FlightLane {
 
   static constexpr uint64_t kTaken = UINT64_MAX;  // instead of a number: the sample is being kept
 
-  void begin_sample(uint64_t number, std::string_view algorithm, Time now);
+  void end_sample_of_any(Clock& clock) {
+    if (const uint64_t sampled = sampled_.load(std::memory_order_relaxed); sampled != 0) [[unlikely]]
+      end_sample(sampled, clock.now());
+  }
   void end_sample(uint64_t sampled, Time now);
 
   std::atomic<uint32_t> in_use_ = 0;
@@ -82,15 +140,15 @@ class FlightLane {
   int32_t hosts_ = 1;
   std::atomic<int32_t> awaited_ = -1;
   std::atomic<int64_t> since_ns_ = 0;
-  std::atomic<uint64_t> begun_ = 0;
-  std::atomic<uint64_t> ended_ = 0;
   std::atomic<int64_t> waited_ns_ = 0;
   uint64_t sample_mask_ = kSampleEvery - 1;
-  std::atomic<uint64_t> sampled_ = 0;  // number of the call that is being timed, from 1; 0: none
+  std::atomic<uint64_t> sampled_ = 0;  // calls begun with the one that is being timed; 0: none
   std::atomic<uint64_t> taken_ = 0;    // samples
   FlightSample sample_;                // of that call
   std::array<char, 40> name_ = {};
-  std::array<FlightCall, kCalls> calls_ = {};
+  FlightRow collectives_;
+  FlightRow transfers_;
+  std::array<std::atomic<uint64_t>, FlightRow::kCalls> before_ = {};
   std::array<FlightSample, kSamples> samples_ = {};
 };
 

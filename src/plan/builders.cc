@@ -26,7 +26,7 @@ constexpr std::string_view kFewLanes = "it needs fewer lanes";
 constexpr std::string_view kPowerOfTwo = "it needs a power of two of ranks";
 constexpr std::string_view kRoutes = "it needs ranks that are dealt out to several hosts";
 constexpr std::string_view kTrees = "it needs trees that a search of the topology found (hocket topo --tuning)";
-constexpr std::string_view kHierarchy = "it needs the levels of a hierarchy, which no communicator gives";
+constexpr std::string_view kHierarchy = "it needs several hosts, one of which has several ranks";
 constexpr std::string_view kTwoBuffers = "it needs two buffers";
 
 constexpr Builder entry(Collective collective, std::string_view name, bool (*fits)(const BuildOptions&),

@@ -207,6 +207,16 @@ TEST(Limits, AllocationsOfAGroupMayFail) { fail_all("rank-0", sum_in_group, 41);
 
 TEST(Limits, AllocationsOfAQueuedCallMayFail) { fail_all("rank-0", sum_on_queue, 13); }
 
+TEST(Limits, AllocationsOfTheEndMayFail) {
+  const auto destroy = [](Member& member, std::vector<float>& values) {
+    const long starved_at = member.rank == 0 ? allocations_left.exchange(-1) : -1;
+    EXPECT_EQ(sum(member, values), hocketSuccess);
+    if (member.rank == 0) allocations_left = starved_at;
+    return hocketCommDestroy(std::exchange(member.comm, nullptr));
+  };
+  fail_all("rank-0", destroy, 1);
+}
+
 TEST(Limits, AllocationsOfTheQueuesThreadMayFail) { fail_all("hocket-queues", sum_on_queue, 1); }
 
 // The service thread's allocations, from the start of the process to its end. Arguments: which one fails.

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -307,6 +308,18 @@ TEST(RealNetworkTest, TcpCarriesNoHandles) {
   ASSERT_NE(pair.server, nullptr);
   const std::array<Handle, 1> handles = {pair.listener->handle()};
   EXPECT_EQ(pair.client->send_handles(as_bytes("x"), handles).status().code(), Code::kInvalidUsage);
+}
+
+// Whatever the host paces its connections by.
+TEST(RealNetworkTest, ConnectionsWithinTheHostAreNotPaced) {
+  const Pair pair = connect_pair("127.0.0.1:0");
+  ASSERT_NE(pair.server, nullptr);
+  for (const Socket* each : {pair.client.get(), pair.server.get()}) {
+    std::array<char, 16> name{};
+    socklen_t length = name.size();
+    ASSERT_EQ(::getsockopt(each->handle(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &length), 0);
+    EXPECT_STREQ(name.data(), "reno");
+  }
 }
 
 TEST(RealNetworkTest, RunningOutOfFilesIsAnErrorAndNotAHang) {

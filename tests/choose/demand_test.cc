@@ -43,6 +43,16 @@ TEST(Demand, SharesAreTheVerifiers) {
   });
 }
 
+// Told without a plan, since such plans are long.
+TEST(Demand, WhoSendsToAllIsKnown) {
+  for_known(40, [](const Builder& builder, const BuildOptions& options) {
+    if (is_rooted(builder.collective) || options.ranks < 20) return;  // few ranks are all of somebody's peers
+    const Demand demand = *hocket::demand(builder, options, flat(1, 1));
+    EXPECT_EQ(demand.peers == options.ranks - 1, sends_to_all(builder.collective, builder.name))
+        << name(builder.collective) << " " << builder.name << " of " << options.ranks;
+  });
+}
+
 BuildOptions over(const Hierarchy& hierarchy, Rank ranks) {
   BuildOptions options;
   options.ranks = ranks;

@@ -39,8 +39,10 @@ std::vector<Network> networks() {
   memory.levels[0].cost.latency = 100'000;
   NetworkModel crowded = memory;
   crowded.cores = 2;
+  crowded.local.turn =
+      0;  // the simulator hands a core on at once; ranks that look for messages in turn are measured only
   return {{"memory", memory, 1.3, 1.1},
-          {"crowded", crowded, 1.4, 1.16},
+          {"crowded", crowded, 1.5, 1.16},
           {"ethernet", *parse_network("1000@1.25GB/s/20us", base()), 1.1, 1.02},
           {"cluster", *parse_network("8@40GB/s/500ns,1000@12.5GB/s/3us", base()), 1.3, 1.1}};
 }
@@ -144,6 +146,26 @@ TEST(Predict, SmallAllReducesTakeTheLogarithmInEachPhase) {
     const auto logarithm = static_cast<int>(std::bit_width(static_cast<uint32_t>(ranks - 1)));
     EXPECT_LE(*rounds(Collective::kAllReduce, best.builder->name, ranks), 2 * logarithm) << best.builder->name;
     EXPECT_LE(best.prediction.latency, 2 * logarithm * 2'000'000) << ranks;
+  }
+}
+
+// What is left out unseen because its chain is long could not have been the fastest.
+TEST(Predict, NoCallTakesLessThanItsChain) {
+  for (const Placement& placement : {Placement{.ranks = 13, .per_host = 13},
+                                     {.ranks = 24, .per_host = 4},
+                                     {.ranks = 9, .per_host = 1},
+                                     {.ranks = 300, .per_host = 300}}) {
+    Chooser chooser({}, built_in_tuning(), placement, kMaxMessage);
+    for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast, Collective::kAllGather,
+                                        Collective::kReduceScatter, Collective::kAllToAll, Collective::kScan}) {
+      const Question question{.collective = collective, .ranks = placement.ranks, .bytes = 8};
+      const Picoseconds chosen = chooser.choose(question)->expected->total();
+      for (const Candidate& candidate : chooser.candidates(question)) {
+        const auto chain = rounds(*candidate.builder, chooser.options_of(question));
+        EXPECT_GE(candidate.prediction.total(), least_time(*chain, chooser.network())) << candidate.builder->name;
+        EXPECT_TRUE(candidate.many_pipes || candidate.prediction.total() >= chosen) << candidate.builder->name;
+      }
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/codec/model_random.h"
 #include "tests/kernels/reference.h"
 
 namespace hocket::model {
@@ -29,6 +30,7 @@ float scale_of(float exact, bool upward) {
 }
 
 float low_of(float lowest) {
+  if (lowest == 0) return 0;  // of either sign
   uint32_t code = nearest_bfloat16(lowest);
   if (bfloat16(code) > lowest) code = lowest > 0 ? code - 1 : lowest < 0 ? code + 1 : code;
   return std::clamp(bfloat16(code), -kLargest, kLargest);
@@ -252,21 +254,6 @@ float decode_element(const Quantiser& quantiser, const uint8_t* head, uint8_t co
 }
 
 }  // namespace
-
-float random_fraction(uint64_t draw, uint32_t index) {
-  uint64_t key = draw + 0x9e3779b97f4a7c15u;
-  key = (key ^ key >> 30) * 0xbf58476d1ce4e5b9u;
-  key = (key ^ key >> 27) * 0x94d049bb133111ebu;
-  key ^= key >> 31;
-  uint32_t x = index + static_cast<uint32_t>(key);
-  x ^= x >> 16;
-  x *= 0x21f0aaadu;
-  x ^= x >> 15;
-  x += static_cast<uint32_t>(key >> 32);
-  x *= 0xd35a2d97u;
-  x ^= x >> 15;
-  return static_cast<float>(static_cast<double>(x / 256) / 16777216.0);
-}
 
 std::vector<uint8_t> quantise(const Quantiser& quantiser, uint64_t draw, const std::vector<float>& values) {
   std::vector<uint8_t> bytes;

@@ -16,7 +16,4 @@ namespace hocket::model {
 std::vector<uint8_t> quantise(const Quantiser& quantiser, uint64_t draw, const std::vector<float>& values);
 std::vector<float> dequantise(const Quantiser& quantiser, const std::vector<uint8_t>& bytes, size_t count);
 
-// The random number of an element, in [0, 1).
-float random_fraction(uint64_t draw, uint32_t index);
-
 }  // namespace hocket::model

@@ -7,7 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <condition_variable>
 #include <future>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "comm/links_heart.h"
@@ -92,6 +95,79 @@ class LinkTest : public testing::Test {
   Reactor reactor_;
   Heart heart_;
 };
+
+// Both ends of a link, of which one hears frames.
+class MovingLinks {
+ public:
+  MovingLinks(std::unique_ptr<Link> from, std::unique_ptr<Link> to) : from_(std::move(from)), to_(std::move(to)) {
+    EXPECT_TRUE(from_->start([](auto, auto) {}, [this](auto, const Status& why) { note(why.message()); }).ok());
+    EXPECT_TRUE(to_->start([this](std::string_view frame, auto) { note(frame); }, [](auto, const auto&) {}).ok());
+  }
+  void outlive_connections() {
+    from_->outlive_connections([] {});
+    to_->outlive_connections([] {});
+  }
+  void send(const std::string& frame) { from_->send(frame); }
+  void move(std::unique_ptr<Socket> from, std::unique_ptr<Socket> to) {
+    EXPECT_TRUE(from_->move_to(std::move(from)).ok());
+    EXPECT_TRUE(to_->move_to(std::move(to)).ok());
+  }
+  // Once it ends with this.
+  std::string await(const std::string& last) {
+    std::unique_lock lock(mutex_);
+    news_.wait(lock, [&] { return heard_.ends_with(last); });
+    return heard_;
+  }
+
+ private:
+  void note(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    heard_ += text;
+    news_.notify_all();
+  }
+
+  std::unique_ptr<Link> from_, to_;
+  std::mutex mutex_;
+  std::condition_variable news_;
+  std::string heard_;
+};
+
+// What was sent has not been read when the ends move: they do so within one turn of the loop that would read it.
+TEST_F(LinkTest, GoesOnOverAnotherConnection) {
+  Pair first = connect();
+  std::optional<MovingLinks> links;
+  in_loop([&] {
+    links.emplace(make_link(std::move(first.ours)), make_link(std::move(first.theirs)));
+    links->outlive_connections();
+  });
+  std::string expected;
+  for (char name = 'a'; name < 'h'; ++name) {
+    const std::string more = std::string(300, name) + '.';
+    Pair next = connect();
+    in_loop([&] {
+      links->send("<" + more);
+      links->send(more);
+      links->move(std::move(next.ours), std::move(next.theirs));
+      links->send(more + ">");
+    });
+    expected += "<" + more + more + more + ">";
+    EXPECT_EQ(links->await(more + ">"), expected);
+  }
+  in_loop([&] { links.reset(); });
+}
+
+TEST_F(LinkTest, EndsWhereWhatWasLostIsNotKept) {
+  Pair first = connect();
+  Pair next = connect();
+  std::optional<MovingLinks> links;
+  in_loop([&] {
+    links.emplace(make_link(std::move(first.ours)), make_link(std::move(first.theirs)));
+    links->send("lost");
+    links->move(std::move(next.ours), std::move(next.theirs));
+  });
+  EXPECT_THAT(links->await("any more"), HasSubstr("lacks what is not kept any more"));
+  in_loop([&] { links.reset(); });
+}
 
 TEST_F(LinkTest, DeliversWhatArrivesWhole) { EXPECT_EQ(hear(bytes_of("hello")), "frame hello"); }
 

@@ -73,7 +73,7 @@ inline void leave_all(std::vector<MeshPointer>& meshes) {
 
 // Polls until `condition()`; false when it does not come within `limit`.
 template <typename Condition>
-bool eventually(Condition condition, Duration limit = std::chrono::seconds(10)) {
+bool eventually(Condition condition, Duration limit = std::chrono::seconds(60)) {
   const Time end = real_system().clock.now() + limit;
   while (!condition()) {
     if (real_system().clock.now() > end) return false;

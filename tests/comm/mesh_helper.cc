@@ -49,7 +49,7 @@ std::string ring(Mesh& mesh) {
   if (!eventually([&] { return (sender = mesh.sender(PipeClass::kCollective, next, 0)) != nullptr; }))
     return "no sender";
   std::memcpy(sender->reserve(sizeof token), &token, sizeof token);
-  sender->commit(sizeof token, {1, 0, 0});
+  sender->commit(sizeof token, {1, 0});
   const Message* message = nullptr;
   const bool came = eventually([&] {
     (void)sender->progress();

@@ -102,7 +102,9 @@ std::vector<std::string> chosen_hosts(std::string_view selection) {
 TEST(Interfaces, AreSelectedByName) {
   EXPECT_THAT(chosen_hosts(""), ElementsAre("10.0.0.7", "fd00::7"));
   EXPECT_THAT(chosen_hosts("ib"), ElementsAre("192.168.1.7"));
-  EXPECT_THAT(chosen_hosts("ib,eth"), ElementsAre("10.0.0.7", "fd00::7"));
+  EXPECT_THAT(chosen_hosts("ib,eth"), ElementsAre("10.0.0.7", "fd00::7", "192.168.1.7"));
+  EXPECT_THAT(chosen_hosts("eth,docker,lo"), ElementsAre("10.0.0.7", "fd00::7"));
+  EXPECT_EQ(interface_count({"eth0", "eth0", "ib0"}), 2u);
   EXPECT_THAT(chosen_hosts("^eth"), ElementsAre("192.168.1.7"));
   EXPECT_THAT(chosen_hosts("=eth0"), ElementsAre("10.0.0.7", "fd00::7"));
   EXPECT_THAT(chosen_hosts("=eth"), IsEmpty());
@@ -215,8 +217,8 @@ CallFacts facts_of(Collective collective, uint64_t count) {
 TEST(CallLog, TellsTheCallThatIsAskedForOrElseTheNewest) {
   CallLog log(real_system().clock);
   EXPECT_EQ(log.report(1).text, "");
-  log.record(1, 11, facts_of(Collective::kAllGather, 3), "ring");
-  log.record(transfer_key(2, true, 0), 12, facts_of(Collective::kSendRecv, 4), "direct");
+  log.record(0, 11, facts_of(Collective::kAllGather, 3), "ring");
+  log.record_transfer(transfer_key(2, true, 0), 12, facts_of(Collective::kSendRecv, 4), "direct");
   const CallReport known = log.report(1);
   EXPECT_EQ(known.state, CallReport::State::kKnown);
   EXPECT_EQ(known.fingerprint, 11u);

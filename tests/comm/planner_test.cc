@@ -31,7 +31,8 @@ Request all_reduce(size_t bytes) {
 // The name of the codec that a call of so many bytes takes; empty: none.
 std::string taken(const char* specification, Rank per_host, size_t bytes, Encoding encoding = Encoding::kWherePays) {
   const Placement placement{.ranks = kRanks, .per_host = per_host};
-  Planner planner(0, kRanks, kMaxMessage, Chooser({}, built_in_tuning(), placement, kMaxMessage), encoding, nullptr, 0);
+  Planner planner({.ranks = kRanks, .longest_message = kMaxMessage, .compression = encoding},
+                  Chooser({}, built_in_tuning(), placement, kMaxMessage));
   const Codecs codecs = codecs_of(specification);
   const auto codec = planner.codec_for(all_reduce(bytes), codecs);
   EXPECT_EQ(codec, planner.codec_for(all_reduce(bytes), codecs)) << "another one for the same call";

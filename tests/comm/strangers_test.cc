@@ -2,6 +2,7 @@
 // Copyright The Hocket authors
 //
 // Who does not belong: strangers, wrong keys, sizes, ranks and versions. They hear why; the others start.
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -141,6 +142,43 @@ TEST(Strangers, ManyDuringManyInitsLeaveNothingBehind) {
   EXPECT_LT(resident_bytes(), memory + (size_t{16} << 20));
   std::printf("%zu inits among %zu strangers; %zd KiB more than at first\n", inits, inits * each,
               (static_cast<ssize_t>(resident_bytes()) - static_cast<ssize_t>(memory)) / 1024);
+}
+
+// SCAN: nmap's options (./dev soak: all that it knows).
+TEST(Strangers, ManyInitsSucceedWhileNmapScans) {
+  if (std::system("command -v nmap >/dev/null") != 0) GTEST_SKIP() << "there is no nmap";
+  const auto services = make_services(3);
+  const auto service_of = [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; };
+  const auto init = [&] {
+    const auto id = make_unique_id(*services[0]);
+    auto meshes = join_all(*id, 3, service_of);
+    for (const MeshPointer& mesh : meshes) ASSERT_TRUE(mesh != nullptr && mesh->status().ok());
+    leave_all(meshes);
+  };
+  init();  // what is made once
+  const size_t descriptors = open_descriptors();
+  std::string ports;
+  for (const auto& service : services) {
+    const Address& address = service->self().addresses[0];
+    ports += (ports.empty() ? "" : ",") + address.substr(address.rfind(':') + 1);
+  }
+  const char* const options = std::getenv("SCAN");
+  const std::string command =
+      fmt::format("nmap -n -Pn {} -p {} 127.0.0.1", options == nullptr ? "-sT" : options, ports);
+  FILE* const nmap = ::popen((command + " 2>&1").c_str(), "r");
+  std::atomic<bool> ended = false;
+  std::string report;
+  std::thread reader([&] {
+    for (int letter = 0; (letter = std::fgetc(nmap)) != EOF;) report += static_cast<char>(letter);
+    ended = true;
+  });
+  size_t inits = 0;
+  for (; !ended && !HasFatalFailure(); ++inits) init();
+  reader.join();
+  EXPECT_EQ(::pclose(nmap), 0) << report;
+  EXPECT_THAT(report, testing::ContainsRegex("[0-9]+/tcp +open")) << report;
+  EXPECT_TRUE(eventually([&] { return open_descriptors() <= descriptors; })) << open_descriptors();
+  std::printf("%zu inits during `%s`\n", inits, command.c_str());
 }
 
 TEST(Strangers, AFloodOfHalfOpenConnectionsIsBounded) {

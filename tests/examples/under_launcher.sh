@@ -7,6 +7,8 @@
 set -euo pipefail
 launcher=$1 answer=$2
 program=("${@:3}")
+# Open MPI 5, which starts its ranks by PMIx.
+pmix_mpirun=$(dirname "$0")/../../build/peers/openmpi/bin/mpirun
 
 # Ranks that know each other by variables: of our own, or as Kubeflow's jobs set them.
 variables_of() {
@@ -41,6 +43,9 @@ run() {
     mpirun)
       OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 4 "${program[@]}"
       ;;
+    mpirun_pmix)
+      OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$pmix_mpirun" --oversubscribe -n 4 "${program[@]}"
+      ;;
     mpiexec.hydra) mpiexec.hydra -n 4 "${program[@]}" ;;
     srun) "$(dirname "$0")/slurm.sh" srun --nodes 2 --ntasks 4 --overcommit "${program[@]}" ;;
     srun_pmi2) "$(dirname "$0")/slurm.sh" srun --mpi=pmi2 --nodes 2 --ntasks 4 --overcommit "${program[@]}" ;;
@@ -53,6 +58,7 @@ is_here() {
   case $launcher in
     none | variables | pytorchjob | tfjob | trainjob | hocket_run) ;;
     mpirun) mpirun --version 2>/dev/null | grep -q 'Open MPI' ;;
+    mpirun_pmix) [[ -x $pmix_mpirun ]] ;;
     srun | srun_pmi2) ((EUID == 0)) && command -v slurmctld >/dev/null && command -v munged >/dev/null ;;
     torchrun) torchrun --help >/dev/null 2>&1 ;;
     *) command -v "$launcher" >/dev/null ;;

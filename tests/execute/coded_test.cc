@@ -359,5 +359,23 @@ TEST(Coded, SlicesAreAsLongAsTheirMessagesAllow) {
   EXPECT_EQ(1u, coded_slice(*codec_of("topk"), DataType::kFloat32, 9));
 }
 
+TEST(Coded, ShortMessagesCarryTwiceAsMuch) {
+  constexpr CallCut kPlain{.slice_bytes = 4096, .window = 2048};
+  const auto cut_of = [&](const std::string& codec, size_t max_message) {
+    return coded_cut(*codec_of(codec), DataType::kFloat32, kPlain, max_message);
+  };
+  EXPECT_EQ(4096U, cut_of("int8", 65536).slice_bytes);
+  EXPECT_EQ(2048U, cut_of("int8", 65536).window);
+  for (const char* codec : {"topk", "threshold", "sign"}) {
+    EXPECT_EQ(8192U, cut_of(codec, 65536).slice_bytes) << codec;
+    EXPECT_EQ(6144U, cut_of(codec, 6144).slice_bytes) << codec;
+  }
+  EXPECT_EQ(4096U, cut_of("sign", 65536).window);
+  // No pass has more than the two messages of a plain one, though a sparse message may carry a head and all values.
+  const CallCut sparse = cut_of("topk", 65536);
+  EXPECT_LE(sparse.window, 2 * coded_slice(*codec_of("topk"), DataType::kFloat32, sparse.slice_bytes));
+  EXPECT_EQ(0U, coded_cut(*codec_of("topk"), DataType::kFloat32, {.slice_bytes = 2, .window = 1}, 4).window);
+}
+
 }  // namespace
 }  // namespace hocket::test

@@ -178,7 +178,6 @@ void check(const Shape& shape, uint32_t seed) {
     call.slice_bytes = 192;
     // Twice a slice per message: trains, and several passes.
     call.window = std::max<size_t>(16, 2 * call.slice_bytes / 4 / static_cast<size_t>(plans[i].message_chunks));
-    call.fingerprint = 0xABCD;
     call.lends = may_lend(plans[i], is_in_place(request, static_cast<Rank>(i)));
     scratch[i].resize(Execution::scratch_bytes(call) + 64);
     call.scratch = scratch[i].data();

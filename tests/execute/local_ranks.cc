@@ -49,7 +49,7 @@ bool LocalRanks::run(const std::vector<Call>& calls, uint32_t seed, bool with_fa
   for (size_t& rank : running) {
     const Call& call = calls[rank];
     FastPath fast_path = with_fast_path ? FastPath(call, *views_[rank]) : FastPath();
-    if (fast_path.run(call.send.base, call.recv.base, call.operation, 0)) {
+    if (fast_path.run(call.send.base, call.recv.base, call.operation, nullptr)) {
       rank = SIZE_MAX;
     } else {
       executions_[rank]->start(call, fast_path.reached());

@@ -19,6 +19,7 @@
 #include "comm/mesh.h"
 #include "comm/service.h"
 #include "tests/faults/wire.h"
+#include "transports/tcp/wire.h"
 
 namespace hocket::test {
 namespace {
@@ -102,8 +103,7 @@ TEST_F(WireTest, EveryFlippedBitInAPipeIsFoundBeforeTheDataIsUsed) {
     std::vector<std::byte> bytes(size);
     std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<std::byte>(random_()); });
     ASSERT_EQ(pipe.send(bytes, trial % 4 < 2), Pipe::Fate::kWhole) << pipe.why();
-    constexpr size_t kHeader = 32;
-    wire_.damage(1, static_cast<int64_t>(random_() % (size + kHeader)));
+    wire_.damage(1, static_cast<int64_t>(random_() % (size + kWireHeaderBytes)));
     const Pipe::Fate fate = pipe.send(bytes, trial % 4 < 2);
     ASSERT_EQ(fate, Pipe::Fate::kRefused) << "trial " << trial << ", " << size << " bytes";
     EXPECT_THAT(pipe.why(), testing::AllOf(HasSubstr("tcp pipe from rank 7"), is_refusal)) << trial;

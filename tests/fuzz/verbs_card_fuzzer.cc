@@ -5,8 +5,7 @@
 // read, written again, reads the same.
 #include <cstdlib>
 
-#include "transports/verbs/card.h"
-#include "transports/verbs/frame.h"
+#include "transports/verbs/record.h"
 
 namespace {
 
@@ -22,13 +21,23 @@ void read_card(std::string_view bytes, hocket::CardOf end) {
   check(encode_card(end, card) == bytes);
 }
 
+// `decode` and `encode`: of one kind of record.
+template <typename T, typename Decode, typename Encode>
+void read_record(std::string_view bytes, Decode decode, Encode encode) {
+  T record{};
+  if (decode(bytes, &record).ok()) check(encode(record) == bytes);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   read_card(bytes, hocket::CardOf::kSender);
   read_card(bytes, hocket::CardOf::kReceiver);
-  hocket::Farewell farewell;
-  if (decode_farewell(bytes, &farewell).ok()) check(encode_farewell(farewell) == bytes);
+  read_record<hocket::Turn>(bytes, hocket::decode_turn, hocket::encode_turn);
+  read_record<hocket::Answer>(bytes, hocket::decode_answer, hocket::encode_answer);
+  read_record<hocket::Stand>(bytes, hocket::decode_stand, hocket::encode_stand);
+  read_record<uint32_t>(bytes, hocket::decode_broken, hocket::encode_broken);
+  read_record<uint64_t>(bytes, hocket::decode_farewell, hocket::encode_farewell);
   return 0;
 }

@@ -3,7 +3,8 @@
 # Copyright The Hocket authors
 #
 # hosts.sh up|down PREFIX COUNT: network namespaces PREFIX0, PREFIX1, ... on one bridge, each with an address
-# 10.77.0.1, 10.77.0.2, ... and fd77::1, fd77::2, ... Needs root. `down` also clears away what a failed `up` left.
+# 10.77.0.1, 10.77.0.2, ... and fd77::1, fd77::2, ...; on another bridge with 10.78.0.1, ... as eth1. Needs root. `down`
+# also clears away what a failed `up` left.
 set -euo pipefail
 readonly task=$1 prefix=$2 count=$3
 
@@ -12,14 +13,18 @@ down() {
   for ((i = 0; i < count; i++)); do
     ip netns del "$prefix$i" 2>/dev/null || true
     ip link del "${prefix}v$i" 2>/dev/null || true
+    ip link del "${prefix}w$i" 2>/dev/null || true
   done
   ip link del "${prefix}br" 2>/dev/null || true
+  ip link del "${prefix}bs" 2>/dev/null || true
 }
 
 up() {
   local i
   ip link add "${prefix}br" type bridge
   ip link set "${prefix}br" up
+  ip link add "${prefix}bs" type bridge
+  ip link set "${prefix}bs" up
   for ((i = 0; i < count; i++)); do
     ip netns add "$prefix$i"
     ip link add "${prefix}v$i" type veth peer name eth0 netns "$prefix$i"
@@ -28,6 +33,10 @@ up() {
     ip -n "$prefix$i" addr add "fd77::$((i + 1))/64" dev eth0 nodad
     ip -n "$prefix$i" link set lo up
     ip -n "$prefix$i" link set eth0 up
+    ip link add "${prefix}w$i" type veth peer name eth1 netns "$prefix$i"
+    ip link set "${prefix}w$i" master "${prefix}bs" up
+    ip -n "$prefix$i" addr add "10.78.0.$((i + 1))/24" dev eth1
+    ip -n "$prefix$i" link set eth1 up
   done
 }
 

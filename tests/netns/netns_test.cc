@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -85,6 +87,35 @@ const Role caller_role("caller", [](const Part& part) {
   }
 });
 
+// Sums that add up exactly, for so many seconds after it has said that it runs.
+const Role summer_role("summer", [](const Part& part) {
+  Member member{part.rank, part.ranks, nullptr};
+  if (hocketCommInitFromEnvironment(&member.comm, nullptr) != hocketSuccess) return 3;
+  std::vector<int32_t> values(300'000);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(12);
+  int32_t goes_on = 1;
+  for (int round = 0; goes_on != 0; ++round) {
+    const size_t count = 1 + static_cast<size_t>(round) * 7919 % values.size();
+    std::fill_n(values.begin(), count, round + part.rank);
+    hocketResult_t result =
+        hocketAllReduce(values.data(), values.data(), count, hocketInt32, hocketSum, member.comm, nullptr);
+    goes_on = part.rank == 0 && std::chrono::steady_clock::now() < end ? 1 : 0;
+    if (result == hocketSuccess) result = hocketBroadcast(&goes_on, &goes_on, 1, hocketInt32, 0, member.comm, nullptr);
+    if (result != hocketSuccess) {
+      std::printf("failed %d: %s\n", result, hocketGetLastError(member.comm));
+      return 1;
+    }
+    const auto ranks = static_cast<int32_t>(part.ranks);
+    const int32_t sum = ranks * round + ranks * (ranks - 1) / 2;
+    if (!std::all_of(values.begin(), values.begin() + static_cast<ptrdiff_t>(count),
+                     [&](int32_t each) { return each == sum; }))
+      return std::printf("a wrong sum\n"), 1;
+    if (round == 20) std::printf("running\n"), std::fflush(stdout);
+  }
+  std::printf("all right\n");
+  return hocketCommDestroy(member.comm) == hocketSuccess ? 0 : 1;
+});
+
 class Hosts : public testing::Test {
  protected:
   void SetUp() override {
@@ -147,6 +178,25 @@ TEST_F(Hosts, SeveralRanksOnEachGoToTheWireTogether) {
     const size_t line = end.output.find("1048576 elements: ");
     ASSERT_NE(line, std::string::npos) << end.output;
     EXPECT_LT(std::stod(end.output.substr(line + 18)), 1.68) << end.output;
+  }
+}
+
+// In the middle of sums, and nobody closes a connection.
+TEST_F(Hosts, AnotherInterfaceCarriesOnWhenOneIsLost) {
+  Processes::Settings both = settings("10.78.0.1:4477");
+  both.environment.emplace_back("HOCKET_INTERFACE=eth0,eth1");
+  Processes processes("summer", kHosts, both);
+  for (int rank = 0; rank < kHosts; ++rank)
+    ASSERT_TRUE(processes.wait_for(rank, "running", Seconds(60))) << "rank " << rank;
+  ASSERT_EQ(std::system(("ip -n " + prefix() + "2 link set eth0 down").c_str()), 0);
+  const std::vector<Processes::End> ends = processes.finish(Seconds(100));
+  for (int rank = 0; rank < kHosts; ++rank) {
+    const Processes::End& end = ends[static_cast<size_t>(rank)];
+    EXPECT_FALSE(end.hung) << "rank " << rank << " wrote: " << end.output;
+    EXPECT_EQ(end.status, 0) << "rank " << rank << " wrote: " << end.output;
+    EXPECT_THAT(end.output, testing::HasSubstr("all right"));
+    EXPECT_THAT(end.output, testing::HasSubstr("nothing comes over eth0 (10.77.0."));
+    EXPECT_THAT(end.output, testing::HasSubstr("1 of 2 interfaces is lost"));
   }
 }
 

@@ -20,6 +20,9 @@ using testing::HasSubstr;
 
 Clock& clock() { return real_system().clock; }
 
+// A collective of a kind of its own.
+void begin(FlightLane& lane, uint64_t number, const FlightCall& call) { lane.begin(number, lane.keep(call)); }
+
 struct Flight {
   Flight() {
     auto memory = real_system().memory.create(FlightRecorder::bytes());
@@ -40,9 +43,9 @@ struct Flight {
 TEST(Flight, ShowsTheNewestCallsFirst) {
   const Flight flight;
   FlightLane* const lane = flight.recorder->open("training", 2, 8);
-  for (uint64_t number = 1; number <= 100; ++number) {
-    lane->begin({number, 10 * number, number == 99 ? 5 : -1, 0, 1}, "ring", clock());
-    if (number < 100) lane->end(clock());
+  for (uint64_t number = 0; number < 100; ++number) {
+    begin(*lane, number, {0, 10 * (number + 1), number == 98 ? 5 : -1, 0, 1});
+    if (number < 99) lane->end(number, clock());
   }
   const FlightCopy copy = flight.read();
   ASSERT_EQ(copy.lanes.size(), 1u);
@@ -53,18 +56,49 @@ TEST(Flight, ShowsTheNewestCallsFirst) {
                                                "#98 all_reduce(980 float32)"));
 }
 
+TEST(Flight, ShowsTransfersWhereTheyWereCalled) {
+  const Flight flight;
+  FlightLane* const lane = flight.recorder->open("", 0, 2);
+  const uint32_t barrier = lane->keep({0, 1, -1, 1, 0});
+  lane->begin(0, barrier);
+  lane->begin_transfer(lane->keep_transfer({7, 2, 1, 0, 0}));
+  lane->begin_transfer(lane->keep_transfer({8, 2, 1, 0, 0}));
+  lane->begin(1, barrier);
+  EXPECT_THAT(flight.read(4).lanes[0].calls, ElementsAre("#2 barrier(1 int8)", "#8 all_reduce(2 int8, rank 1)",
+                                                         "#7 all_reduce(2 int8, rank 1)", "#1 barrier(1 int8)"));
+  EXPECT_EQ(flight.read().lanes[0].begun, 4u);
+}
+
+TEST(Flight, AKindIsKeptAsLongAsItsCalls) {
+  FlightRow row;
+  const uint32_t first = row.keep({0, 11, -1, 0, 0});
+  EXPECT_FALSE(row.keeps(0));
+  uint64_t number = 0;
+  for (; row.keeps(first); ++number) {
+    row.begin(2 * number, first);
+    row.begin(2 * number + 1, row.keep({}));
+  }
+  EXPECT_EQ(number, FlightRow::kKinds - FlightRow::kCalls);
+  const uint64_t last = 2 * number - 2;
+  for (uint64_t next = last + 2; next < last + FlightRow::kCalls - 1; ++next) row.begin(next, row.keep({}));
+  EXPECT_EQ(row.kept(row.kind_of(last)).count, 11u);
+  row.begin(last + FlightRow::kCalls - 1, row.keep({}));
+  EXPECT_EQ(row.kind_of(last), 0u);
+}
+
 TEST(Flight, ReportsRatesAndWaits) {
   const Flight flight;
   FlightLane* const lane = flight.recorder->open("", 1, 2);
   const FlightCopy earlier = flight.read();
-  for (int i = 0; i < 50; ++i) lane->begin({1, 1, -1, 1, 0}, "ring", clock()), lane->end(clock());
-  lane->begin({51, 1, -1, 1, 0}, "ring", clock());
+  const uint32_t kind = lane->keep({0, 1, -1, 1, 0});
+  for (uint64_t i = 0; i < 50; ++i) lane->begin(i, kind), lane->end(i, clock());
+  lane->begin(50, kind);
   lane->wait(0, Time(seconds(100)));
   EXPECT_THAT(flight_report(flight.read(1), earlier, seconds(2), Time(seconds(103))),
               HasSubstr("rank 1 of 2: 50 calls, 25 a second; waits for rank 0 since 3.0 s\n    #51 barrier(1 int8)\n"));
   lane->wait(-1, {});
   lane->note_waited(seconds(1));
-  lane->end(clock());
+  lane->end(50, clock());
   EXPECT_THAT(flight_report(flight.read(), earlier, seconds(2), Time(seconds(103))),
               HasSubstr("26 a second, 50 % of the time waiting; in no call"));
   EXPECT_THAT(flight_report(flight.read(), earlier, seconds(2), Time(seconds(103))), HasSubstr("in no call"));
@@ -75,7 +109,7 @@ TEST(Flight, LanesAreUsedAgain) {
   std::vector<FlightLane*> lanes;
   for (size_t i = 0; i < FlightRecorder::kLanes; ++i) lanes.push_back(flight.recorder->open("one", 0, 1));
   EXPECT_EQ(flight.recorder->open("too many", 0, 1), nullptr);
-  lanes[7]->begin({}, "ring", clock());
+  begin(*lanes[7], 0, {});
   flight.recorder->close(lanes[7]);
   EXPECT_EQ(flight.read().lanes.size(), FlightRecorder::kLanes - 1);
   EXPECT_EQ(flight.recorder->open("another", 3, 4), lanes[7]);
@@ -85,7 +119,7 @@ TEST(Flight, LanesAreUsedAgain) {
 
 TEST(Flight, DoesNotTrustWhatItReads) {
   const Flight flight;
-  flight.recorder->open("one", 0, 1)->begin({1, 1, 1, 1, 1}, "ring", clock());
+  begin(*flight.recorder->open("one", 0, 1), 0, {1, 1, 1, 1, 1});
   EXPECT_FALSE(read_flight(flight.bytes.first(100), 1).ok());
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
@@ -93,7 +127,7 @@ TEST(Flight, DoesNotTrustWhatItReads) {
     for (int i = 0; i < 5000; ++i) bytes[8 + random() % (bytes.size() - 8)] = static_cast<std::byte>(random());
     const Result<FlightCopy> copy = read_flight(bytes, 1000);
     ASSERT_TRUE(copy.ok());
-    for (const FlightCopy::Lane& lane : copy->lanes) ASSERT_LE(lane.calls.size(), FlightLane::kCalls);
+    for (const FlightCopy::Lane& lane : copy->lanes) ASSERT_LE(lane.calls.size(), FlightRow::kCalls);
     (void)flight_report(*copy, *copy, seconds(1), Time{});
     (void)metrics_text({{*copy, *copy, seconds(1)}}, {});
     Timeline timeline("here", 0);

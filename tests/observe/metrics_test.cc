@@ -32,9 +32,10 @@ struct Flight {
     lane = recorder->open("train \"a\"", 2, 8, 3);
   }
   void call(Duration takes) {
-    lane->begin({++number, 1000, -1, 0, 1}, "ring", clock);
+    const FlightCall call{number + 1, 1000, -1, 0, 1};
+    if (lane->begin(number, lane->keep(call))) lane->sample(call, "ring", clock.now());
     clock.time += takes;
-    lane->end(clock);
+    lane->end(number++, clock);
     clock.time += takes;
   }
   FlightCopy read() const { return *read_flight(bytes, 0); }
@@ -67,10 +68,12 @@ TEST(Metrics, AreOfTheCallsThatWereTimed) {
 
 TEST(Metrics, CallsThatRunTogetherAreNotTimed) {
   Flight flight;
-  flight.lane->begin({1, 1, -1, 0, 1}, "ring", flight.clock);
-  flight.lane->begin({2, 1, -1, 0, 1}, "ring", flight.clock);
-  flight.lane->end(flight.clock);
-  flight.lane->end(flight.clock);
+  for (uint64_t number = 1; number <= 2; ++number) {
+    const FlightCall call{number, 1, 1, 0, 1};
+    if (flight.lane->begin_transfer(flight.lane->keep_transfer(call)))
+      flight.lane->sample(call, "direct", flight.clock.now());
+  }
+  for (int i = 0; i < 2; ++i) flight.lane->end_transfer(flight.clock);
   EXPECT_EQ(flight.read().lanes[0].taken, 0u);
   flight.call(microseconds(1));
   EXPECT_EQ(flight.read().lanes[0].taken, 1u);

@@ -47,6 +47,24 @@ class Conclusions(unittest.TestCase):
         self.assertEqual((row["slowest"], row["to_slowest"]), ("slow", 0.5))
         self.assertEqual(quiet(compare.verdict, results)[0], 0)
 
+    def test_what_is_written_by_hand_is_a_limit_and_no_peer(self):
+        row = self.compare([10, 10], peer=[20], **{compare.BY_HAND: [5]})[0]["rows"][0]
+        self.assertEqual((row["fastest"], row["slowest"]), ("peer", "peer"))
+        self.assertEqual(row["by_hand"], {"time_us": 5, "ratio": 2})
+
+    def test_by_hand_the_better_of_what_the_transport_allows(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "limits"
+            program.write_text("""#!/bin/sh
+echo '# all-reduce, median (best) of 3
+ # bytes        flag           oneshot          staged          socket
+      64           -  4.00 (    1.00)  3.00 ( 2.00)  9.00 (8.00)'""", encoding="utf-8")
+            program.chmod(0o755)
+            by_hand = peers.ByHand(compare.BY_HAND, "1", ("shm", "tcp"), ("all_reduce",), program)
+            self.assertEqual(by_hand.measure("shm", 2, "all_reduce", [64]), {64: 3.0})
+            self.assertEqual(by_hand.measure("tcp", 2, "all_reduce", [64]), {64: 9.0})
+            self.assertFalse(by_hand.can("shm", 4, "all_reduce"))
+
     def test_slower_than_the_slowest_fails(self):
         results = self.compare([30, 30], fast=[5], slow=[20])
         status, text = quiet(compare.verdict, results)

@@ -179,7 +179,7 @@ class ForcedAlgorithms(unittest.TestCase):
     def test_one_that_cannot_be_measured_ends_with_the_reason(self):
         for algorithm, reason in (("window", "it needs all send buffers in a window"), ("routed_rings", "it needs ranks that are dealt out to several hosts"),
                                   ("routed_trees", "it needs trees that a search of the topology found"),
-                                  ("hierarchical", "it needs the levels of a hierarchy")):
+                                  ("hierarchical", "it needs several hosts")):
             done = self.forced(algorithm, "--ranks", 2)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(f"all_reduce by {algorithm} is not possible for 2 ranks: {reason}", done.stderr)

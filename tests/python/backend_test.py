@@ -11,6 +11,7 @@ import unittest
 
 import torch
 import torch.distributed as dist
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import hocket.distributed
 from torch_ranks import on_ranks
@@ -303,6 +304,9 @@ def refusals():
     refuses("bit_or is not defined for float32", dist.all_reduce, torch.ones(2), dist.ReduceOp.BOR)
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     refuses("is on meta", backend.allreduce, [torch.ones(2, device="meta")])
+    with FakeTensorMode():  # what a tensor of a GPU looks like
+        elsewhere = torch.empty(2, device="cuda")
+    refuses(f"{me} (Float of shape [2]) is on cuda:0; this backend moves CPU tensors only", backend.allreduce, [elsewhere])
     refuses("has layout SparseCsr", backend.allreduce, [torch.eye(2).to_sparse_csr()])
     refuses("input (Float of shape [2]) has layout Sparse", backend._allgather_base, torch.ones(2 * size),
             torch.ones(2).to_sparse())
@@ -451,6 +455,20 @@ def dies_in_backward():
     x = torch.ones(2, 4)
     refuses("rank 1", lambda: Deadly.apply(model(x)).sum().backward())
     return True
+
+
+def is_profiled():
+    tensor = torch.ones(1000)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profiler:
+        dist.all_reduce(tensor, async_op=True).wait()
+        dist.barrier()
+    seen = [(event.name, event.input_shapes) for event in profiler.events() if event.name.startswith("hocket:")]
+    assert seen == [("hocket:all_reduce", [[1000]]), ("hocket:barrier", [])], seen
+
+
+class Profiles(unittest.TestCase):
+    def test_torch_shows_our_calls(self):
+        on_ranks(2, is_profiled)
 
 
 class Calls(unittest.TestCase):

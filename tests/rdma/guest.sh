@@ -2,23 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 #
-# guest.sh [-n GUESTS] [-t SECONDS] FOLDER COMMAND...: runs a command in one or more virtual machines that have an RDMA
-# device (Soft-RoCE over a network of their own) and see the files of this host: FOLDER, where the command runs, can be
+# guest.sh [-n GUESTS] [-p PORTS] [-t SECONDS] FOLDER COMMAND...: runs a command in one or more virtual machines that have
+# one or two RDMA devices (Soft-RoCE, each over a network of its own) and see the files of this host: FOLDER, where the command runs, can be
 # written. Prints what the command printed; exits with its largest exit status, or with 77 where there can be no guests, or they do not boot.
 # What fails, or gives no answer in time, is tried once more, and that is said. Needs no root.
-# In the guests: GUEST_ID is 0, 1, ..., GUEST_COUNT their number, and 10.77.0.1, 10.77.0.2, ... their addresses.
+# In the guests: GUEST_ID is 0, 1, ..., GUEST_COUNT their number, GUEST_PORTS that of their devices (rxe0, rxe1), and
+# 10.77.0.1, 10.77.0.2, ... are their addresses (of the second network: 10.78.0.1, ...).
 set -euo pipefail
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
-guests=1 seconds=270
-while getopts n:t: option; do
+guests=1 ports=1 seconds=270
+while getopts n:p:t: option; do
   case $option in
     n) guests=$OPTARG ;;
+    p) ports=$OPTARG ;;
     t) seconds=$OPTARG ;;
     *) exit 2 ;;
   esac
 done
 shift $((OPTIND - 1))
-readonly here guests seconds
+readonly here guests ports seconds
 folder=$(realpath "$1")
 shift
 kernel=$("$here/prepare.sh" "${GUEST_FOLDER:-$folder/guest}") || exit $?
@@ -32,16 +34,18 @@ write_main() {
   shift
   cat <<MAIN
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
-export GUEST_ID=$id GUEST_COUNT=$guests
+export GUEST_ID=$id GUEST_COUNT=$guests GUEST_PORTS=$ports
 export UCX_UD_VERBS_ETH_DGID_CHECK=n # Soft-RoCE gives UCX another GID than it looks for
 touch /control/started
 $(export -p | grep -E '^declare -x (GTEST_|GRID_|TEST_)' || true)
 hostname guest$id
 ip link set lo up
-ip link set eth0 mtu 4200
-ip address add 10.77.0.$((id + 1))/24 dev eth0
-ip link set eth0 up
-rdma link add rxe0 type rxe netdev eth0
+for port in $(seq -s ' ' 0 $((ports - 1))); do
+  ip link set eth\$port mtu 4200
+  ip address add 10.\$((77 + port)).0.$((id + 1))/24 dev eth\$port
+  ip link set eth\$port up
+  rdma link add rxe\$port type rxe netdev eth\$port
+done
 mkdir -p "$folder"
 mount -t 9p -o trans=virtio,version=9p2000.L,cache=none,msize=512000 folder "$folder"
 cd "$folder"
@@ -52,13 +56,17 @@ echo \$status >/control/status
 MAIN
 }
 
-# Each guest's network card hangs on one wire of all; a single guest needs none.
-card() {
-  if ((guests == 1)); then
-    echo hubport,id=net,hubid=0
-  else
-    echo "socket,id=net,mcast=239.77.$((wire / 256 % 256)).$((wire % 256)):$((20000 + wire % 20000)),localaddr=127.0.0.1"
-  fi
+# QEMU's arguments for the network cards of a guest. Each hangs on one wire of all guests; a single guest needs none.
+cards() {
+  local id=$1 port wire
+  for ((port = 0; port < ports; port++)); do
+    wire=hubport,hubid=$port
+    if ((guests > 1)); then
+      wire=socket,mcast=239.$((77 + port)).$((number / 256 % 256)).$((number % 256)):$((20000 + number % 20000)),localaddr=127.0.0.1
+    fi
+    echo "-netdev $wire,id=net$port"
+    echo "-device virtio-net-pci,netdev=net$port,romfile=,mac=52:54:00:7$((7 + port)):00:0$((id + 1)),host_mtu=9000"
+  done
 }
 
 start() {
@@ -72,8 +80,7 @@ start() {
     -device virtio-9p-pci,fsdev=control,mount_tag=control \
     -fsdev "local,id=folder,path=$folder,security_model=none,multidevs=remap" \
     -device virtio-9p-pci,fsdev=folder,mount_tag=folder \
-    -netdev "$(card)" -device "virtio-net-pci,netdev=net,romfile=,mac=52:54:00:77:00:0$((id + 1)),host_mtu=9000" \
-    -device virtio-rng-pci </dev/null >"$place/$id/qemu" 2>&1 &
+    $(cards "$id") -device virtio-rng-pci </dev/null >"$place/$id/qemu" 2>&1 &
   pids+=($!)
 }
 
@@ -96,7 +103,7 @@ report() {
 run() {
   local id
   rm -rf "${place:?}"/*
-  pids=() wire=$((RANDOM * 2 + $$ % 2)) stalled=0 started=1 worst=0
+  pids=() number=$((RANDOM * 2 + $$ % 2)) stalled=0 started=1 worst=0
   for ((id = 0; id < guests; id++)); do
     mkdir -p "$place/$id/control"
     write_main "$id" "$@" >"$place/$id/control/main"

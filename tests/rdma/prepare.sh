@@ -8,7 +8,7 @@
 set -euo pipefail
 export LC_ALL=C
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
-readonly here modules=(crc32_pclmul crc32_generic virtio_pci virtio_net virtio_console 9pnet_virtio 9p overlay rdma_rxe ib_uverbs rdma_ucm)
+readonly here modules=(crc32_pclmul crc32_generic virtio_pci virtio_net virtio_console 9pnet_virtio 9p overlay rdma_rxe ib_uverbs rdma_ucm sch_netem)
 
 skip() {
   echo "skipped: no RDMA guest here: $*" >&2

@@ -9,11 +9,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
+#include "guests.h"
 #include "tests/api/grid.h"
 
 namespace hocket::test {
@@ -23,20 +22,6 @@ using testing::HasSubstr;
 
 constexpr size_t kCases = 60;
 constexpr uint64_t kSeed = 91;
-constexpr Seconds kLimit(150);
-
-// Packets that the devices of this host have sent, also to themselves.
-uint64_t packets_sent() {
-  uint64_t sum = 0;
-  std::error_code none;
-  for (const auto& device : std::filesystem::directory_iterator("/sys/class/infiniband", none)) {
-    uint64_t packets = 0;
-    std::ifstream(device.path() / "ports/1/hw_counters/sent_pkts") >> packets;
-    sum += packets;
-  }
-  return sum;
-}
-
 // Every rank walks through the same cases, joined by what the environment says.
 const Role member_role("member", [](const Part&) {
   Member member{std::atoi(std::getenv("HOCKET_RANK")), std::atoi(std::getenv("HOCKET_SIZE")), nullptr};
@@ -70,32 +55,6 @@ const Role caller_role("caller", [](const Part&) {
     if (round == 20) std::printf("running\n");
   }
 });
-
-int guest_number(const char* variable, int otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
-
-// The first rank on this host is rank `first` of `ranks`.
-Processes::Settings rank_settings(int ranks, int first, const std::string& transports) {
-  Processes::Settings settings;
-  settings.environment = {"HOCKET_SIZE=" + std::to_string(ranks), "HOCKET_SECRET=guests",
-                          "HOCKET_TRANSPORTS=" + transports, "HOCKET_TIMEOUT=20s",
-                          "HOCKET_HOST_ID=guest-" + std::to_string(guest_number("GUEST_ID", 0))};
-  settings.launcher = {"sh", "-c", "export HOCKET_RANK=$(({} + " + std::to_string(first) + ")); exec \"$@\"", "sh"};
-  settings.unique_id = false;
-  return settings;
-}
-
-class Rdma : public testing::Test {
- protected:
-  void SetUp() override {
-    std::error_code none;
-    if (std::filesystem::directory_iterator("/sys/class/infiniband", none) == std::filesystem::directory_iterator()) {
-      GTEST_SKIP() << "this host has no RDMA device";
-    }
-  }
-};
 
 #ifdef HOCKET_WITH_UCX
 

@@ -122,6 +122,32 @@ class ProgramTest(unittest.TestCase):
             answer = hocket("explain", "all_reduce", "--tuning", path)
             self.assertIn("the checksum is wrong", answer.stderr)
 
+    def test_tune_checks_a_file_on_other_times(self):
+        with tempfile.TemporaryDirectory() as folder:
+            samples, file = (str(pathlib.Path(folder, name)) for name in ("samples", "tuning"))
+            for swing_us, ratio in ((200, "1.000"), (50, "2.000")):
+                if swing_us == 50:
+                    self.assertIn("cannot open", hocket("tune", "--check", "--out", folder + "/no", "--samples", samples).stderr)
+                pathlib.Path(samples).write_text(f"all_reduce,swing,2,1048576,{swing_us}\nall_reduce,two_shot,2,1048576,100\n",
+                                                 encoding="utf-8")
+                checking = ["--check"] if swing_us == 50 else []
+                answer = hocket("tune", *checking, "--samples", samples, "--cores", "2", "--out", file)
+                self.assertIn(f"of what is chosen with this tuning: {ratio}", answer.stdout, answer.stderr)
+
+    def test_other_files_are_not_written_over(self):
+        with tempfile.TemporaryDirectory() as folder:
+            samples, file = pathlib.Path(folder, "samples"), pathlib.Path(folder, "letters")
+            samples.write_text("all_reduce,ring,2,1024,10\n", encoding="utf-8")
+            from_samples = ["tune", "--samples", str(samples), "--out", str(file)]
+            for before in ("", "hocket-tuning 1\nof old\n"):
+                file.write_text(before, encoding="utf-8")
+                self.assertEqual(0, hocket(*from_samples).returncode)
+                self.assertIn("machine samples", file.read_text(encoding="utf-8"))
+            file.write_text("dear diary\n", encoding="utf-8")
+            for words in (from_samples, ["tune", "--ranks", "2", "--out", str(file)], ["topo", "--tuning", str(file)]):
+                self.assertIn("is no tuning file, and stays as it is", hocket(*words).stderr)
+                self.assertEqual("dear diary\n", file.read_text(encoding="utf-8"))
+
     def test_topo_reads_and_draws_a_file(self):
         with tempfile.TemporaryDirectory() as folder:
             source, picture = pathlib.Path(folder, "pair.txt"), pathlib.Path(folder, "pair.svg")

@@ -47,6 +47,20 @@ TEST_F(Devices, GpusAndPortsHangWhereTheyAre) {
   write("bus/pci/devices/0000:02:00.0/class", "0x030000");  // a screen's
   write("class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)");
   write("class/infiniband/mlx5_0/device/numa_node", "1");
+  const std::string roce = "class/infiniband/mlx5_0/ports/1/";
+  write(roce + "link_layer", "Ethernet");
+  write(roce + "gids/0", "fe80:0000:0000:0000:0202:c9ff:fe00:0001");
+  write(roce + "gids/1", "0000:0000:0000:0000:0000:ffff:0a01:0203");
+  write(roce + "gids/2", "0000:0000:0000:0000:0000:ffff:0a01:0203");
+  write(roce + "gids/3", "0000:0000:0000:0000:0000:0000:0000:0000");
+  write(roce + "gid_attrs/types/0", "RoCE v2");
+  write(roce + "gid_attrs/types/1", "IB/RoCE v1");
+  write(roce + "gid_attrs/types/2", "RoCE v2");
+  const std::string infiniband = "class/infiniband/mlx5_1/ports/1/";
+  write(infiniband + "rate", "100 Gb/sec (4X EDR)");
+  write(infiniband + "link_layer", "InfiniBand");
+  write(infiniband + "gids/0", "fe80:0000:0000:0000:0202:c9ff:fe00:0001");
+  write(infiniband + "gid_attrs/types/0", "IB/RoCE v1");
   write("class/net/eth0/speed", "25000");
   write("class/net/eth0/device/numa_node", "-1");
   write("class/net/eth1/speed", "-1");
@@ -54,20 +68,23 @@ TEST_F(Devices, GpusAndPortsHangWhereTheyAre) {
   write("class/net/br0/speed", "10000");
   const Result<Topology> topology = discover(machine_, root_);
   ASSERT_TRUE(topology.ok()) << topology.status().message();
-  EXPECT_EQ(to_text(*topology),
-            "hocket topology 1\n"
-            "cpu cpu0\ncpu cpu1\ncomplex complex0\ncomplex complex1\ngpu gpu0 0x10de:0x2330\nnic mlx5_0\n"
-            "network network\nnic eth0\nnic eth1\n"
-            "link cpu0 - cpu1 socket x1 16 GB/s 0.2 us\n"
-            "link complex0 - cpu0 cache x1 32 GB/s 0.1 us\n"
-            "link complex1 - cpu1 cache x1 32 GB/s 0.1 us\n"
-            "link gpu0 - cpu1 pci x1 63.01538461538462 GB/s 0.4 us\n"
-            "link mlx5_0 - cpu1 pci x1 12 GB/s 0.4 us\n"
-            "link mlx5_0 - network network x1 50 GB/s 1.5 us\n"
-            "link eth0 - cpu0 pci x1 12 GB/s 0.4 us\n"
-            "link eth0 - network network x1 3.125 GB/s 1.5 us\n"
-            "link eth1 - cpu0 pci x1 12 GB/s 0.4 us\n"
-            "link eth1 - network network x1 1.25 GB/s 1.5 us\n");
+  EXPECT_EQ(
+      to_text(*topology),
+      "hocket topology 1\n"
+      "cpu cpu0\ncpu cpu1\ncomplex complex0\ncomplex complex1\ngpu gpu0 0x10de:0x2330\nnic mlx5_0 RoCE-v2:10.1.2.3\n"
+      "network network\nnic mlx5_1 InfiniBand:fe80:0000:0000:0000:0202:c9ff:fe00:0001\nnic eth0\nnic eth1\n"
+      "link cpu0 - cpu1 socket x1 16 GB/s 0.2 us\n"
+      "link complex0 - cpu0 cache x1 32 GB/s 0.1 us\n"
+      "link complex1 - cpu1 cache x1 32 GB/s 0.1 us\n"
+      "link gpu0 - cpu1 pci x1 63.01538461538462 GB/s 0.4 us\n"
+      "link mlx5_0 - cpu1 pci x1 12 GB/s 0.4 us\n"
+      "link mlx5_0 - network network x1 50 GB/s 1.5 us\n"
+      "link mlx5_1 - cpu0 pci x1 12 GB/s 0.4 us\n"
+      "link mlx5_1 - network network x1 12.5 GB/s 1.5 us\n"
+      "link eth0 - cpu0 pci x1 12 GB/s 0.4 us\n"
+      "link eth0 - network network x1 3.125 GB/s 1.5 us\n"
+      "link eth1 - cpu0 pci x1 12 GB/s 0.4 us\n"
+      "link eth1 - network network x1 1.25 GB/s 1.5 us\n");
 }
 
 TEST_F(Devices, AHostThatTellsNothingHasOneNode) {

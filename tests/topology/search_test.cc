@@ -52,7 +52,9 @@ void expect_sound(const Topology& topology, const Rings& rings) {
   EXPECT_LE(rings.gb_per_s(), rings.bound_gb_per_s * 1.0001);
 }
 
-TEST(Rings, AreAsGoodAsThoseThatPeopleChoseByHand) {
+// Calls function(name, topology, GB/s of the rings chosen by hand) for each of RCCL's six.
+template <typename Function>
+void for_models(Function function) {
   std::ifstream file(FIXTURES "/rccl_models.txt");
   int models = 0;
   for (std::string line; std::getline(file, line);) {
@@ -66,12 +68,18 @@ TEST(Rings, AreAsGoodAsThoseThatPeopleChoseByHand) {
     for (int& count : wires) words >> count;
     ASSERT_TRUE(words) << name;
     const Topology topology = machine_of(gpus, wires);
-    const Rings rings = find_rings(topology);
-    expect_sound(topology, rings);
-    EXPECT_GE(rings.gb_per_s(), known) << name;
+    function(name, topology, known);
     ++models;
   }
   EXPECT_EQ(models, 6);
+}
+
+TEST(Rings, AreAsGoodAsThoseThatPeopleChoseByHand) {
+  for_models([](const std::string& name, const Topology& topology, double known) {
+    const Rings rings = find_rings(topology);
+    expect_sound(topology, rings);
+    EXPECT_GE(rings.gb_per_s(), known) << name;
+  });
 }
 
 // Joins all seats, and no link carries more than it can, in either direction.
@@ -101,27 +109,13 @@ void expect_sound(const Topology& topology, const Trees& trees) {
 
 // The trees of the same models: what is lost of the bound is a rest of wires that join no tree any more.
 TEST(Trees, ComeNearTheBound) {
-  std::ifstream file(FIXTURES "/rccl_models.txt");
-  int models = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with('#')) continue;
-    std::istringstream words(line);
-    std::string name;
-    size_t gpus = 0;
-    double known = 0;
-    words >> name >> gpus >> known;
-    std::vector<int> wires(gpus * gpus);
-    for (int& count : wires) words >> count;
-    ASSERT_TRUE(words) << name;
-    const Topology topology = machine_of(gpus, wires);
+  for_models([](const std::string& name, const Topology& topology, double) {
     const Trees trees = find_trees(topology);
     expect_sound(topology, trees);
     std::printf("%s: %zu trees, %.3g GB/s of the bus, bound %.3g\n", name.c_str(), trees.parents.size(),
                 trees.bus_gb_per_s(), trees.bound_gb_per_s);
     EXPECT_GE(trees.bus_gb_per_s(), 0.95 * trees.bound_gb_per_s) << name;
-    ++models;
-  }
-  EXPECT_EQ(models, 6);
+  });
 }
 
 // A switch between eight: every seat's port takes its part of each tree.

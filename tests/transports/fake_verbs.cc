@@ -35,6 +35,7 @@ struct Region : ibv_mr {
 
 struct Pair : ibv_qp {
   ibv_qp_cap cap{};
+  size_t port = 0;
   uint32_t peer = 0;
   uint32_t first_packet_in = 0;
   uint32_t first_packet_out = 0;
@@ -60,6 +61,7 @@ struct World {
   std::map<uint32_t, Region*> regions;
   uint32_t next_number = 0x100;
   size_t objects = 0;
+  size_t openings = 0;
   size_t registered = 0;
   bool hold = false;
   Fault fault;
@@ -116,6 +118,8 @@ Region* region_for(const Pair& pair, const ibv_send_wr& request, uint32_t length
   return inside && allowed && region->pd == pair.pd ? region : nullptr;
 }
 
+bool is_up(const Pair& pair) { return world().ports[pair.port - 1].up; }
+
 // What becomes of a request at the peer.
 ibv_wc_status deliver(const Pair& pair, const ibv_send_wr& request) {
   const auto found = world().pairs.find(pair.peer);
@@ -123,7 +127,7 @@ ibv_wc_status deliver(const Pair& pair, const ibv_send_wr& request) {
   Pair& peer = *found->second;
   const bool connected = (peer.state == IBV_QPS_RTR || peer.state == IBV_QPS_RTS) && peer.peer == pair.qp_num &&
                          peer.first_packet_in == pair.first_packet_out;
-  if (!connected) return IBV_WC_RETRY_EXC_ERR;
+  if (!connected || !is_up(pair) || !is_up(peer)) return IBV_WC_RETRY_EXC_ERR;
   if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
     const ibv_sge& piece = request.sg_list[0];
     if (region_for(peer, request, piece.length) == nullptr) {
@@ -195,7 +199,10 @@ int modify_qp(ibv_qp* modified, ibv_qp_attr* attributes, int mask) {
                        (pair.state == IBV_QPS_INIT && wanted == IBV_QPS_RTR) ||
                        (pair.state == IBV_QPS_RTR && wanted == IBV_QPS_RTS);
   if (!in_turn) return EINVAL;
-  if (wanted == IBV_QPS_INIT) pair.access = static_cast<int>(attributes->qp_access_flags);
+  if (wanted == IBV_QPS_INIT) {
+    pair.access = static_cast<int>(attributes->qp_access_flags);
+    pair.port = attributes->port_num;
+  }
   if (wanted == IBV_QPS_RTR) {
     constexpr int kNeeded = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MIN_RNR_TIMER;
     if ((mask & kNeeded) != kNeeded) return EINVAL;
@@ -336,7 +343,7 @@ int dealloc_pd(ibv_pd* domain) {
 int query_port(ibv_context*, uint8_t number, ibv_port_attr* attributes) {
   if (number == 0 || number > world().ports.size()) return EINVAL;
   const FakePort& port = world().ports[number - 1u];
-  attributes->state = IBV_PORT_ACTIVE;
+  attributes->state = port.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attributes->active_mtu = port.mtu;
   attributes->active_speed = port.speed;
   attributes->active_width = 1;
@@ -364,7 +371,10 @@ VerbsTable make_table() {
   };
   table.free_device_list = [](ibv_device**) {};
   table.get_device_name = [](ibv_device*) { return world().ports.front().device.c_str(); };
-  table.open_device = [](ibv_device*) { return &world().context; };
+  table.open_device = [](ibv_device*) {
+    ++world().openings;
+    return &world().context;
+  };
   table.close_device = [](ibv_context*) { return 0; };
   table.query_port = query_port;
   table.query_gid_table = query_gid_table;
@@ -419,13 +429,26 @@ void set_fake_ports(std::vector<FakePort> ports) { world().ports = std::move(por
 
 void fail_fake_call(FakeCall call, int after, int error) { world().fault = {call, after, error}; }
 
-void break_fake_pairs() {
+void break_fake_pairs(size_t port) {
   const std::lock_guard lock(world().mutex);
   for (auto& [number, pair] : world().pairs) {
+    if (port != 0 && pair->port != port) continue;
     pair->state = IBV_QPS_ERR;
     ++pair->under_way;
     complete(*pair, IBV_WC_RETRY_EXC_ERR, IBV_WC_RDMA_WRITE);
   }
+}
+
+void set_fake_port_up(size_t port, bool up) {
+  const std::lock_guard lock(world().mutex);
+  world().ports[port - 1].up = up;
+}
+
+size_t fake_connected_pairs(size_t port) {
+  const std::lock_guard lock(world().mutex);
+  return static_cast<size_t>(std::count_if(world().pairs.begin(), world().pairs.end(), [&](const auto& entry) {
+    return entry.second->port == port && entry.second->state == IBV_QPS_RTS;
+  }));
 }
 
 void hold_fake_acknowledgements(bool hold) {
@@ -444,6 +467,8 @@ void tell_fake_immediate(bool to_receivers, uint32_t immediate) {
     if (((pair->access & IBV_ACCESS_REMOTE_WRITE) != 0) == to_receivers) tell(*pair, htobe32(immediate));
   }
 }
+
+size_t fake_openings() { return world().openings; }
 
 size_t fake_objects() {
   const std::lock_guard lock(world().mutex);

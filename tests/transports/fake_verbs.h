@@ -20,6 +20,7 @@ struct FakePort {
   bool ethernet = true;
   ibv_mtu mtu = IBV_MTU_1024;
   uint8_t speed = 32;  // ibv_port_attr::active_speed
+  bool up = true;
   std::vector<ibv_gid_entry> gids;
 };
 
@@ -34,12 +35,19 @@ Result<const VerbsTable*> fake_verbs();
 void set_fake_ports(std::vector<FakePort> ports);
 // The call after so many more of its kind fails with this error.
 void fail_fake_call(FakeCall call, int after, int error);
-// All queue pairs that there are lose their connection: what is posted ends with "transport retry counter exceeded".
-void break_fake_pairs();
+// All queue pairs that there are (of one port, from 1) lose their connection: what is posted ends with "transport retry
+// counter exceeded".
+void break_fake_pairs(size_t port = 0);
+// A port that is down says so, and carries nothing.
+void set_fake_port_up(size_t port, bool up);
+// Queue pairs that are connected, of that port.
+size_t fake_connected_pairs(size_t port);
 // Senders hear of no completion until this is false again.
 void hold_fake_acknowledgements(bool hold);
 // The peer of each sender of data, or of each of room, tells an immediate value of the test's.
 void tell_fake_immediate(bool to_receivers, uint32_t immediate);
+// How often a device was opened, ever.
+size_t fake_openings();
 // All that was made and not destroyed; of registered memory, its bytes.
 size_t fake_objects();
 size_t fake_registered_bytes();

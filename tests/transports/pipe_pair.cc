@@ -101,7 +101,7 @@ std::span<const std::byte> pattern(uint64_t message, size_t bytes) {
 
 Envelope envelope(uint64_t message) {
   const auto low = static_cast<uint32_t>(message);
-  return {low / 7, low, low * 2654435761u};
+  return {low / 7 * 2654435761u, low};
 }
 
 }  // namespace hocket::test

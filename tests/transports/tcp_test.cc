@@ -73,7 +73,7 @@ TEST_F(RawPeer, IsRefusedWithAnotherVersion) {
   auto wire = message(0, 10);
   wire[2] = std::byte{9};
   write(wire);
-  expect_failure(Code::kInternal, {"a header of version 9; ours is 2"});
+  expect_failure(Code::kInternal, {"a header of version 9; ours is 3"});
 }
 
 TEST_F(RawPeer, IsRefusedWithAMessageTooLong) {
@@ -152,7 +152,7 @@ TEST_F(RawPeer, ThatClosesInAHeaderIsNamed) {
 TEST_F(RawPeer, ThatClosesInAMessageIsNamed) {
   write({message(0, 50'000).data(), 20'000});
   raw_.reset();
-  expect_failure(Code::kRemote, {"127.0.0.1:", "after 19968 of 50000 bytes of message 0"});
+  expect_failure(Code::kRemote, {"127.0.0.1:", "after 19972 of 50000 bytes of message 0"});
 }
 
 TEST_F(RawPeer, ThatClosesWhileReceivingIntoIsNamed) {
@@ -163,7 +163,7 @@ TEST_F(RawPeer, ThatClosesWhileReceivingIntoIsNamed) {
     EXPECT_EQ(receiver_->receive_into(into), nullptr);
     return !receiver_->progress().ok();
   }));
-  EXPECT_NE(receiver_->progress().message().find("after 19968 of 50000 bytes"), std::string::npos)
+  EXPECT_NE(receiver_->progress().message().find("after 19972 of 50000 bytes"), std::string::npos)
       << receiver_->progress().message();
 }
 

@@ -6,77 +6,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "base/system.h"
-#include "fake_verbs.h"
-#include "pipe_pair.h"
-#include "transports/verbs/card.h"
 #include "transports/verbs/receiver.h"
+#include "transports/verbs/record.h"
 #include "transports/verbs/sender.h"
-#include "transports/verbs/verbs.h"
+#include "verbs_pipes.h"
 
 namespace hocket::test {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr size_t kMaxMessage = 100'000;
-constexpr size_t kShort = 100;
-
-std::span<const std::byte> as_bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-class Verbs : public testing::Test {
- protected:
-  Verbs() {
-    reset_fake_verbs();
-    add_transport("fake verbs", transport_);
-  }
-  ~Verbs() override { EXPECT_EQ(fake_objects(), 0u) << "something was left behind"; }
-
-  PipePair pair() { return make_pair(real_system(), {"verbs", "fake verbs", "127.0.0.1:0", 0, {}}, kMaxMessage); }
-
-  static bool send(Sender& sender, uint64_t message, size_t bytes) {
-    std::byte* memory = sender.reserve(bytes);
-    if (memory == nullptr) return false;
-    std::memcpy(memory, pattern(message, bytes).data(), bytes);
-    sender.commit(bytes, envelope(message));
-    return true;
-  }
-  static bool receive(PipePair& pair, uint64_t message, size_t bytes) {
-    const Message* got = nullptr;
-    wait_until(real_system(), [&] {
-      if (pair.sender != nullptr) (void)pair.sender->progress();
-      got = pair.receiver->peek();
-      return got != nullptr || !pair.receiver->progress().ok();
-    });
-    const bool right = got != nullptr && got->size == bytes && got->digest == envelope(message).digest() &&
-                       std::memcmp(got->data, pattern(message, bytes).data(), bytes) == 0;
-    pair.receiver->release();
-    return right;
-  }
-  // Both ends have met, and a message went through.
-  PipePair open_pair() {
-    PipePair made = pair();
-    EXPECT_TRUE(send(*made.sender, 0, kShort));
-    EXPECT_TRUE(receive(made, 0, kShort));
-    EXPECT_TRUE(wait_until(real_system(), [&] { return made.sender->progress().ok() && made.sender->flushed(); }));
-    return made;
-  }
-  template <typename End>
-  static Status failure(End& end) {
-    Status status;
-    wait_until(real_system(), [&] {
-      status = end.progress();
-      return !status.ok();
-    });
-    return status;
-  }
-
-  VerbsTransport transport_{fake_verbs};
-};
 
 // ---- What a host has
 
@@ -151,6 +96,22 @@ TEST_F(Verbs, SaysWhyThereIsNoDevice) {
   EXPECT_THAT(status.message(), HasSubstr("verbs pipe to rank 1: no RDMA device of this host has an active port"));
 }
 
+TEST_F(Verbs, AForkedChildOpensItsDevicesAnew) {
+  PipePair parents = open_pair();
+  const size_t openings = fake_openings();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    PipePair own = open_pair();
+    ::_exit(send(*own.sender, 1, kShort) && receive(own, 1, kShort) ? static_cast<int>(fake_openings() - openings)
+                                                                    : 99);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 1) << "openings by the child";
+  EXPECT_EQ(fake_openings(), openings);
+  EXPECT_TRUE(send(*parents.sender, 1, kShort) && receive(parents, 1, kShort));
+}
+
 // ---- Devices that refuse
 
 class Refusals : public Verbs, public testing::WithParamInterface<std::tuple<FakeCall, std::string>> {};
@@ -195,29 +156,7 @@ TEST_F(Verbs, TriesAQueuePairThatSendsNothingInline) {
   PipePair made = open_pair();
 }
 
-TEST_F(Verbs, TellsOfASendThatTheDeviceDoesNotTake) {
-  PipePair made = open_pair();
-  fail_fake_call(FakeCall::kPost, 0, EIO);
-  ASSERT_TRUE(send(*made.sender, 1, kShort));
-  EXPECT_THAT(made.sender->progress().message(), HasSubstr("verbs pipe to rank 1: fake0 port 1: cannot post a send"));
-  EXPECT_EQ(made.sender->reserve(1), nullptr);
-}
-
-// ---- Connections that break, and peers that leave
-
-TEST_F(Verbs, ABrokenConnectionFailsTheSenderAndLosesNothingThatArrived) {
-  PipePair made = open_pair();
-  ASSERT_TRUE(send(*made.sender, 1, kShort));
-  ASSERT_TRUE(send(*made.sender, 2, 3 * kShort));
-  break_fake_pairs();
-  const Status status = failure(*made.sender);
-  EXPECT_EQ(status.code(), Code::kRemote);
-  EXPECT_THAT(status.message(), HasSubstr("the connection broke: transport retry counter exceeded"));
-  EXPECT_TRUE(made.sender->flushed()) << "a failed pipe holds nothing";
-  EXPECT_TRUE(receive(made, 1, kShort));
-  EXPECT_TRUE(receive(made, 2, 3 * kShort));
-  EXPECT_EQ(failure(*made.receiver).code(), Code::kRemote);
-}
+// ---- Peers that leave
 
 TEST_F(Verbs, AMessageIsFlushedWhenTheDeviceSaysSo) {
   PipePair made = open_pair();
@@ -273,7 +212,7 @@ TEST_F(Verbs, RefusesMoreRoomThanItGaveAway) {
   tell_fake_immediate(false, RingAmount{1 << 20, 1}.pack());
   const Status status = failure(*made.sender);
   EXPECT_EQ(status.code(), Code::kInternal);
-  EXPECT_THAT(status.message(), HasSubstr("gives back 1 frames of 1048576 bytes; 1 of 192 are under way"));
+  EXPECT_THAT(status.message(), HasSubstr("has given back 1 frames of 1048576 bytes; 1 of 192 were sent"));
 }
 
 TEST_F(Verbs, RefusesMoreThanTheRingHolds) {
@@ -281,42 +220,51 @@ TEST_F(Verbs, RefusesMoreThanTheRingHolds) {
   tell_fake_immediate(true, RingAmount{RingMemory::kLong, 1}.pack());
   const Status status = failure(*made.receiver);
   EXPECT_EQ(status.code(), Code::kInternal);
-  EXPECT_THAT(status.message(), HasSubstr("in a ring of 64 and 262144 bytes"));
+  EXPECT_THAT(status.message(), HasSubstr("it holds 64 of 262144 bytes"));
 }
 
 TEST_F(Verbs, RefusesMoreFramesThanArePossible) {
   PipePair made = open_pair();
   tell_fake_immediate(true, RingAmount{128, 65}.pack());
-  EXPECT_THAT(failure(*made.receiver).message(), HasSubstr("claims 66 frames"));
+  EXPECT_THAT(failure(*made.receiver).message(), HasSubstr("66 frames of"));
 }
 
 // A receiver, and a sender that is ours to write what it likes.
 class Liar : public Verbs {
  protected:
-  Liar() : ports_(**fake_verbs()), poller_(std::move(*real_system().network.make_poller())) {
+  Liar()
+      : ports_(**fake_verbs()),
+        rails_(**fake_verbs(), ports_.all()),
+        poller_(std::move(*real_system().network.make_poller())) {
     SocketPair sockets = connect_pair(real_system(), "127.0.0.1:0");
-    socket_ = std::move(sockets.connected);
+    socket_ = std::make_unique<Records>(*poller_, std::move(sockets.connected));
     const PipeContext context{real_system(), *poller_, {}, kMaxMessage, "rank 0"};
     receiver_ =
-        std::make_unique<VerbsReceiver>(context, **fake_verbs(), ports_.all(), std::move(sockets.accepted), "the pipe");
+        std::make_unique<VerbsReceiver>(context, **fake_verbs(), rails_, std::move(sockets.accepted), "the pipe");
     pair_ = std::move(*QueuePair::open(**fake_verbs(), ports_.all()[0], memory_.bytes(), {128, 16, false}));
     card_ = pair_->card();
     card_.gid = choose_gid(ports_.all()[0].gids, {})->gid;
     card_.ring.bytes = kMinRing;
   }
 
-  void say(const std::string& bytes) {
-    const std::span<const std::byte> part = as_bytes(bytes);
-    ASSERT_EQ(*socket_->send({&part, 1}), bytes.size());
+  void say(RecordKind kind, const std::string& body) {
+    socket_->send(kind, body);
+    ASSERT_TRUE(socket_->flush().ok());
+  }
+  Answer turn(const Turn& turn) {
+    say(RecordKind::kTurn, encode_turn(turn));
+    Answer answer;
+    EXPECT_TRUE(wait_until(real_system(), [&] {
+      EXPECT_TRUE(receiver_->progress().ok()) << receiver_->progress().message();
+      const auto got = *socket_->next();
+      return got && got->kind == RecordKind::kAnswer && decode_answer(got->body, &answer).ok();
+    }));
+    return answer;
   }
   void meet() {
-    say(encode_card(CardOf::kSender, card_));
-    std::string got(VerbsCard::kBytes, '\0');
-    ASSERT_TRUE(wait_until(real_system(), [&] {
-      EXPECT_TRUE(receiver_->progress().ok()) << receiver_->progress().message();
-      return *socket_->receive(std::as_writable_bytes(std::span(got))) == got.size();
-    }));
-    ASSERT_TRUE(decode_card(got, CardOf::kReceiver, &theirs_).ok());
+    const Answer answer = turn({1, kMinRing, card_});
+    ASSERT_TRUE(answer.card);
+    theirs_ = *answer.card;
     ASSERT_TRUE(pair_->connect(theirs_, card_.gid).ok());
   }
   // A frame at the ring's beginning, as if `amount` had been written.
@@ -339,8 +287,9 @@ class Liar : public Verbs {
   }
 
   VerbsPorts ports_;
+  VerbsRails rails_;
   std::unique_ptr<Poller> poller_;
-  std::unique_ptr<Socket> socket_;
+  std::unique_ptr<Records> socket_;
   RingMemory memory_{kMinRing};
   std::unique_ptr<VerbsReceiver> receiver_;
   std::unique_ptr<QueuePair> pair_;
@@ -424,39 +373,88 @@ TEST_F(Liar, CannotWriteWithAnotherKey) {
 
 TEST_F(Liar, AboutItsGid) {
   card_.gid.kind = VerbsGid::Kind::kRoce1;
-  say(encode_card(CardOf::kSender, card_));
+  say(RecordKind::kTurn, encode_turn({1, kMinRing, card_}));
   const Status status = failure(*receiver_);
   EXPECT_EQ(status.code(), Code::kSystem);
   EXPECT_THAT(status.message(), HasSubstr("none of our 1 ports has a GID that fits 10.0.0.1 of 127.0.0.1"));
 }
 
-TEST_F(Liar, SaysMoreThanItsCard) {
+TEST_F(Liar, SaysWhatAReceiverSays) {
   meet();
-  say("more");
-  expect_refused("sent more than a card");
+  say(RecordKind::kFarewell, encode_farewell(0));
+  expect_refused("sent a record of kind 6");
+}
+
+TEST_F(Liar, SendsOverTheSocketWhatShouldGoByTheDevice) {
+  meet();
+  say(RecordKind::kFrame, std::string(64, 'x'));
+  expect_refused("a frame where none was awaited");
+}
+
+TEST_F(Liar, SendsMoreOverTheSocketThanTheRingHolds) {
+  (void)turn({1, kMinRing, {}});
+  for (int i = 0; i < 5; ++i) say(RecordKind::kFrame, std::string(4000, 'x'));
+  expect_refused("5 frames of 20480 bytes; it holds 64 of 16384 bytes");
+}
+
+TEST_F(Liar, SendsHalfAHeader) {
+  (void)turn({1, kMinRing, {}});
+  say(RecordKind::kFrame, "half");
+  expect_refused("a frame without a header");
+}
+
+TEST_F(Liar, SkipsATurn) {
+  meet();
+  say(RecordKind::kTurn, encode_turn({3, kMinRing, {}}));
+  expect_refused("turn 3 after turn 1");
 }
 
 TEST_F(Liar, SaysSomethingElse) {
-  say(std::string(VerbsCard::kBytes, 'x'));
+  say(RecordKind::kTurn, encode_turn({1, kMinRing, {}}) + std::string(VerbsCard::kBytes, 'x'));
   expect_refused("sent no card of ours");
 }
 
-TEST_F(Verbs, ASenderRefusesARingThatItDidNotAskFor) {
-  SocketPair sockets = connect_pair(real_system(), "127.0.0.1:0");
-  auto poller = std::move(*real_system().network.make_poller());
-  const PipeContext context{real_system(), *poller, {}, kMaxMessage, "rank 1"};
-  Offer offer;
-  offer.socket = std::move(sockets.connected);
-  auto sender = std::move(*transport_.open(context, offer));
+// A sender, and a receiver that is ours to say what it likes.
+class LyingReceiver : public Verbs {
+ protected:
+  LyingReceiver() : poller_(std::move(*real_system().network.make_poller())) {
+    SocketPair sockets = connect_pair(real_system(), "127.0.0.1:0");
+    const PipeContext context{real_system(), *poller_, {}, kMaxMessage, "rank 1"};
+    Offer offer;
+    offer.socket = std::move(sockets.connected);
+    sender_ = std::move(*transport_.open(context, offer));
+    socket_ = std::make_unique<Records>(*poller_, std::move(sockets.accepted));
+  }
+  void expect_refused(const Answer& answer, const std::string& text) {
+    socket_->send(RecordKind::kAnswer, encode_answer(answer));
+    ASSERT_TRUE(socket_->flush().ok());
+    const Status status = failure(*sender_);
+    EXPECT_EQ(status.code(), Code::kInternal);
+    EXPECT_THAT(status.message(), HasSubstr(text));
+  }
+
+  std::unique_ptr<Poller> poller_;
+  std::unique_ptr<Sender> sender_;
+  std::unique_ptr<Records> socket_;
+};
+
+TEST_F(LyingReceiver, AboutItsRing) {
+  expect_refused({1, 2 * RingMemory::kLong, {}, {}}, "word of a ring of 524288 bytes; it was asked for 262144");
+}
+
+TEST_F(LyingReceiver, AboutItsCard) {
   VerbsCard card;
   card.gid = VerbsPorts(**fake_verbs()).all()[0].gids[0];
-  card.ring = {4096, 1, 2 * RingMemory::kLong};
-  const std::string bytes = encode_card(CardOf::kReceiver, card);
-  const std::span<const std::byte> part = as_bytes(bytes);
-  ASSERT_EQ(*sockets.accepted->send({&part, 1}), bytes.size());
-  const Status status = failure(*sender);
-  EXPECT_EQ(status.code(), Code::kInternal);
-  EXPECT_THAT(status.message(), HasSubstr("a ring of 524288 bytes"));
+  card.ring = {4096, 1, kMinRing};
+  expect_refused({1, 2 * kMinRing, {}, card}, "an answer with rings of 32768 and 16384 bytes");
+}
+
+TEST_F(LyingReceiver, AboutWhatItWasAsked) {
+  expect_refused({2, kMinRing, {}, {}}, "an answer to turn 2 after turn 1");
+}
+
+TEST_F(LyingReceiver, AboutWhatHasArrived) {
+  expect_refused({1, kMinRing, {128, {}}, {}}, "word of 128 bytes that arrived and 0 given back; 0 were sent");
 }
 
 // ---- Cards
@@ -514,6 +512,34 @@ TEST(Cards, ThatCannotBeAreRefusedByName) {
     EXPECT_THAT(status.message(), HasSubstr(each.text));
   }
   EXPECT_FALSE(decode_card(encode_card(CardOf::kReceiver, good), CardOf::kSender, &read).ok()) << "of the other end";
+}
+
+// ---- Records
+
+TEST(Records, AreReadAsTheyWereWritten) {
+  Answer answer{7, kMinRing, {640, {128, 2}}, {}};
+  Answer read;
+  ASSERT_TRUE(decode_answer(encode_answer(answer), &read).ok());
+  EXPECT_EQ(encode_answer(read), encode_answer(answer));
+  EXPECT_FALSE(decode_answer(encode_answer(answer) + "x", &read).ok());
+  EXPECT_FALSE(decode_answer(encode_answer(answer).substr(1), &read).ok());
+  Turn turn;
+  ASSERT_TRUE(decode_turn(encode_turn({3, kMinRing, {}}), &turn).ok());
+  EXPECT_EQ(turn.path, 3u);
+  uint64_t arrived = 0;
+  ASSERT_TRUE(decode_farewell(encode_farewell(99), &arrived).ok());
+  EXPECT_EQ(arrived, 99u);
+  EXPECT_FALSE(decode_farewell("short", &arrived).ok());
+}
+
+TEST(Records, ThatCannotBeAreRefused) {
+  Answer answer;
+  EXPECT_THAT(decode_answer(encode_answer({1, 64, {}, {}}), &answer).message(), HasSubstr("a ring of 64 bytes"));
+  for (const Stand& stand : {Stand{128, {192, 1}}, Stand{100, {64, 1}}, Stand{640, {128, 3}}}) {
+    EXPECT_THAT(decode_answer(encode_answer({1, kMinRing, stand, {}}), &answer).message(), HasSubstr("a stand of"));
+    Stand read;
+    EXPECT_FALSE(decode_stand(encode_stand(stand), &read).ok());
+  }
 }
 
 // ---- How much is pinned

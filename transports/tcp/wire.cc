@@ -33,7 +33,6 @@ void encode_header(const WireHeader& header, std::byte* out) {
                  header.length,
                  header.envelope.operation,
                  header.envelope.message,
-                 header.envelope.fingerprint,
                  header.number,
                  header.checksum.value_or(0),
                  0};
@@ -52,8 +51,8 @@ Status decode_header(const std::byte* in, uint32_t expected_number, size_t max_m
   if (words[kWords - 1] != checksum(words))
     return {Code::kRemote, "a header that was damaged on its way (its checksum differs)"};
   if ((flags & ~kHasChecksum) != 0) return refuse(fmt::format("unknown header flags {:#04x}", flags));
-  *header = WireHeader{words[1], {words[2], words[3], words[4]}, words[5], {}};
-  if (flags == kHasChecksum) header->checksum = words[6];
+  *header = WireHeader{words[1], {words[2], words[3]}, words[4], {}};
+  if (flags == kHasChecksum) header->checksum = words[5];
   if (header->number != expected_number) {
     return refuse(fmt::format("message {} where {} was expected", header->number, expected_number));
   }

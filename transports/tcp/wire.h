@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The header in front of every message on a stream: 32 bytes, little-endian. It came from outside: decode() checks all
+// The header in front of every message on a stream: 28 bytes, little-endian. It came from outside: decode() checks all
 // that can be checked before anything is believed.
 //
 //   offset  0  u16  magic "HK"
@@ -10,10 +10,9 @@
 //           4  u32  length of the payload
 //           8  u32  operation, and then the rest of the envelope:
 //          12  u32  message
-//          16  u32  fingerprint
-//          20  u32  number of the message on its pipe, from 0, modulo 2^32
-//          24  u32  checksum of the payload, or 0
-//          28  u32  checksum of bytes 0..27
+//          16  u32  number of the message on its pipe, from 0, modulo 2^32
+//          20  u32  checksum of the payload, or 0
+//          24  u32  checksum of bytes 0..23
 // Checksums are CRC-32C.
 #pragma once
 
@@ -23,8 +22,8 @@
 
 namespace hocket {
 
-inline constexpr size_t kWireHeaderBytes = 32;
-inline constexpr uint8_t kWireVersion = 2;
+inline constexpr size_t kWireHeaderBytes = 28;
+inline constexpr uint8_t kWireVersion = 3;
 
 struct WireHeader {
   uint32_t length = 0;

@@ -23,11 +23,12 @@ uint64_t make_token() {
 
 Result<std::shared_ptr<const UcxContext>> UcxTransport::context() const {
   const std::lock_guard lock(mutex_);
-  if (context_ != nullptr) return context_;
+  std::shared_ptr<const UcxContext>& known = context_.get();
+  if (known != nullptr) return known;
   const Result<const UcxTable*> table = load_();
   if (!table.ok()) return table.status();
   auto opened = UcxContext::open(**table, tls_);
-  if (opened.ok()) context_ = *opened;
+  if (opened.ok()) known = *opened;
   return opened;
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "transports/of_process.h"
 #include "transports/pipe.h"
 #include "transports/ucx/worker.h"
 
@@ -30,7 +31,7 @@ class UcxTransport final : public Transport {
   Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const override;
 
  private:
-  // Opened once.
+  // Opened once in a process.
   Result<std::shared_ptr<const UcxContext>> context() const;
   // One for all pipes that wake one poller.
   Result<std::shared_ptr<UcxWorker>> worker(const PipeContext& context, const std::string& pipe) const;
@@ -38,7 +39,7 @@ class UcxTransport final : public Transport {
   const Load load_;
   const std::string tls_;
   mutable std::mutex mutex_;
-  mutable std::shared_ptr<const UcxContext> context_;
+  mutable OfProcess<std::shared_ptr<const UcxContext>> context_;
   mutable std::map<Poller*, std::weak_ptr<UcxWorker>> workers_;
 };
 

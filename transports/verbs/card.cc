@@ -15,7 +15,6 @@ namespace {
 constexpr uint16_t kMagic = 'H' | 'V' << 8;
 constexpr uint8_t kVersion = 1;
 constexpr uint32_t k24Bits = 0xFFFFFF;
-constexpr uint32_t kFarewellMagic = 'B' | 'y' << 8 | 'e' << 16;
 
 Status refuse(std::string why) { return Status(Code::kInternal, std::move(why)); }
 
@@ -36,10 +35,7 @@ Status check_address(const VerbsCard& card, uint8_t fabric, uint8_t kind, uint8_
 }
 
 Status check_ring(const RemoteRing& ring, CardOf end) {
-  if (ring.bytes < kMinRing || ring.bytes > kMaxRing || ring.bytes % kFrameGrain != 0) {
-    return refuse(fmt::format("a ring of {} bytes; {} to {} in steps of {} are possible", ring.bytes, kMinRing,
-                              kMaxRing, kFrameGrain));
-  }
+  HOCKET_TRY(check_ring_bytes(ring.bytes));
   if (end == CardOf::kSender) {
     if (ring.address == 0 && ring.key == 0) return {};
     return refuse(
@@ -52,6 +48,12 @@ Status check_ring(const RemoteRing& ring, CardOf end) {
 }
 
 }  // namespace
+
+Status check_ring_bytes(uint32_t bytes) {
+  if (bytes >= kMinRing && bytes <= kMaxRing && bytes % kFrameGrain == 0) return {};
+  return refuse(
+      fmt::format("a ring of {} bytes; {} to {} in steps of {} are possible", bytes, kMinRing, kMaxRing, kFrameGrain));
+}
 
 std::string encode_card(CardOf end, const VerbsCard& card) {
   Writer writer;
@@ -105,20 +107,6 @@ Status decode_card(std::string_view bytes, CardOf end, VerbsCard* card) {
         fmt::format("queue pair {:#x}, first packet {:#x}; both have 24 bits", card->queue_pair, card->first_packet));
   }
   return check_ring(card->ring, end);
-}
-
-std::string encode_farewell(const Farewell& farewell) {
-  Writer writer;
-  writer.u32(kFarewellMagic);
-  writer.u64(farewell.arrived);
-  return writer.take();
-}
-
-Status decode_farewell(std::string_view bytes, Farewell* farewell) {
-  Reader reader(bytes);
-  const bool is_farewell = reader.u32() == kFarewellMagic;
-  farewell->arrived = reader.u64();
-  return is_farewell && reader.finished() ? Status() : refuse("something that is no farewell");
 }
 
 }  // namespace hocket

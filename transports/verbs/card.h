@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// What the two ends of a verbs pipe tell each other before their queue pairs can talk, and the last thing that the
-// receiver says; little-endian, over the pipe's authenticated socket. They came from outside: decoding checks all that
-// can be checked before anything is believed.
+// What the two ends of a verbs pipe tell each other before their queue pairs can talk; little-endian, in a record
+// (record.h). It came from outside: decoding checks all that can be checked before anything is believed.
 #pragma once
 
 #include <string>
@@ -35,15 +34,9 @@ struct VerbsCard {
 enum class CardOf : uint8_t { kSender = 1, kReceiver = 2 };
 
 std::string encode_card(CardOf end, const VerbsCard& card);
+// A ring can be so long.
+Status check_ring_bytes(uint32_t bytes);
 // Fails naming the first value that cannot be.
 Status decode_card(std::string_view bytes, CardOf end, VerbsCard* card);
-
-// The receiver leaves, and has received so many bytes of the ring's stream: nothing before is lost.
-struct Farewell {
-  static constexpr size_t kBytes = 12;
-  uint64_t arrived = 0;
-};
-std::string encode_farewell(const Farewell& farewell);
-Status decode_farewell(std::string_view bytes, Farewell* farewell);
 
 }  // namespace hocket

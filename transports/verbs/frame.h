@@ -42,4 +42,16 @@ struct RingAmount {
   static RingAmount unpack(uint32_t immediate) { return {(immediate & 0xFFFFFF) * kFrameGrain, immediate >> 24}; }
 };
 
+// The sum of such amounts.
+struct RingTotal {
+  uint64_t bytes = 0;
+  uint64_t frames = 0;
+
+  RingTotal& operator+=(const RingAmount& amount) {
+    bytes += amount.bytes;
+    frames += amount.frames;
+    return *this;
+  }
+};
+
 }  // namespace hocket

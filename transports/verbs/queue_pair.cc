@@ -190,8 +190,12 @@ Status QueuePair::poll(RingAmount* told) {
   ibv_wc batch[kBatch];
   const int count = table_.poll_cq(completions_, kBatch, batch);
   if (count < 0) return failure("cannot look at the completion queue", -count);
-  for (int i = 0; i < count; ++i) HOCKET_TRY(on_completion(batch[i], told));
-  return {};
+  Status first;
+  for (int i = 0; i < count; ++i) {
+    const Status status = on_completion(batch[i], told);
+    if (first.ok()) first = status;
+  }
+  return first;
 }
 
 Status QueuePair::on_completion(const ibv_wc& completion, RingAmount* told) {

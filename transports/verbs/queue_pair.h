@@ -44,6 +44,8 @@ class QueuePair {
   // Tells the peer the amount.
   Status notify(RingAmount amount);
   bool has_room() const { return sent_ - completed_ < options_.sends; }
+  // The peer has had something.
+  bool has_sent() const { return completed_ > 0; }
   // All sends are done: the peer has them.
   bool idle() const { return sent_ == completed_; }
 

@@ -26,19 +26,20 @@ Result<const VerbsTable*> library_for_devices() {
 
 }  // namespace
 
-Result<const VerbsTransport::Devices*> VerbsTransport::devices() const {
+Result<VerbsTransport::Devices*> VerbsTransport::devices() const {
   const std::lock_guard lock(mutex_);
-  if (devices_ == nullptr) {
+  std::unique_ptr<Devices>& devices = devices_.get();
+  if (devices == nullptr) {
     const Result<const VerbsTable*> table = load_();
     if (!table.ok()) return table.status();
-    devices_ = std::make_unique<Devices>(**table);
+    devices = std::make_unique<Devices>(**table);
   }
-  if (devices_->ports.all().empty()) return Status(Code::kSystem, "no RDMA device of this host has an active port");
-  return devices_.get();
+  if (devices->ports.all().empty()) return Status(Code::kSystem, "no RDMA device of this host has an active port");
+  return devices.get();
 }
 
 std::string VerbsTransport::presence() const {
-  const Result<const Devices*> devices = this->devices();
+  const Result<Devices*> devices = this->devices();
   std::vector<std::string> words;
   if (devices.ok()) {
     for (const VerbsPort& port : (*devices)->ports.all()) words.push_back(port.reach());
@@ -52,30 +53,29 @@ bool VerbsTransport::reaches(const PeerInfo& self, const PeerInfo& peer) const {
   return !self.addresses.empty() && !peer.addresses.empty() && share_word(self.presence, peer.presence, "verbs:");
 }
 
-Result<const VerbsTransport::Devices*> VerbsTransport::prepare(const PipeContext& context, const Offer& offer,
-                                                               const std::string& pipe) const {
+Result<VerbsTransport::Devices*> VerbsTransport::prepare(const PipeContext& context, const Offer& offer,
+                                                         const std::string& pipe) const {
   HOCKET_TRY(check_socket(context, offer, pipe));
-  const Result<const Devices*> devices = this->devices();
+  const Result<Devices*> devices = this->devices();
   if (!devices.ok()) return Status(devices.status().code(), fmt::format("{}: {}", pipe, devices.status().message()));
   return devices;
 }
 
 Result<std::unique_ptr<Sender>> VerbsTransport::open(const PipeContext& context, Offer& offer) const {
   const std::string pipe = pipe_name(name(), "to", context);
-  const Result<const Devices*> devices = prepare(context, offer, pipe);
+  const Result<Devices*> devices = prepare(context, offer, pipe);
   if (!devices.ok()) return devices.status();
-  auto sender =
-      VerbsSender::open(context, (*devices)->table, (*devices)->ports.all().front(), std::move(offer.socket), pipe);
+  auto sender = VerbsSender::open(context, (*devices)->table, (*devices)->rails, std::move(offer.socket), pipe);
   if (!sender.ok()) return Status(sender.status().code(), fmt::format("{}: {}", pipe, sender.status().message()));
   return std::unique_ptr<Sender>(std::move(*sender));
 }
 
 Result<std::unique_ptr<Receiver>> VerbsTransport::accept(const PipeContext& context, Offer offer) const {
   const std::string pipe = pipe_name(name(), "from", context);
-  const Result<const Devices*> devices = prepare(context, offer, pipe);
+  const Result<Devices*> devices = prepare(context, offer, pipe);
   if (!devices.ok()) return devices.status();
-  return std::unique_ptr<Receiver>(std::make_unique<VerbsReceiver>(context, (*devices)->table, (*devices)->ports.all(),
-                                                                   std::move(offer.socket), pipe));
+  return std::unique_ptr<Receiver>(
+      std::make_unique<VerbsReceiver>(context, (*devices)->table, (*devices)->rails, std::move(offer.socket), pipe));
 }
 
 const Transport& verbs_transport() {

@@ -7,8 +7,9 @@
 #include <memory>
 #include <mutex>
 
+#include "transports/of_process.h"
 #include "transports/pipe.h"
-#include "transports/verbs/port.h"
+#include "transports/verbs/rails.h"
 
 namespace hocket {
 
@@ -28,17 +29,18 @@ class VerbsTransport final : public Transport {
 
  private:
   struct Devices {
-    explicit Devices(const VerbsTable& functions) : table(functions), ports(functions) {}
+    explicit Devices(const VerbsTable& functions) : table(functions), ports(functions), rails(functions, ports.all()) {}
     const VerbsTable& table;
     VerbsPorts ports;
+    VerbsRails rails;
   };
-  // Opened once. Fails when there is no active port.
-  Result<const Devices*> devices() const;
-  Result<const Devices*> prepare(const PipeContext& context, const Offer& offer, const std::string& pipe) const;
+  // Opened once in a process. Fails when there is no active port.
+  Result<Devices*> devices() const;
+  Result<Devices*> prepare(const PipeContext& context, const Offer& offer, const std::string& pipe) const;
 
   const Load load_;
   mutable std::mutex mutex_;
-  mutable std::unique_ptr<Devices> devices_;
+  mutable OfProcess<std::unique_ptr<Devices>> devices_;
 };
 
 const Transport& verbs_transport();

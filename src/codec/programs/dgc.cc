@@ -13,6 +13,7 @@
 #include "codec/dense.h"
 #include "codec/programs/programs.h"
 #include "codec/select.h"
+#include "codec/whole.h"
 
 namespace hocket::programs {
 namespace {
@@ -26,7 +27,7 @@ class Dgc final : public Program {
         ratio_(ratio),
         momentum_(static_cast<float>(momentum)),
         warmup_(warmup),
-        wire_(std::move(*make_codec("blocksparse:block=1"))) {}
+        wire_(nonzero_codec()) {}
 
   CodecDescription describe() const override {
     return {.specification = specification_,

@@ -83,6 +83,17 @@ bool fits_in(const BuildOptions& options, size_t lanes) {
          });
 }
 
+// Every tree turned to the call's root.
+template <typename Write>
+Plan to_or_from_root(Collective collective, const BuildOptions& options, Write write) {
+  const int32_t parts = parts_of(options);
+  Plan plan = begin(collective, "routed_trees", options, parts, parts);
+  for (int32_t part = 0; part < parts; ++part) {
+    write(plan, part, node(turned(tree_of(options, part), options.root), options.rank));
+  }
+  return plan;
+}
+
 }  // namespace
 
 bool fits_all_reduce(const BuildOptions& options) { return fits_in(options, 2); }
@@ -98,21 +109,8 @@ Plan all_reduce(const BuildOptions& options) {
 }
 
 Plan broadcast(const BuildOptions& options) {
-  const int32_t parts = parts_of(options);
-  Plan plan = begin(Collective::kBroadcast, "routed_trees", options, parts, parts);
-  for (int32_t part = 0; part < parts; ++part) {
-    tree::send_down(plan, part, node(turned(tree_of(options, part), options.root), options.rank));
-  }
-  return plan;
+  return to_or_from_root(Collective::kBroadcast, options, tree::send_down);
 }
-
-Plan reduce(const BuildOptions& options) {
-  const int32_t parts = parts_of(options);
-  Plan plan = begin(Collective::kReduce, "routed_trees", options, parts, parts);
-  for (int32_t part = 0; part < parts; ++part) {
-    tree::combine_up(plan, part, node(turned(tree_of(options, part), options.root), options.rank));
-  }
-  return plan;
-}
+Plan reduce(const BuildOptions& options) { return to_or_from_root(Collective::kReduce, options, tree::combine_up); }
 
 }  // namespace hocket::plan::routed_trees

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// How a call is cut into passes and slices: as long as the pipes allow, or as the model likes best.
+#pragma once
+
+#include <cstddef>
+
+#include "choose/predict.h"
+#include "plan/builders.h"
+
+namespace hocket {
+
+struct Cut {
+  size_t window_bytes = 0;  // of a chunk, in one pass
+  size_t slice_bytes = 0;   // of a message
+};
+
+// Slices of this size stay in a core's cache between the copy in and the copy out: longer ones are never made.
+inline constexpr size_t kLongestSlice = size_t{128} << 10;
+
+// As the longest message: of libraries that cut nothing. What peers read straight out of each other's buffers is not
+// cut either.
+inline constexpr size_t kWhole = size_t{1} << 62;
+
+// As large as the pipes allow: a step's message of one pass fits `depth` times into a pipe of kPipeDepth slices, which
+// are at most kLongestSlice and max_message long.
+Cut cut(const Plan& plan, size_t max_message);
+// The same of a plan that is known by its head.
+Cut cut(int32_t depth, int32_t message_chunks, size_t max_message);
+
+struct Timed {
+  Cut cut;
+  Prediction prediction;
+};
+// Of a call, cut into slices as long as can be; what `call` says of windows and slices does not count.
+Timed longest_cut(const Demand& demand, const NetworkModel& model, Rank ranks, Sizes call, size_t max_message);
+// ... or of the length that takes least time: short ones come through a long chain sooner, and cost more each.
+Timed best_cut(const Demand& demand, const NetworkModel& model, Rank ranks, Sizes call, size_t max_message);
+
+}  // namespace hocket

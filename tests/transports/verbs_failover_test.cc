@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Several ports, and what a verbs pipe does when they break under it: it goes on by another one, or over its socket,
+// with nothing lost and nothing twice, and comes back. The devices are not there (fake_verbs.h), and time passes when
+// a test says so.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "transports/verbs/rails.h"
+#include "verbs_pipes.h"
+
+namespace hocket::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Stands still unless it is told to go on.
+class StillClock final : public Clock {
+ public:
+  Time now() override { return time; }
+  Time time{std::chrono::hours(1)};
+};
+
+class Failover : public Verbs {
+ protected:
+  Failover() : system_{clock_, real_system().threads, real_system().network, real_system().memory} {
+    FakePort fast;
+    fast.speed = 64;
+    fast.gids = {fake_gid("::ffff:10.0.0.1", 0)};
+    FakePort slow;
+    slow.gids = {fake_gid("::ffff:10.1.0.1", 1)};
+    set_fake_ports({fast, slow});
+  }
+
+  PipePair pair() { return make_pair(system_, {"verbs", "fake verbs", "127.0.0.1:0", 0, {}}, kMaxMessage); }
+  // Both ends, and a message that went through.
+  PipePair open_pair() {
+    PipePair made = pair();
+    exchange(made, 1);
+    return made;
+  }
+  // So many messages of any length, sent and received, and all of it acknowledged.
+  void exchange(PipePair& pair, int messages) {
+    for (int i = 0; i < messages; ++i) {
+      const size_t bytes = random_() % (random_() % 4 == 0 ? kMaxMessage : 2 * kShort);
+      ASSERT_TRUE(wait_until(real_system(), [&] { return send(*pair.sender, sent_, bytes); })) << reason(pair);
+      ++sent_;
+      ASSERT_TRUE(receive(pair, received_++, bytes)) << "message " << sent_ << ": " << reason(pair);
+    }
+    ASSERT_TRUE(flush(pair)) << reason(pair);
+  }
+  static bool flush(PipePair& pair) {
+    return wait_until(real_system(), [&] {
+      (void)pair.receiver->peek();
+      return pair.sender->progress().ok() && pair.sender->flushed();
+    });
+  }
+  static std::string reason(PipePair& pair) {
+    return pair.sender->progress().message() + " / " + pair.receiver->progress().message();
+  }
+  // Both ends look, and time passes, until so many queue pairs are connected at a port.
+  bool settles(std::vector<PipePair>& pairs, size_t port, size_t connected) {
+    return wait_until(real_system(), [&] {
+      pass(std::chrono::milliseconds(1));
+      for (PipePair& each : pairs) {
+        EXPECT_TRUE(each.sender->progress().ok() && each.receiver->progress().ok()) << reason(each);
+      }
+      return fake_connected_pairs(port) == connected;
+    });
+  }
+  void pass(Duration time) { clock_.time += time; }
+
+  StillClock clock_;
+  System system_;
+  std::mt19937 random_{20261122};
+  uint64_t sent_ = 0;
+  uint64_t received_ = 0;
+};
+
+// ---- Which port
+
+TEST_F(Failover, PipesAreDealtToPortsByTheirSpeed) {
+  std::vector<PipePair> pairs;
+  for (int i = 0; i < 6; ++i) pairs.push_back(pair());
+  EXPECT_TRUE(settles(pairs, 1, 8)) << "50 Gbit/s: four pipes, whose ends are both here";
+  EXPECT_TRUE(settles(pairs, 2, 4)) << "25 Gbit/s: two";
+}
+
+TEST_F(Failover, ThePeerTakesThePortThatIsNearestInAddress) {
+  const VerbsPorts ports(**fake_verbs());
+  VerbsRails rails(**fake_verbs(), ports.all());
+  VerbsGid peer = ports.all()[1].gids[0];
+  peer.raw[15] = 7;
+  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, clock_.now()), 1u);
+  rails.report_broken(1, "a pipe", "a test", clock_.now());
+  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, clock_.now()), 0u) << "the other is broken";
+  rails.report_broken(0, "a pipe", "a test", clock_.now());
+  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, clock_.now()), 1u) << "the peer may know better";
+  EXPECT_FALSE(rails.take_for(Fabric::kInfiniBand, peer, clock_.now()));
+}
+
+TEST_F(Failover, ABrokenPortRestsTwiceAsLongEachTime) {
+  const VerbsPorts ports(**fake_verbs());
+  VerbsRails rails(**fake_verbs(), ports.all().first(1));
+  Duration rest = VerbsRails::kRest;
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(rails.take_better({}, clock_.now()));
+    rails.report_broken(0, "a pipe", "a test", clock_.now());
+    rails.report_broken(0, "another pipe", "the same", clock_.now());
+    EXPECT_FALSE(rails.take(clock_.now()));
+    pass(rest - std::chrono::milliseconds(500));
+    EXPECT_FALSE(rails.take(clock_.now())) << seconds(rest);
+    pass(std::chrono::milliseconds(500));
+    rest = std::min(2 * rest, VerbsRails::kLongestRest);
+  }
+  rails.report_working(0);
+  rails.report_broken(0, "a pipe", "a test", clock_.now());
+  pass(VerbsRails::kRest);
+  EXPECT_TRUE(rails.take(clock_.now())) << "it starts anew";
+}
+
+// ---- What breaks
+
+TEST_F(Failover, ABrokenConnectionLosesNothingAndGoesOnByTheOtherPort) {
+  PipePair made = open_pair();
+  ASSERT_EQ(fake_connected_pairs(1), 2u);
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(send(*made.sender, sent_, kShort));
+  ASSERT_TRUE(send(*made.sender, sent_ + 1, 3 * kShort));
+  break_fake_pairs(1);
+  ASSERT_TRUE(send(*made.sender, sent_ + 2, kMaxMessage));
+  EXPECT_TRUE(receive(made, sent_, kShort));
+  EXPECT_TRUE(receive(made, sent_ + 1, 3 * kShort));
+  EXPECT_TRUE(receive(made, sent_ + 2, kMaxMessage));
+  sent_ = received_ = sent_ + 3;
+  exchange(made, 20);
+  EXPECT_EQ(fake_connected_pairs(1), 0u);
+  EXPECT_EQ(fake_connected_pairs(2), 2u);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("fake0 port 1 carries nothing now (fake0 port 1: the connection broke: transport retry "
+                              "counter exceeded): 50 of the 75 Gbit/s of this host's RDMA ports are lost"),
+                    Not(HasSubstr("port 2"))));
+}
+
+TEST_F(Failover, WhereNoPortIsLeftTheSocketCarriesOn) {
+  PipePair made = open_pair();
+  break_fake_pairs();
+  set_fake_port_up(1, false);
+  set_fake_port_up(2, false);
+  exchange(made, 100);
+  EXPECT_EQ(fake_connected_pairs(1) + fake_connected_pairs(2), 0u);
+}
+
+TEST_F(Failover, APipeThatOpensWhileAllPortsAreDownGoesOverTheSocketAndThenByAPort) {
+  PipePair before = open_pair();
+  set_fake_port_up(1, false);
+  set_fake_port_up(2, false);
+  PipePair made = pair();
+  sent_ = received_ = 0;
+  exchange(made, 20);
+  set_fake_port_up(2, true);
+  pass(std::chrono::seconds(2));
+  exchange(made, 20);
+  EXPECT_TRUE(wait_until(real_system(), [&] {
+    pass(std::chrono::milliseconds(1));
+    return reason(made) == " / " && fake_connected_pairs(2) == 2;
+  }));
+  exchange(made, 20);
+}
+
+TEST_F(Failover, APortThatGoesDownIsLeftAndUsedAgainWhenItIsBack) {
+  std::vector<PipePair> pairs;
+  for (int i = 0; i < 3; ++i) pairs.push_back(pair());
+  ASSERT_TRUE(settles(pairs, 1, 4));
+  testing::internal::CaptureStderr();
+  set_fake_port_up(1, false);
+  EXPECT_TRUE(settles(pairs, 2, 6)) << "nothing was sent: the device says that it is down";
+  set_fake_port_up(1, true);
+  pass(std::chrono::seconds(2));
+  EXPECT_TRUE(settles(pairs, 1, 4));
+  exchange(pairs[0], 1);
+  sent_ = received_ = 0;
+  exchange(pairs[1], 1);
+  sent_ = received_ = 0;
+  exchange(pairs[2], 1);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("fake0 port 1 carries nothing now (it is down): 50 of the 75 Gbit/s"),
+                    HasSubstr("fake0 port 1 carries again")));
+}
+
+TEST_F(Failover, ASendThatTheDeviceDoesNotTakeGoesAnotherWay) {
+  PipePair made = open_pair();
+  fail_fake_call(FakeCall::kPost, 0, EIO);
+  exchange(made, 10);
+  EXPECT_EQ(fake_connected_pairs(2), 2u);
+}
+
+TEST_F(Failover, ADeviceThatRefusesTheSecondTimeLeavesTheSocket) {
+  for (const FakeCall call : {FakeCall::kRegister, FakeCall::kMakeQueue, FakeCall::kModifyPair}) {
+    PipePair made = open_pair();
+    set_fake_port_up(2, false);
+    break_fake_pairs();
+    exchange(made, 5);
+    pass(std::chrono::seconds(2));
+    fail_fake_call(call, 0, ENOMEM);
+    exchange(made, 20);
+    EXPECT_EQ(fake_connected_pairs(1), 0u);
+    pass(std::chrono::minutes(5));
+    ASSERT_TRUE(wait_until(real_system(), [&] { return reason(made) == " / " && fake_connected_pairs(1) == 2; }));
+    set_fake_port_up(2, true);
+  }
+}
+
+// Either end, on its way to any state.
+TEST_F(Failover, AQueuePairThatCannotBeConnectedIsNotUsed) {
+  for (int after = 0; after < 6; ++after) {
+    PipePair made = open_pair();
+    testing::internal::CaptureStderr();
+    break_fake_pairs(1);
+    fail_fake_call(FakeCall::kModifyPair, after, EINVAL);
+    exchange(made, 10);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), Not(HasSubstr("cannot post"))) << "modification " << after;
+    pass(std::chrono::minutes(5));
+  }
+}
+
+// Broken at any moment, also in the middle of a message, at one port or at all, and healed at any moment.
+TEST_F(Failover, NothingIsLostOrDoubledWhateverBreaksWhenever) {
+  constexpr int kRounds = 1500;
+  PipePair made = open_pair();
+  std::vector<size_t> under_way;
+  for (int round = 0; round < kRounds; ++round) {
+    const size_t bytes = random_() % (random_() % 4 == 0 ? kMaxMessage : 2 * kShort);
+    if (send(*made.sender, sent_, bytes)) {
+      under_way.push_back(bytes);
+      ++sent_;
+    }
+    switch (random_() % 16) {
+      case 0:
+        break_fake_pairs(random_() % 3);
+        break;
+      case 1:
+        set_fake_port_up(1 + random_() % 2, random_() % 2 == 0);
+        break;
+      case 2:
+        pass(std::chrono::milliseconds(random_() % 3000));
+        break;
+      default:
+        break;
+    }
+    while (under_way.size() > random_() % 6) {
+      ASSERT_TRUE(receive(made, received_++, under_way.front())) << "round " << round << ": " << reason(made);
+      under_way.erase(under_way.begin());
+    }
+  }
+  for (const size_t bytes : under_way) ASSERT_TRUE(receive(made, received_++, bytes)) << reason(made);
+  EXPECT_TRUE(flush(made)) << reason(made);
+  EXPECT_GT(sent_, 1000u);
+}
+
+// A broken end tells the other one, who may have nothing to send and wait for room.
+TEST_F(Failover, AReceiverWhoseEndBreaksTellsTheSender) {
+  PipePair made = open_pair();
+  set_fake_port_up(1, false);
+  EXPECT_TRUE(wait_until(real_system(), [&] {
+    pass(std::chrono::milliseconds(1));
+    return made.receiver->progress().ok() && fake_connected_pairs(1) == 1;
+  })) << "the receiver has left the port";
+  exchange(made, 5);
+  EXPECT_EQ(fake_connected_pairs(2), 2u);
+}
+
+TEST_F(Failover, ASenderThatLeavesOverTheSocketLosesNothing) {
+  PipePair made = open_pair();
+  set_fake_port_up(1, false);
+  set_fake_port_up(2, false);
+  ASSERT_TRUE(send(*made.sender, sent_, kShort));
+  ASSERT_TRUE(flush(made));
+  made.sender.reset();
+  EXPECT_TRUE(receive(made, sent_, kShort));
+  EXPECT_EQ(failure(*made.receiver).code(), Code::kRemote);
+}
+
+TEST_F(Failover, AReceiverThatLeavesOverTheSocketWithEverythingIsNoFailure) {
+  PipePair made = open_pair();
+  set_fake_port_up(1, false);
+  set_fake_port_up(2, false);
+  exchange(made, 5);
+  made.receiver.reset();
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(made.sender->progress().ok()) << made.sender->progress().message();
+  EXPECT_EQ(made.sender->reserve(1), nullptr);
+  EXPECT_THAT(made.sender->progress().message(), HasSubstr("has left"));
+}
+
+}  // namespace
+}  // namespace hocket::test

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "files.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+namespace hocket::tool {
+namespace {
+
+Status refused(std::string_view option, std::string_view what, const std::string& path) {
+  return {Code::kSystem, fmt::format("{}: cannot {} '{}': {}", option, what, path, std::strerror(errno))};
+}
+
+}  // namespace
+
+Result<std::string> read_file(std::string_view option, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return refused(option, "open", path);
+  std::string text;
+  std::array<char, 1 << 16> piece{};
+  while (file.read(piece.data(), piece.size()) || file.gcount() > 0) {
+    text.append(piece.data(), static_cast<size_t>(file.gcount()));
+    if (text.size() > kMaxFileBytes) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{}: '{}' holds more than {} bytes", option, path, kMaxFileBytes));
+    }
+  }
+  return file.bad() ? refused(option, "read", path) : Result<std::string>(std::move(text));
+}
+
+Status write_file(std::string_view option, const std::string& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file ? Status() : refused(option, "write", path);
+}
+
+}  // namespace hocket::tool

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Files that users name, read and written whole.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace hocket::tool {
+
+inline constexpr size_t kMaxFileBytes = size_t{1} << 30;
+
+// Failures name the option, the file and why: it cannot be read, or holds more than kMaxFileBytes.
+Result<std::string> read_file(std::string_view option, const std::string& path);
+Status write_file(std::string_view option, const std::string& path, std::string_view text);
+
+}  // namespace hocket::tool

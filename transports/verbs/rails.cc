@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "transports/verbs/rails.h"
+
+#include <algorithm>
+#include <bit>
+#include <tuple>
+
+#include "base/log.h"
+
+namespace hocket {
+namespace {
+
+// How many leading bits two addresses share.
+int nearness(const VerbsGid& ours, const VerbsGid& theirs) {
+  for (size_t i = 0; i < ours.raw.size(); ++i) {
+    const auto differing = static_cast<uint8_t>(ours.raw[i] ^ theirs.raw[i]);
+    if (differing != 0) return static_cast<int>(i * 8) + std::countl_zero(differing);
+  }
+  return static_cast<int>(ours.raw.size() * 8);
+}
+
+}  // namespace
+
+VerbsRails::VerbsRails(const VerbsTable& table, std::span<const VerbsPort> ports)
+    : table_(table), ports_(ports), uses_(ports.size()) {}
+
+bool VerbsRails::is_up(size_t index) const {
+  ibv_port_attr attributes{};
+  return table_.query_port(ports_[index].context, ports_[index].number, &attributes) == 0 &&
+         attributes.state == IBV_PORT_ACTIVE;
+}
+
+std::optional<size_t> VerbsRails::lightest(Time now) const {
+  std::optional<size_t> best;
+  for (size_t i = 0; i < ports_.size(); ++i) {
+    if (!usable(i, now)) continue;
+    if (!best || load(i, uses_[i].pipes + 1) < load(*best, uses_[*best].pipes + 1)) best = i;
+  }
+  return best;
+}
+
+std::optional<size_t> VerbsRails::take(Time now) {
+  const std::lock_guard lock(mutex_);
+  const std::optional<size_t> best = lightest(now);
+  if (best) ++uses_[*best].pipes;
+  return best;
+}
+
+std::optional<size_t> VerbsRails::take_for(Fabric fabric, const VerbsGid& peer, Time now) {
+  const std::lock_guard lock(mutex_);
+  using Merit = std::tuple<bool, int, double>;
+  std::optional<size_t> best;
+  Merit merit_of_best;
+  for (size_t i = 0; i < ports_.size(); ++i) {
+    const auto gid = ports_[i].fabric == fabric ? choose_gid(ports_[i].gids, peer) : std::nullopt;
+    if (!gid) continue;
+    const Merit merit{usable(i, now), nearness(gid->gid, peer), -load(i, uses_[i].pipes + 1)};
+    if (!best || merit > merit_of_best) std::tie(best, merit_of_best) = std::tuple(std::optional(i), merit);
+  }
+  if (best) ++uses_[*best].pipes;
+  return best;
+}
+
+std::optional<size_t> VerbsRails::take_better(std::optional<size_t> than, Time now) {
+  const std::lock_guard lock(mutex_);
+  const std::optional<size_t> best = lightest(now);
+  if (!best || best == than) return {};
+  if (than && load(*best, uses_[*best].pipes + 1) >= load(*than, uses_[*than].pipes)) return {};
+  ++uses_[*best].pipes;
+  return best;
+}
+
+void VerbsRails::leave(size_t index) {
+  const std::lock_guard lock(mutex_);
+  --uses_[index].pipes;
+}
+
+void VerbsRails::report_broken(size_t index, std::string_view pipe, std::string_view why, Time now) {
+  const std::lock_guard lock(mutex_);
+  Use& use = uses_[index];
+  if (now < use.rests_until) return;  // another pipe has told it
+  use.rest = std::clamp(2 * use.rest, kRest, kLongestRest);
+  use.rests_until = now + use.rest;
+  if (std::exchange(use.lost, true)) return;
+  log_warn("{}: {} carries nothing now ({}): {:g} of the {:g} Gbit/s of this host's RDMA ports are lost", pipe,
+           ports_[index].name, why, ports_[index].gigabits, sum_of_gigabits());
+}
+
+void VerbsRails::report_working(size_t index) {
+  const std::lock_guard lock(mutex_);
+  Use& use = uses_[index];
+  use.rest = {};
+  if (std::exchange(use.lost, false)) log_warn("{} carries again", ports_[index].name);
+}
+
+double VerbsRails::sum_of_gigabits() const {
+  double sum = 0;
+  for (const VerbsPort& port : ports_) sum += port.gigabits;
+  return sum;
+}
+
+}  // namespace hocket

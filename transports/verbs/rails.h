@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// How the pipes of a process share the ports of its host: each goes to the port that has the least to carry for its
+// speed, and away from one that has broken; after a rest such a port is tried again. What is lost is told once.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/system.h"
+#include "transports/verbs/port.h"
+
+namespace hocket {
+
+class VerbsRails {
+ public:
+  // A port that broke is tried again after this rest, and after twice the last one if it broke again.
+  static constexpr Duration kRest = std::chrono::seconds(1);
+  static constexpr Duration kLongestRest = std::chrono::seconds(8);
+
+  // The ports must outlive it.
+  VerbsRails(const VerbsTable& table, std::span<const VerbsPort> ports);
+
+  const VerbsPort& port(size_t index) const { return ports_[index]; }
+  size_t size() const { return ports_.size(); }
+
+  // The port that is best for one pipe more, which it counts from now on. Nothing: all are broken.
+  std::optional<size_t> take(Time now);
+  // The best of those by which `peer` can be reached, the nearest to it in address first; broken ones last, as the peer
+  // may know better. Nothing: no port has a GID that fits.
+  std::optional<size_t> take_for(Fabric fabric, const VerbsGid& peer, Time now);
+  // A port that is better for a pipe than the one it has (or than none), which it counts from now on.
+  std::optional<size_t> take_better(std::optional<size_t> than, Time now);
+  // A pipe does not go by it any more.
+  void leave(size_t index);
+
+  // The device says so, now.
+  bool is_up(size_t index) const;
+  void report_broken(size_t index, std::string_view pipe, std::string_view why, Time now);
+  void report_working(size_t index);
+
+ private:
+  struct Use {
+    size_t pipes = 0;
+    bool lost = false;
+    Duration rest{};
+    Time rests_until{};
+  };
+
+  bool usable(size_t index, Time now) const { return now >= uses_[index].rests_until && is_up(index); }
+  // Of a port that so many pipes share.
+  double load(size_t index, size_t pipes) const { return static_cast<double>(pipes) / ports_[index].gigabits; }
+  std::optional<size_t> lightest(Time now) const;
+  double sum_of_gigabits() const;
+
+  const VerbsTable& table_;
+  const std::span<const VerbsPort> ports_;
+  mutable std::mutex mutex_;
+  std::vector<Use> uses_;
+};
+
+}  // namespace hocket

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "transports/verbs/receiving_path.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace hocket {
+namespace {
+
+constexpr uint32_t kSends = 16;
+constexpr uint32_t kGiveBackFrames = kMaxFrames / 4;
+// Asking the socket is a call of the system: it is done once in so many looks.
+constexpr uint32_t kListenEvery = 256;
+// So often a port is asked whether it is up, at most.
+constexpr Duration kWatchEvery = std::chrono::milliseconds(100);
+
+}  // namespace
+
+ReceivingPath::ReceivingPath(const PipeContext& context, const VerbsTable& table, VerbsRails& rails,
+                             std::unique_ptr<Socket> socket, std::string pipe)
+    : system_(context.system),
+      poller_(context.poller),
+      table_(table),
+      rails_(rails),
+      pipe_(std::move(pipe)),
+      records_(context.poller, std::move(socket)) {}
+
+ReceivingPath::~ReceivingPath() {
+  if (path_ != 0) {
+    // Before the connection ends, whose last acknowledgement may be lost with it.
+    (void)poll();
+    records_.send(RecordKind::kFarewell, encode_farewell(arrived_.bytes));
+    (void)records_.flush();
+  }
+  drop_pair();
+}
+
+void ReceivingPath::drop_pair() {
+  if (pair_ != nullptr) poller_.remove(pair_->handle());
+  pair_.reset();
+  if (port_) rails_.leave(*port_);
+  port_.reset();
+}
+
+Status ReceivingPath::look() {
+  const uint64_t before = arrived_.bytes;
+  HOCKET_TRY(poll());
+  pay();
+  looks_ = arrived_.bytes > before ? 0 : looks_ + 1;
+  if (pair_ != nullptr && looks_ % kListenEvery != 0) return {};
+  if (const Status heard = hear(); !heard.ok()) {
+    HOCKET_TRY(poll_all());
+    return heard;
+  }
+  watch();
+  pay();
+  return records_.flush();
+}
+
+// What was acknowledged before the socket was closed is here by now.
+Status ReceivingPath::poll_all() {
+  uint64_t before = 0;
+  do {
+    before = arrived_.bytes;
+    HOCKET_TRY(poll());
+  } while (arrived_.bytes > before);
+  return {};
+}
+
+Status ReceivingPath::poll() {
+  if (pair_ == nullptr) return {};
+  RingAmount told;
+  const Status polled = pair_->poll(&told);
+  arrived_ += told;
+  HOCKET_TRY(check_arrived());
+  if (polled.ok() || polled.code() == Code::kInternal) return polled;
+  // A sender that has left breaks the connection, too.
+  const uint32_t broken = path_;
+  HOCKET_TRY(hear());
+  if (pair_ != nullptr && path_ == broken) lose(polled.message());
+  return {};
+}
+
+Status ReceivingPath::check_arrived() const {
+  const uint64_t frames = arrived_.frames - returned_.frames;
+  if (under_way() <= ring_->bytes().size() && frames <= kMaxFrames) return {};
+  return Status(Code::kInternal, fmt::format("more than the ring holds: {} frames of {} bytes; it holds {} of {} bytes",
+                                             frames, under_way(), kMaxFrames, ring_->bytes().size()));
+}
+
+// The sender goes another way when it hears it.
+void ReceivingPath::lose(std::string_view why) {
+  rails_.report_broken(*port_, pipe_, why, system_.clock.now());
+  drop_pair();
+  records_.send(RecordKind::kBroken, encode_broken(path_));
+}
+
+void ReceivingPath::watch() {
+  const Time now = system_.clock.now();
+  if (pair_ == nullptr || now < next_watch_) return;
+  next_watch_ = now + kWatchEvery;
+  if (!rails_.is_up(*port_)) lose("it is down");
+}
+
+void ReceivingPath::give_back(size_t bytes) {
+  owed_.bytes += bytes;
+  ++owed_.frames;
+  pay();
+}
+
+void ReceivingPath::pay() {
+  const bool much = owed_.bytes >= ring().size() / 4 || owed_.frames >= kGiveBackFrames;
+  if (by_socket_) {
+    if (much) pay_all();
+    if (told_.arrived == arrived_.bytes && told_.returned.bytes == returned_.bytes) return;
+    told_ = {arrived_.bytes, returned_};
+    return records_.send(RecordKind::kStand, encode_stand(told_));
+  }
+  if (!much || pair_ == nullptr || !pair_->has_room()) return;
+  const Status told = pair_->notify(owed_);
+  pay_all();  // where it was not told, the next answer tells it
+  if (!told.ok()) lose(told.message());
+}
+
+void ReceivingPath::pay_all() {
+  returned_ += owed_;
+  owed_ = {};
+}
+
+Status ReceivingPath::hear() {
+  while (true) {
+    auto record = records_.next();
+    if (!record.ok()) return record.status();
+    if (!*record) return {};
+    if (const Status status = hear(**record); !status.ok()) {
+      return status.code() == Code::kInternal ? records_.refuse(status) : status;
+    }
+  }
+}
+
+Status ReceivingPath::hear(const Record& record) {
+  if (record.kind == RecordKind::kFrame) return on_frame(record.body);
+  if (record.kind != RecordKind::kTurn) {
+    return Status(Code::kInternal, fmt::format("a record of kind {}", static_cast<int>(record.kind)));
+  }
+  Turn turn;
+  HOCKET_TRY(decode_turn(record.body, &turn));
+  return on_turn(turn);
+}
+
+Status ReceivingPath::on_turn(const Turn& turn) {
+  if (turn.path != path_ + 1) {
+    return Status(Code::kInternal, fmt::format("turn {} after turn {}", turn.path, path_));
+  }
+  const bool first = !ring_;
+  if (first) ring_.emplace(std::min<size_t>(RingMemory::wanted(), turn.ring));
+  if (pair_ != nullptr) {  // what it has got is ours; what is still on its way is sent again
+    RingAmount last;
+    (void)pair_->poll(&last);
+    arrived_ += last;
+    HOCKET_TRY(check_arrived());
+  }
+  drop_pair();
+  pay_all();
+  Answer answer{turn.path, static_cast<uint32_t>(ring_->bytes().size()), {arrived_.bytes, returned_}, {}};
+  if (turn.card) {
+    const Status opened = open_pair(*turn.card, &answer);
+    if (first) HOCKET_TRY(opened);
+    if (!opened.ok() && port_) rails_.report_broken(*port_, pipe_, opened.message(), system_.clock.now());
+    if (!opened.ok()) drop_pair();
+  }
+  path_ = turn.path;
+  by_socket_ = pair_ == nullptr;
+  told_ = answer.stand;
+  records_.send(RecordKind::kAnswer, encode_answer(answer));
+  return records_.flush();
+}
+
+Status ReceivingPath::open_pair(const VerbsCard& theirs, Answer* answer) {
+  port_ = rails_.take_for(theirs.fabric, theirs.gid, system_.clock.now());
+  if (!port_) {
+    return Status(Code::kSystem, fmt::format("none of our {} ports has a GID that fits {} of {}", rails_.size(),
+                                             theirs.gid.text(), records_.peer_name()));
+  }
+  const VerbsPort& port = rails_.port(*port_);
+  auto pair = QueuePair::open(table_, port, ring_->bytes(), {kSends, kMaxFrames, true});
+  if (!pair.ok()) return pair.status();
+  const VerbsGid gid = choose_gid(port.gids, theirs.gid)->gid;
+  HOCKET_TRY((*pair)->connect(theirs, gid));
+  HOCKET_TRY(poller_.add((*pair)->handle()));
+  pair_ = std::move(*pair);
+  answer->card = pair_->card();
+  answer->card->gid = gid;
+  answer->card->ring = {reinterpret_cast<uint64_t>(ring_->bytes().data()), pair_->key(), answer->ring};
+  return {};
+}
+
+Status ReceivingPath::on_frame(std::string_view frame) {
+  if (!by_socket_) return Status(Code::kInternal, "a frame where none was awaited");
+  const size_t size = ring_->bytes().size();
+  const size_t at = arrived_.bytes % size;
+  if (frame.size() < sizeof(FrameHeader)) return Status(Code::kInternal, "a frame without a header");
+  const RingAmount amount{frame_bytes(frame.size() - sizeof(FrameHeader)), 1};
+  if (amount.bytes > size - at) {
+    return Status(Code::kInternal, fmt::format("a frame of {} bytes at {} of a ring of {}", amount.bytes, at, size));
+  }
+  arrived_ += amount;
+  HOCKET_TRY(check_arrived());
+  std::memcpy(ring_->bytes().data() + at + kHeaderOffset, frame.data(), frame.size());
+  return {};
+}
+
+Status ReceivingPath::arm() {
+  if (pair_ != nullptr) {
+    const Status armed = pair_->arm();
+    if (!armed.ok()) lose(armed.message());
+  }
+  HOCKET_TRY(hear());
+  watch();
+  return records_.flush();
+}
+
+}  // namespace hocket

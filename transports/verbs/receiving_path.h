@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The ring of a receiver, and the way that the sender's frames take to it: a queue pair, another one when the sender
+// says so, or the pipe's socket, from which the frames are put where the device would have written them. Knows no
+// message.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "transports/pipe.h"
+#include "transports/verbs/queue_pair.h"
+#include "transports/verbs/rails.h"
+#include "transports/verbs/record.h"
+#include "transports/verbs/ring_memory.h"
+
+namespace hocket {
+
+class ReceivingPath {
+ public:
+  // The rails must outlive it.
+  ReceivingPath(const PipeContext& context, const VerbsTable& table, VerbsRails& rails, std::unique_ptr<Socket> socket,
+                std::string pipe);
+  // Says farewell.
+  ~ReceivingPath();
+  ReceivingPath(const ReceivingPath&) = delete;
+  ReceivingPath& operator=(const ReceivingPath&) = delete;
+
+  // Looks what has arrived. Fails when the sender is gone, or lies; what arrived before can still be read.
+  Status look();
+  // There is news at the poller when something arrives.
+  Status arm();
+
+  // None before the sender has shown itself.
+  std::span<const std::byte> ring() const { return ring_ ? ring_->bytes() : std::span<std::byte>(); }
+  uint64_t arrived() const { return arrived_.bytes; }
+  // A frame of so many bytes has been read; told to the sender when it is worth it.
+  void give_back(size_t bytes);
+
+ private:
+  // Arrived and not given back.
+  uint64_t under_way() const { return arrived_.bytes - returned_.bytes; }
+  Status poll();
+  Status poll_all();
+  Status check_arrived() const;
+  void pay();
+  void pay_all();
+  void drop_pair();
+  void lose(std::string_view why);
+  void watch();
+  Status hear();
+  Status hear(const Record& record);
+  Status on_turn(const Turn& turn);
+  Status open_pair(const VerbsCard& theirs, Answer* answer);
+  Status on_frame(std::string_view frame);
+
+  System& system_;
+  Poller& poller_;
+  const VerbsTable& table_;
+  VerbsRails& rails_;
+  const std::string pipe_;
+  Records records_;
+  std::optional<RingMemory> ring_;
+  std::optional<size_t> port_;
+  std::unique_ptr<QueuePair> pair_;  // none: the socket, or no way at all
+  bool by_socket_ = false;
+  uint32_t path_ = 0;
+  RingTotal arrived_;
+  RingTotal returned_;
+  RingAmount owed_;     // read, and not yet given back
+  Stand told_;          // over the socket
+  uint32_t looks_ = 0;  // in vain
+  Time next_watch_{};
+};
+
+}  // namespace hocket

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What the two ends of a verbs pipe tell each other over its authenticated socket: by which path the frames go, how far
+// they have come, and, where no port carries them, the frames themselves. Little-endian. It came from outside: decoding
+// checks all that can be checked before anything is believed.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "transports/exchange.h"
+#include "transports/verbs/card.h"
+#include "transports/verbs/frame.h"
+
+namespace hocket {
+
+enum class RecordKind : uint8_t {
+  kTurn = 1,  // of the sender, as are frames
+  kFrame,     // a frame's header and its part of a message
+  kAnswer,    // of the receiver, as is what follows
+  kBroken,
+  kStand,
+  kFarewell
+};
+
+struct Record {
+  RecordKind kind = RecordKind::kTurn;
+  std::string body;
+};
+
+// From now on the frames go this way: to the queue pair that answers this card, or, without one, over the socket.
+struct Turn {
+  uint32_t path = 0;  // the number of this way on its pipe, from 1
+  uint32_t ring = 0;  // bytes that the receiver's may have; always the same
+  std::optional<VerbsCard> card;
+};
+
+// How far a receiver has come.
+struct Stand {
+  uint64_t arrived = 0;  // bytes of the stream of frames
+  RingTotal returned;    // given back to the sender
+};
+
+// What comes by the path is awaited. Without a card: over the socket, also where the sender showed one.
+struct Answer {
+  uint32_t path = 0;
+  uint32_t ring = 0;  // bytes; always the same
+  Stand stand;
+  std::optional<VerbsCard> card;
+};
+
+std::string encode_turn(const Turn& turn);
+Status decode_turn(std::string_view bytes, Turn* turn);
+std::string encode_answer(const Answer& answer);
+Status decode_answer(std::string_view bytes, Answer* answer);
+std::string encode_stand(const Stand& stand);
+Status decode_stand(std::string_view bytes, Stand* stand);
+// The receiver's end of a path has broken.
+std::string encode_broken(uint32_t path);
+Status decode_broken(std::string_view bytes, uint32_t* path);
+// The receiver leaves, and has received so many bytes of the stream of frames: nothing before is lost.
+std::string encode_farewell(uint64_t arrived);
+Status decode_farewell(std::string_view bytes, uint64_t* arrived);
+
+// Records over a socket, which never blocks.
+class Records {
+ public:
+  static constexpr size_t kHeader = 8;
+  static constexpr size_t kLongest = kMaxRing / 4 + kFrameGrain;
+
+  Records(Poller& poller, std::unique_ptr<Socket> socket) : exchange_(poller, std::move(socket)) {}
+
+  void send(RecordKind kind, std::string_view body);
+  // Sends what is left.
+  Status flush() { return exchange_.flush(); }
+  // The next record that is whole. Fails when the other end is gone, or says what is no record.
+  Result<std::optional<Record>> next();
+  // "10.0.0.1:4411 sent ...": what is wrong with a record.
+  Status refuse(const Status& why) const;
+  std::string peer_name() const { return exchange_.peer_name(); }
+
+ private:
+  Exchange exchange_;
+  std::optional<Record> begun_;
+  size_t left_ = 0;  // of its body
+};
+
+}  // namespace hocket
