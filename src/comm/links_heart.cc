@@ -14,7 +14,7 @@ namespace hocket {
 namespace {
 
 constexpr int kTicksPerTimeout = 16;
-constexpr int kTicksPerBeat = 4;
+constexpr int kTicksPerBeat = 2;  // what follows a lost beat tells TCP of the loss
 
 }  // namespace
 

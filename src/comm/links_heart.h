@@ -15,7 +15,7 @@ class Link;
 
 class Heart {
  public:
-  // A link that was silent for `timeout` ends; heartbeats go out every quarter of it.
+  // A link that was silent for `timeout` ends; heartbeats go out every eighth of it.
   Heart(System& system, Reactor& reactor, Duration timeout);
 
   void start();
