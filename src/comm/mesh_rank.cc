@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/caught.h"
 #include "base/log.h"
@@ -156,37 +157,39 @@ void MeshRank::shut() {
 }
 
 void MeshRank::leave() {
-  if (!service_.in_its_process() || has_called_leave_) return;
-  has_called_leave_ = true;
+  if (!service_.in_its_process() || std::exchange(has_called_leave_, true)) return;
   windows_.shut();
-  const System& system = service_.system();
-  // Who leaves cannot be told of an error: what lacks memory is tried again, or left.
-  const auto wait_for = [&](Duration time) {
-    (void)tried([&] { return poller_->wait(system.clock.now() + time), Status(); });
-  };
-  const auto flush = [&] {
-    bool flushed = false;
-    return tried([&] { return flushed = pipes_.flush(), Status(); }).ok() && flushed;
-  };
-  const Time limit = system.clock.now() + service_.options().timeout;
-  while (!failed() && !flush() && system.clock.now() < limit) wait_for(kFlushLook);
-  if (service_.ready().ok()) {
-    const Time patience = system.clock.now() + kLeaveTime;
-    const auto post = [&] {
-      service_.reactor().post([self = shared_from_this(), patience] { self->begin_leaving(patience); });
-      return Status();
-    };
-    while (!tried(post).ok() && system.clock.now() < patience) {
-      system.threads.sleep_until(system.clock.now() + kFlushLook);
-    }
-    // The service may end at the same time: then nobody would tell us.
-    while (!closed_ && system.clock.now() < patience + kLeaveTime) wait_for(kLeaveTime / 10);
-  }
+  flush_pipes();
+  if (service_.ready().ok()) leave_service();
   set_recorder(nullptr);
   set_whereabouts(nullptr);
   set_pace(nullptr);
   // Unless the links are closed, an offer with a pipe's handles may still wait to be sent.
   if (closed_) pipes_.clear();
+}
+
+// Who leaves cannot be told of an error: what lacks memory is tried again, or left.
+void MeshRank::flush_pipes() {
+  const Time limit = service_.system().clock.now() + service_.options().timeout;
+  bool flushed = false;
+  const auto flush = [&] { return flushed = pipes_.flush(), Status(); };
+  while (!failed() && !(tried(flush).ok() && flushed) && service_.system().clock.now() < limit) wait_for(kFlushLook);
+}
+
+// The service may end at the same time: then nobody would tell us.
+void MeshRank::leave_service() {
+  const System& system = service_.system();
+  const Time limit = system.clock.now() + kLeaveTime;
+  const auto post = [&] {
+    service_.reactor().post([self = shared_from_this(), limit] { self->begin_leaving(limit); });
+    return Status();
+  };
+  while (!tried(post).ok() && system.clock.now() < limit) system.threads.sleep_until(system.clock.now() + kFlushLook);
+  while (!closed_ && system.clock.now() < limit + kLeaveTime) wait_for(kLeaveTime / 10);
+}
+
+void MeshRank::wait_for(Duration time) {
+  (void)tried([&] { return poller_->wait(service_.system().clock.now() + time), Status(); });
 }
 
 // Whatever memory there is, all is closed: here, where it belongs.

@@ -94,6 +94,11 @@ class MeshRank final : public Mesh,
   void publish(std::vector<PeerInfo> peers);
   // Now, or once max_message is known: a peer may know all others sooner than we do, and open a pipe.
   void when_complete(std::function<void()> action);
+  void flush_pipes();
+  void leave_service();
+  void wait_for(Duration time);
+  void begin_leaving(Time limit);
+  void finish_leaving(Time limit);
 
   // mesh_rank_failure.cc
   void blame(const Status& cause);
@@ -113,8 +118,6 @@ class MeshRank final : public Mesh,
   void wait_for_failure(Duration patience);
   Duration patience() const;
   void note_left(int32_t peer);
-  void begin_leaving(Time limit);
-  void finish_leaving(Time limit);
   std::shared_ptr<MeshRank> rank_here(int32_t peer) const;
   // "rank 3 (process 17 on node-b)"; all ranks of its process, since they live and die together.
   std::string describe(int32_t peer) const;
