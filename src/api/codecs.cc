@@ -13,6 +13,7 @@
 #include "api/group.h"
 #include "api/place.h"
 #include "api/session.h"
+#include "comm/call_range.h"
 #include "comm/coding.h"
 #include "hocket/hocket.h"
 
@@ -27,6 +28,21 @@ HandleTable<Coding>& codings() {
 Status invalid(std::string why) { return {Code::kInvalidArgument, std::move(why)}; }
 
 Status no_codec() { return invalid("codec: no such codec (destroyed or never created)"); }
+
+// The digest of a live codec, else 0. The thread's last one is remembered: a call that repeats an earlier one needs no
+// more of its codec, and to hold it costs more than all else that such a call does here.
+uint32_t digest_of(hocketCodec_t codec) {
+  thread_local struct {
+    hocketCodec_t codec = nullptr;
+    uint32_t digest = 0;
+  } last;
+  if (!codings().lives(codec)) return 0;
+  if (last.codec == codec) return last.digest;
+  const auto pin = codings().pin(codec);
+  if (!pin) return 0;
+  last = {codec, pin->digest()};
+  return last.digest;
+}
 
 // Runs body(Coding&) -> Status with the codec of a handle.
 template <typename Body>
@@ -119,15 +135,15 @@ Status check_and_submit(const CodedCall& call, Session& session, Coding& coding,
   return submit(call.comm, session, std::move(request), call.stream);
 }
 
-hocketResult_t run(const CodedCall& call, hocketCodec_t codec, const CallFacts& facts, const void* send,
-                   void* recv) noexcept {
+hocketResult_t run(const CodedCall& call, hocketCodec_t codec, CallFacts facts, const void* send, void* recv) noexcept {
+  const CallRange range(facts);
   return with_call(call.comm, [&](Session& session) -> Status {
+    facts.coding = digest_of(codec);
+    if (facts.coding == 0) return no_codec();
+    if (call.key == nullptr && repeats(session, facts, send, recv, call.stream)) return {};
     const auto coding = codings().pin(codec);
     if (!coding) return no_codec();
-    CallFacts coded = facts;
-    coded.coding = coding->digest();
-    if (call.key == nullptr && repeats(session, coded, send, recv, call.stream)) return {};
-    Request request(coded, send, recv);
+    Request request(facts, send, recv);
     return check_and_submit(call, session, *coding, request);
   });
 }

@@ -63,6 +63,14 @@ class HandleTable {
     return to_handle(index, generation);
   }
 
+  // Whether the handle stood for an object just now. One never stands for another object later.
+  bool lives(const void* handle) {
+    const auto value = reinterpret_cast<uintptr_t>(handle);
+    const Entry* entry = find(value);
+    const auto generation = static_cast<uint32_t>(value);
+    return entry != nullptr && generation % 2 == 1 && entry->generation.load(std::memory_order_acquire) == generation;
+  }
+
   Pin pin(const void* handle) {
     const auto value = reinterpret_cast<uintptr_t>(handle);
     Entry* entry = find(value);

@@ -319,6 +319,25 @@ TEST(CodecErrors, AreNamed) {
   });
 }
 
+// A thread remembers what it needs of its last codec.
+TEST(CodecErrors, ADestroyedCodecIsForgotten) {
+  run_threads(2, [&](Member& member) {
+    float value = 1;
+    const auto call = [&](hocketCodec_t with) {
+      return hocketAllReduceCompressed(&value, &value, 1, hocketFloat32, hocketSum, with, nullptr, member.comm,
+                                       nullptr);
+    };
+    hocketCodec_t codec = nullptr;
+    for (const char* specification : {"int8", "fp16"}) {
+      ASSERT_EQ(hocketCodecCreate(&codec, specification), hocketSuccess);
+      for (int repeat = 0; repeat < 3; ++repeat) ASSERT_EQ(call(codec), hocketSuccess);
+      ASSERT_EQ(hocketCodecDestroy(codec), hocketSuccess);
+      expect_error(call(codec), hocketInvalidArgument, member.comm, {"codec: no such codec"});
+    }
+    EXPECT_EQ(value, 64);
+  });
+}
+
 TEST(CodecErrors, RanksWithDifferentCodecsFindOut) {
   run_threads(2, [&](Member& member) {
     Values values(100000, 1.0f);

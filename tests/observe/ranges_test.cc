@@ -27,23 +27,30 @@ TEST(Ranges, CallsAreSeenByAToolOfNvtx) {
   constexpr int kCalls = 3;
   std::vector<hocketComm_t> comms(kRanks);
   ASSERT_EQ(hocketCommInitAll(comms.data(), kRanks, nullptr), hocketSuccess);
+  hocketCodec_t codec = nullptr;
+  ASSERT_EQ(hocketCodecCreate(&codec, "int8"), hocketSuccess);
   std::vector<std::thread> threads;
   for (const hocketComm_t comm : comms) {
-    threads.emplace_back([comm] {
+    threads.emplace_back([comm, codec] {
       std::vector<float> values(1000, 1);
       for (int i = 0; i < kCalls; ++i) {
         EXPECT_EQ(hocketAllReduce(values.data(), values.data(), values.size(), hocketFloat, hocketSum, comm, nullptr),
                   hocketSuccess);
       }
+      EXPECT_EQ(hocketAllReduceCompressed(values.data(), values.data(), 900, hocketFloat, hocketSum, codec, nullptr,
+                                          comm, nullptr),
+                hocketSuccess);
       EXPECT_EQ(hocketBarrier(comm, nullptr), hocketSuccess);
     });
   }
   for (std::thread& thread : threads) thread.join();
   for (const hocketComm_t comm : comms) EXPECT_EQ(hocketCommDestroy(comm), hocketSuccess);
+  EXPECT_EQ(hocketCodecDestroy(codec), hocketSuccess);
   const std::vector<std::string> lines = log_lines();
   EXPECT_EQ(std::count(lines.begin(), lines.end(), "hocket: all_reduce 1000"), kRanks * kCalls);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "hocket: all_reduce 900"), kRanks);
   EXPECT_EQ(std::count(lines.begin(), lines.end(), "hocket: barrier 0"), kRanks);
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), "end"), kRanks * (kCalls + 1));
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "end"), kRanks * (kCalls + 2));
 }
 
 }  // namespace
