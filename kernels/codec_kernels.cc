@@ -9,8 +9,10 @@
 #include "kernels/exponents.h"
 #include "kernels/host/codec_table.h"
 #include "kernels/host/table.h"
+#include "kernels/powers.h"
 #include "kernels/quantise.h"
 #include "kernels/select.h"
+#include "kernels/steps.h"
 
 namespace hocket {
 namespace {
@@ -37,12 +39,32 @@ void dequantise(const Quantiser& quantiser, const std::byte* in, float* values, 
   table().dequantise(quantiser, in, values, count, add);
 }
 
-void split_exponents(const std::byte* values, size_t count, uint8_t base, std::byte* rest, std::byte* masks) {
-  table().split_exponents(values, count, base, rest, masks);
+void split_exponents(const std::byte* values, size_t count, uint8_t base, std::byte* rest, std::byte* masks,
+                     const Upcoming& upcoming) {
+  table().split_exponents(values, count, base, rest, masks, upcoming);
 }
 
-void join_exponents(const std::byte* rest, const std::byte* masks, size_t count, uint8_t base, std::byte* values) {
-  table().join_exponents(rest, masks, count, base, values);
+void join_exponents(const std::byte* rest, const std::byte* masks, size_t count, uint8_t base, std::byte* values,
+                    const Upcoming& upcoming) {
+  table().join_exponents(rest, masks, count, base, values, upcoming);
+}
+
+StepCodes to_steps(const float* values, double step, uint32_t* codes) { return table().to_steps(values, step, codes); }
+
+void from_steps(const uint32_t* codes, bool differences, double step, float* values) {
+  table().from_steps(codes, differences, step, values);
+}
+
+void write_masks(const uint32_t* codes, int width, size_t mask_bytes, std::byte* out) {
+  table().write_masks(codes, width, mask_bytes, out);
+}
+
+void read_masks(const std::byte* in, int width, size_t mask_bytes, uint32_t* codes) {
+  table().read_masks(in, width, mask_bytes, codes);
+}
+
+void round_to_powers(const float* values, size_t count, DrawKey key, std::byte* out) {
+  table().round_to_powers(values, count, key, out);
 }
 
 size_t collect(DataType type, const std::byte* values, size_t count, uint32_t least, uint32_t* indices, uint32_t* bits,

@@ -67,6 +67,19 @@ const std::vector<Subject>& default_subjects() {
   return list;
 }
 
+Result<Subject> subject(std::string_view word) {
+  const size_t slash = word.rfind('/');
+  Subject subject{std::string(word.substr(0, slash))};
+  const auto codec = make_codec(subject.specification);
+  HOCKET_TRY(codec.status());
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
+    subject.type = type;
+    const bool is_named = slash == std::string_view::npos || word.substr(slash + 1) == name(type);
+    if (is_named && (*codec)->supports(type)) return subject;
+  }
+  return Status(Code::kInvalidArgument, fmt::format("'{}': no type that this codec takes", word));
+}
+
 // Standard normal values of a type.
 std::vector<std::byte> gaussian(DataType type, size_t bytes) {
   const size_t count = bytes / element_bytes(type);
@@ -172,18 +185,18 @@ void print_table(const std::vector<Subject>& subjects, int rounds) {
 }  // namespace
 }  // namespace hocket
 
-// codec_bench [ROUNDS [SPECIFICATION...]]
+// codec_bench [ROUNDS [SPECIFICATION[/TYPE]...]]; without a type: float
 int main(int argc, char** argv) {
   using namespace hocket;
   const int rounds = argc > 1 ? std::stoi(argv[1]) : 7;
   std::vector<Subject> subjects;
   for (int i = 2; i < argc; ++i) {
-    const auto codec = make_codec(argv[i]);
-    if (!codec.ok()) {
-      fmt::print(stderr, "codec_bench: {}\n", codec.status().message());
+    const auto subject = hocket::subject(argv[i]);
+    if (!subject.ok()) {
+      fmt::print(stderr, "codec_bench: {}\n", subject.status().message());
       return 2;
     }
-    subjects.push_back({argv[i]});
+    subjects.push_back(*subject);
   }
   fmt::print("{}kernels    {}\nbefore     {}\n\n", describe(machine()), instruction_set(),
              perf::to_text(perf::probe_latency()));

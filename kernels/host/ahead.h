@@ -13,12 +13,18 @@ namespace hocket::host {
 inline constexpr size_t kFarAhead = 6144;
 inline constexpr size_t kNearAhead = 512;
 
+// A line that is needed later, for the second level cache.
+inline void ask_for(const void* line) {
+  constexpr int kForReading = 0, kSecondLevel = 2;
+  __builtin_prefetch(line, kForReading, kSecondLevel);
+}
+
 // Asks for the lines that a loop at `at`, with `left` elements to go, will come to.
 template <typename T>
 inline void look_ahead(const T* at, size_t left) {
-  constexpr int kForReading = 0, kSecondLevel = 2, kFirstLevel = 3;
+  constexpr int kForReading = 0, kFirstLevel = 3;
   if (left <= kFarAhead) return;
-  __builtin_prefetch(at + kFarAhead, kForReading, kSecondLevel);
+  ask_for(at + kFarAhead);
   __builtin_prefetch(at + kNearAhead, kForReading, kFirstLevel);
 }
 

@@ -7,8 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/exponents.h"
 #include "kernels/kernels.h"
 #include "kernels/quantise.h"
+#include "kernels/random.h"
+#include "kernels/steps.h"
 
 namespace hocket::host {
 
@@ -18,8 +21,13 @@ struct CodecTable {
   void (*add_widened)(DataType, const std::byte*, float*, size_t) = nullptr;
   void (*quantise)(const Quantiser&, uint64_t, const float*, size_t, std::byte*) = nullptr;
   void (*dequantise)(const Quantiser&, const std::byte*, float*, size_t, bool) = nullptr;
-  void (*split_exponents)(const std::byte*, size_t, uint8_t, std::byte*, std::byte*) = nullptr;
-  void (*join_exponents)(const std::byte*, const std::byte*, size_t, uint8_t, std::byte*) = nullptr;
+  void (*split_exponents)(const std::byte*, size_t, uint8_t, std::byte*, std::byte*, const Upcoming&) = nullptr;
+  void (*join_exponents)(const std::byte*, const std::byte*, size_t, uint8_t, std::byte*, const Upcoming&) = nullptr;
+  void (*round_to_powers)(const float*, size_t, DrawKey, std::byte*) = nullptr;
+  StepCodes (*to_steps)(const float*, double, uint32_t*) = nullptr;
+  void (*from_steps)(const uint32_t*, bool, double, float*) = nullptr;
+  void (*write_masks)(const uint32_t*, int, size_t, std::byte*) = nullptr;
+  void (*read_masks)(const std::byte*, int, size_t, uint32_t*) = nullptr;
   size_t (*collect_words)(const std::byte*, size_t, uint32_t, uint32_t*, uint32_t*, size_t) = nullptr;
   size_t (*collect_halves)(const std::byte*, size_t, uint32_t, uint32_t*, uint32_t*, size_t) = nullptr;
   uint32_t (*kth_largest)(uint32_t, const uint32_t*, size_t, size_t) = nullptr;
@@ -30,6 +38,8 @@ struct CodecTable {
 void add_conversions(CodecTable& table);
 void add_quantisers(CodecTable& table);
 void add_exponents(CodecTable& table);
+void add_powers(CodecTable& table);
+void add_steps(CodecTable& table);
 void add_selectors(CodecTable& table);
 
 inline CodecTable codec_kernels() {
@@ -37,6 +47,8 @@ inline CodecTable codec_kernels() {
   add_conversions(table);
   add_quantisers(table);
   add_exponents(table);
+  add_powers(table);
+  add_steps(table);
   add_selectors(table);
   return table;
 }

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "kernels/exponents.h"
+#include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -101,14 +102,35 @@ HWY_INLINE void join_word(const uint8_t* rest, const uint8_t* masks, size_t mask
 
 #endif  // vectors
 
-void split_all(const std::byte* values, size_t count, uint8_t base, std::byte* rest, std::byte* masks) {
+// Asks for lines that are still far away, as many for each word of the frame as for any other.
+class Asking {
+ public:
+  Asking(std::span<const std::byte> what, size_t words)
+      : at_(what.data()), lines_((what.size() / kLine + words - 1) / words) {}
+  HWY_INLINE void ask() {
+    for (size_t line = 0; line < lines_; ++line, at_ += kLine) ask_for(at_);
+  }
+
+ private:
+  static constexpr size_t kLine = 64;
+  const std::byte* at_;
+  size_t lines_;
+};
+
+void split_all(const std::byte* values, size_t count, uint8_t base, std::byte* rest, std::byte* masks,
+               const Upcoming& upcoming) {
   const auto* from = reinterpret_cast<const uint8_t*>(values);
   auto* to = reinterpret_cast<uint8_t*>(rest);
   auto* mask = reinterpret_cast<uint8_t*>(masks);
   const size_t mask_bytes = (count + kWord - 1) / kWord * 8;
   const Vector bases = broadcast(base);
+  Asking first(upcoming[0], (count + kWord - 1) / kWord), second(upcoming[1], (count + kWord - 1) / kWord);
   size_t i = 0;
-  for (; i + kWord <= count; i += kWord) split_word(from + 2 * i, bases, to + i, mask + i / 8, mask_bytes);
+  for (; i + kWord <= count; i += kWord) {
+    first.ask();
+    second.ask();
+    split_word(from + 2 * i, bases, to + i, mask + i / 8, mask_bytes);
+  }
   if (i == count) return;
   // Elements that are not there have the exponent of code 0.
   uint8_t padded[2 * kWord], last[kWord];
@@ -121,14 +143,20 @@ void split_all(const std::byte* values, size_t count, uint8_t base, std::byte* r
   memcpy(to + i, last, count - i);
 }
 
-void join_all(const std::byte* rest, const std::byte* masks, size_t count, uint8_t base, std::byte* values) {
+void join_all(const std::byte* rest, const std::byte* masks, size_t count, uint8_t base, std::byte* values,
+              const Upcoming& upcoming) {
   const auto* from = reinterpret_cast<const uint8_t*>(rest);
   const auto* mask = reinterpret_cast<const uint8_t*>(masks);
   auto* to = reinterpret_cast<uint8_t*>(values);
   const size_t mask_bytes = (count + kWord - 1) / kWord * 8;
   const Vector bases = broadcast(base);
+  Asking first(upcoming[0], (count + kWord - 1) / kWord), second(upcoming[1], (count + kWord - 1) / kWord);
   size_t i = 0;
-  for (; i + kWord <= count; i += kWord) join_word(from + i, mask + i / 8, mask_bytes, bases, to + 2 * i);
+  for (; i + kWord <= count; i += kWord) {
+    first.ask();
+    second.ask();
+    join_word(from + i, mask + i / 8, mask_bytes, bases, to + 2 * i);
+  }
   if (i == count) return;
   uint8_t last[kWord] = {}, padded[2 * kWord];
   memcpy(last, from + i, count - i);

@@ -15,49 +15,27 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "codec/codecs.h"
 #include "codec/dense.h"
+#include "kernels/steps.h"
 
 namespace hocket::codecs {
 namespace {
 
-constexpr size_t kBlock = 256;
+constexpr size_t kBlock = kStepBlock;
 constexpr int kMaxWidth = 30;
 constexpr uint8_t kRaw = 255;
 constexpr uint8_t kDifferences = 128;
 
 using Codes = std::array<uint32_t, kBlock>;
 
-uint32_t folded(int32_t value) { return static_cast<uint32_t>(value) << 1 ^ static_cast<uint32_t>(value >> 31); }
-int32_t unfolded(uint32_t code) { return static_cast<int32_t>(code >> 1 ^ (0u - (code & 1u))); }
-
-int width_of(const Codes& codes, size_t count) {
-  uint32_t any = 0;
-  for (size_t i = 0; i < count; ++i) any |= codes[i];
-  return static_cast<int>(std::bit_width(any));
-}
-
 size_t mask_bytes(size_t count) { return (count + 7) / 8; }
 
-std::byte* write_masks(const Codes& codes, size_t count, int width, std::byte* out) {
-  for (int p = 0; p < width; ++p) {
-    std::memset(out, 0, mask_bytes(count));
-    for (size_t i = 0; i < count; ++i) out[i / 8] |= static_cast<std::byte>((codes[i] >> p & 1) << (i % 8));
-    out += mask_bytes(count);
-  }
-  return out;
-}
-
-void read_masks(const std::byte* in, size_t count, int width, Codes& codes) {
-  std::fill_n(codes.begin(), count, 0u);
-  for (int p = 0; p < width; ++p) {
-    for (size_t i = 0; i < count; ++i) codes[i] |= (std::to_integer<uint32_t>(in[i / 8]) >> (i % 8) & 1u) << p;
-    in += mask_bytes(count);
-  }
+// A block that lacks elements repeats the last one, so that they make no code longer.
+void fill_up(std::array<float, kBlock>& block, size_t count) {
+  std::fill(block.begin() + static_cast<ptrdiff_t>(count), block.end(), block[count - 1]);
 }
 
 class Bounded final : public Codec {
@@ -83,6 +61,7 @@ class Bounded final : public Codec {
       std::array<float, kBlock> block;
       const size_t count = std::min(kBlock, values.count - first);
       std::memcpy(block.data(), values.data + first * sizeof(float), count * sizeof(float));
+      fill_up(block, count);
       to = encode_block(block.data(), count, to);
     }
     return static_cast<size_t>(to - out.data());
@@ -91,14 +70,17 @@ class Bounded final : public Codec {
   Status decode_reduce(std::span<const std::byte> message, std::optional<ReduceOp> op, Values values) const override {
     HOCKET_TRY(check_sum(*this, op));
     for (size_t first = 0; first < values.count; first += kBlock) {
-      std::array<float, kBlock> block, before{};
+      alignas(64) std::array<float, kBlock> block;
       const size_t count = std::min(kBlock, values.count - first);
       const size_t taken = decode_block(message, block.data(), count);
       if (taken == 0) return bad_message(*this, fmt::format("the block of element {} is damaged or cut", first));
+      const auto* decoded = reinterpret_cast<const std::byte*>(block.data());
       std::byte* data = values.data + first * sizeof(float);
-      if (op) std::memcpy(before.data(), data, count * sizeof(float));
-      for (size_t i = 0; op && i < count; ++i) block[i] = before[i] + block[i];
-      std::memcpy(data, block.data(), count * sizeof(float));
+      if (op) {
+        combine_decoded(values.type, *op, decoded, data, count);
+      } else {
+        std::memcpy(data, decoded, count * sizeof(float));
+      }
       message = message.subspan(taken);
     }
     if (message.empty()) return {};
@@ -106,37 +88,17 @@ class Bounded final : public Codec {
   }
 
  private:
-  float value_of(int32_t steps) const { return static_cast<float>(static_cast<double>(steps) * step_); }
-
-  // Step counts of a block, if they keep the bound.
-  bool count_steps(const float* block, size_t count, std::array<int32_t, kBlock>& steps) const {
-    bool keeps = true;
-    for (size_t i = 0; i < count; ++i) {
-      const auto value = static_cast<double>(block[i]);
-      const double exact = value / step_;
-      if (!(std::fabs(exact) < 0x1p27)) return false;
-      steps[i] = static_cast<int32_t>(std::lrint(exact));
-      keeps = keeps && std::fabs(static_cast<double>(value_of(steps[i])) - value) <= error_;
-    }
-    return keeps;
-  }
-
   std::byte* encode_block(const float* block, size_t count, std::byte* out) const {
-    std::array<int32_t, kBlock> steps;
-    if (!count_steps(block, count, steps)) return encode_raw(block, count, out);
-    Codes whole, differences;
-    for (size_t i = 0; i < count; ++i) {
-      whole[i] = folded(steps[i]);
-      differences[i] = folded(steps[i] - (i == 0 ? 0 : steps[i - 1]));
-    }
-    const int wide = width_of(whole, count), narrow = width_of(differences, count);
-    const bool smooth = narrow < wide;
-    const int width = std::min(wide, narrow);
-    if (width > kMaxWidth || static_cast<size_t>(width) * mask_bytes(count) > count * sizeof(float)) {
+    Codes codes;
+    const StepCodes steps = to_steps(block, step_, codes.data());
+    if (!steps.keeps || steps.width > kMaxWidth ||
+        static_cast<size_t>(steps.width) * mask_bytes(count) > count * sizeof(float)) {
       return encode_raw(block, count, out);
     }
-    out[0] = static_cast<std::byte>(width + (smooth ? kDifferences : 0));
-    return write_masks(smooth ? differences : whole, count, width, out + 1);
+    std::fill(codes.begin() + static_cast<ptrdiff_t>(count), codes.end(), 0u);
+    out[0] = static_cast<std::byte>(steps.width + (steps.differences ? kDifferences : 0));
+    write_masks(codes.data(), steps.width, mask_bytes(count), out + 1);
+    return out + 1 + static_cast<size_t>(steps.width) * mask_bytes(count);
   }
 
   static std::byte* encode_raw(const float* block, size_t count, std::byte* out) {
@@ -158,13 +120,8 @@ class Bounded final : public Codec {
     const size_t bytes = static_cast<size_t>(width) * mask_bytes(count);
     if (width > kMaxWidth || in.size() <= bytes) return 0;
     Codes codes;
-    read_masks(in.data() + 1, count, width, codes);
-    uint32_t last = 0;  // unsigned: a hostile message may make it wrap
-    for (size_t i = 0; i < count; ++i) {
-      const auto code = static_cast<uint32_t>(unfolded(codes[i]));
-      last = kind >= kDifferences ? last + code : code;
-      block[i] = value_of(static_cast<int32_t>(last));
-    }
+    read_masks(in.data() + 1, width, mask_bytes(count), codes.data());
+    from_steps(codes.data(), kind >= kDifferences, step_, block);
     return 1 + bytes;
   }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "kernels/convert.h"
@@ -25,6 +26,11 @@ Status check_sum(const Codec& codec, std::optional<ReduceOp> op) {
 
 Status bad_message(const Codec& codec, std::string why) {
   return {Code::kInternal, fmt::format("codec {}: {}", codec.describe(DataType::kFloat32).specification, why)};
+}
+
+void combine_decoded(DataType type, ReduceOp op, const std::byte* decoded, std::byte* data, size_t count) {
+  const std::array<const std::byte*, 2> sources = {data, decoded};
+  combine({.type = type, .op = op, .sources = sources, .destinations = {&data, 1}, .count = count});
 }
 
 double largest_value(DataType type) {

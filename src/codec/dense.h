@@ -36,6 +36,9 @@ void add_rounding(DataType type, CodecDescription& description);
 // What a lossy codec answers to an operation other than a sum.
 Status check_sum(const Codec& codec, std::optional<ReduceOp> op);
 
+// data = data op decoded.
+void combine_decoded(DataType type, ReduceOp op, const std::byte* decoded, std::byte* data, size_t count);
+
 // A message that nobody encoded.
 Status bad_message(const Codec& codec, std::string why);
 

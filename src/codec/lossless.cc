@@ -22,6 +22,7 @@
 #include "codec/codecs.h"
 #include "codec/dense.h"
 #include "kernels/exponents.h"
+#include "kernels/steps.h"
 
 namespace hocket::codecs {
 namespace {
@@ -29,11 +30,30 @@ namespace {
 constexpr size_t kHead = 4;  // bytes of a coded frame before the tops
 enum FrameKind : uint8_t { kRaw = 0, kCoded = 1 };
 
-using Masks = std::array<std::byte, exponent_mask_bytes(kExponentFrame)>;
+using Escapes = std::array<std::byte, kExponentFrame + 1>;  // one more than there are may be written
+
+constexpr int kLowBits = 3;  // of a float16
+using LowMasks = std::array<std::byte, kLowBits * kStepBlock / 8>;
+
+size_t mask_bytes(size_t count) { return (count + 7) / 8; }
 
 size_t low_bytes(DataType type, size_t count) {
   if (type == DataType::kFloat32) return 2 * count;
-  return type == DataType::kFloat16 ? 3 * ((count + 7) / 8) : 0;
+  return type == DataType::kFloat16 ? kLowBits * mask_bytes(count) : 0;
+}
+
+// Calls visit(where, where in the masks of this part) for each mask of a part of a frame of `count` elements.
+template <typename Visit>
+void for_masks(size_t count, size_t first, Visit visit) {
+  const size_t in_part = mask_bytes(std::min(kStepBlock, count - first));
+  for (size_t p = 0; p < kLowBits; ++p) visit(p * mask_bytes(count) + first / 8, p * in_part);
+}
+
+// What begins so far behind `from`, as long as a part that is worked on now.
+std::span<const std::byte> ahead(std::span<const std::byte> from, size_t bytes) {
+  constexpr size_t kAhead = size_t{24} << 10;
+  const auto rest = from.subspan(std::min(kAhead, from.size()));
+  return rest.first(std::min(bytes, rest.size()));
 }
 
 // Tops and low bits of a frame.
@@ -57,16 +77,20 @@ class Split {
     tops_ = reinterpret_cast<const std::byte*>(room_.data());
   }
   void split_halves(const std::byte* values, size_t count) {
-    auto* masks = reinterpret_cast<uint8_t*>(lows_.data());
-    const size_t mask_bytes = (count + 7) / 8;
-    std::memset(masks, 0, 3 * mask_bytes);
-    for (size_t i = 0; i < count; ++i) {
-      uint16_t bits;
-      std::memcpy(&bits, values + 2 * i, sizeof bits);
-      room_[i] = static_cast<uint16_t>((bits & 0x8000) | (bits & 0x7fff) >> 3);
-      for (size_t p = 0; p < 3; ++p) {
-        masks[p * mask_bytes + i / 8] |= static_cast<uint8_t>((bits >> p & 1) << (i % 8));
+    auto* masks = reinterpret_cast<std::byte*>(lows_.data());
+    for (size_t first = 0; first < count; first += kStepBlock) {
+      std::array<uint32_t, kStepBlock> lows{};
+      const size_t some = std::min(kStepBlock, count - first);
+      for (size_t i = 0; i < some; ++i) {
+        uint16_t bits;
+        std::memcpy(&bits, values + 2 * (first + i), sizeof bits);
+        room_[first + i] = static_cast<uint16_t>((bits & 0x8000) | (bits & 0x7fff) >> 3);
+        lows[i] = bits & 7u;
       }
+      LowMasks part;
+      write_masks(lows.data(), kLowBits, mask_bytes(some), part.data());
+      for_masks(count, first,
+                [&](size_t whole, size_t in_part) { std::memcpy(masks + whole, &part[in_part], mask_bytes(some)); });
     }
     tops_ = reinterpret_cast<const std::byte*>(room_.data());
   }
@@ -76,23 +100,29 @@ class Split {
   std::array<uint16_t, kExponentFrame> lows_;
 };
 
-void join_lows(DataType type, const std::byte* lows, const std::byte* tops, size_t count, std::byte* values) {
-  const auto* masks = reinterpret_cast<const uint8_t*>(lows);
-  const size_t mask_bytes = (count + 7) / 8;
+void join_words(const std::byte* lows, const std::byte* tops, size_t count, std::byte* values) {
   for (size_t i = 0; i < count; ++i) {
     uint16_t top, low;
     std::memcpy(&top, tops + 2 * i, sizeof top);
-    if (type == DataType::kFloat32) {
-      std::memcpy(&low, lows + 2 * i, sizeof low);
-      const uint32_t bits = uint32_t{top} << 16 | low;
-      std::memcpy(values + 4 * i, &bits, sizeof bits);
-    } else {
-      low = 0;
-      for (size_t p = 0; p < 3; ++p) {
-        low = static_cast<uint16_t>(low | (masks[p * mask_bytes + i / 8] >> (i % 8) & 1) << p);
-      }
-      const auto bits = static_cast<uint16_t>((top & 0x8000) | (top & 0xfff) << 3 | low);
-      std::memcpy(values + 2 * i, &bits, sizeof bits);
+    std::memcpy(&low, lows + 2 * i, sizeof low);
+    const uint32_t bits = uint32_t{top} << 16 | low;
+    std::memcpy(values + 4 * i, &bits, sizeof bits);
+  }
+}
+
+void join_halves(const std::byte* masks, const std::byte* tops, size_t count, std::byte* values) {
+  for (size_t first = 0; first < count; first += kStepBlock) {
+    std::array<uint32_t, kStepBlock> lows;
+    const size_t some = std::min(kStepBlock, count - first);
+    LowMasks part;
+    for_masks(count, first,
+              [&](size_t whole, size_t in_part) { std::memcpy(&part[in_part], masks + whole, mask_bytes(some)); });
+    read_masks(part.data(), kLowBits, mask_bytes(some), lows.data());
+    for (size_t i = 0; i < some; ++i) {
+      uint16_t top;
+      std::memcpy(&top, tops + 2 * (first + i), sizeof top);
+      const auto bits = static_cast<uint16_t>((top & 0x8000) | (top & 0xfff) << 3 | lows[i]);
+      std::memcpy(values + 2 * (first + i), &bits, sizeof bits);
     }
   }
 }
@@ -106,19 +136,22 @@ uint8_t exponent_of(const std::byte* tops, size_t i) {
 // The first of the seven exponents that most of a sample have.
 uint8_t choose_base(const std::byte* tops, size_t count) {
   constexpr size_t kSample = 128;
-  std::array<uint16_t, 256 + 7> seen{};
+  // Counted in four places by turns: counts of one would wait for each other.
+  std::array<std::array<uint8_t, 256 + 7>, 4> seen{};
   const size_t stride = std::max<size_t>(1, count / kSample);
-  size_t lowest = 255, highest = 0;
+  size_t lowest = 255, highest = 0, turn = 0;
   for (size_t i = 0; i < count; i += stride) {
     const size_t exponent = exponent_of(tops, i);
-    ++seen[exponent];
+    ++seen[turn++ % seen.size()][exponent];
     lowest = std::min(lowest, exponent);
     highest = std::max(highest, exponent);
   }
-  size_t best = lowest, most = 0;
-  for (size_t base = lowest; base <= highest; ++base) {
-    size_t covered = 0;
-    for (size_t e = base; e < base + 7; ++e) covered += seen[e];
+  const auto count_of = [&](size_t e) { return size_t{seen[0][e]} + seen[1][e] + seen[2][e] + seen[3][e]; };
+  size_t covered = 0;
+  for (size_t e = lowest; e < lowest + 7; ++e) covered += count_of(e);
+  size_t best = lowest, most = covered;
+  for (size_t base = lowest + 1; base <= highest; ++base) {
+    covered += count_of(base + 6) - count_of(base - 1);
     if (covered > most) {
       most = covered;
       best = base;
@@ -127,49 +160,78 @@ uint8_t choose_base(const std::byte* tops, size_t count) {
   return static_cast<uint8_t>(best);
 }
 
+uint64_t escapes_of_word(const std::byte* masks, size_t words, size_t w) {
+  std::array<uint64_t, 3> bits;
+  for (size_t p = 0; p < 3; ++p) std::memcpy(&bits[p], masks + (p * words + w) * 8, 8);
+  return bits[0] & bits[1] & bits[2];
+}
+
 // Visits the places of the escapes: where all three masks are set.
 template <typename Visit>
 void for_escapes(const std::byte* masks, size_t count, Visit visit) {
   const size_t words = (count + 63) / 64;
   for (size_t w = 0; w < words; ++w) {
-    std::array<uint64_t, 3> bits;
-    for (size_t p = 0; p < 3; ++p) std::memcpy(&bits[p], masks + (p * words + w) * 8, 8);
-    for (uint64_t escapes = bits[0] & bits[1] & bits[2]; escapes != 0; escapes &= escapes - 1) {
+    for (uint64_t escapes = escapes_of_word(masks, words, w); escapes != 0; escapes &= escapes - 1) {
       visit(w * 64 + static_cast<size_t>(std::countr_zero(escapes)));
     }
   }
 }
 
-// Returns the end of the frame, which is never longer than a raw one.
-std::byte* encode_frame(DataType type, const std::byte* values, size_t count, std::byte* out) {
-  const Split split(type, values, count);
-  const uint8_t base = choose_base(split.tops(), count);
-  const size_t raw = count * element_bytes(type);
-  const size_t masks_end = kHead + count + exponent_mask_bytes(count);
-  Masks masks;
-  std::array<std::byte, kExponentFrame> escapes;
-  std::array<std::byte, kExponentFrame> rest;
-  split_exponents(split.tops(), count, base, rest.data(), masks.data());
-  size_t escaped = 0;
-  for_escapes(masks.data(), count, [&](size_t i) { escapes[escaped++] = std::byte{exponent_of(split.tops(), i)}; });
-  if (masks_end + escaped + low_bytes(type, count) > 1 + raw) {
-    out[0] = std::byte{kRaw};
-    std::memcpy(out + 1, values, raw);
-    return out + 1 + raw;
+// Returns how many there are. Two of each word are looked at whether or not there are so many: few words have more, and
+// branches that depend on the data cost more.
+size_t collect_escapes(const std::byte* masks, const std::byte* tops, size_t count, Escapes& escapes) {
+  constexpr uint64_t kHighest = uint64_t{1} << 63;
+  const size_t words = (count + 63) / 64;
+  size_t found = 0;
+  for (size_t w = 0; w < words; ++w) {
+    uint64_t bits = escapes_of_word(masks, words, w);
+    const auto take_next = [&] {
+      escapes[found] = std::byte{exponent_of(tops, w * 64 + static_cast<size_t>(std::countr_zero(bits | kHighest)))};
+      found += bits != 0;
+      bits &= bits - 1;
+    };
+    if ((w + 1) * 64 <= count) take_next(), take_next();
+    while (bits != 0) take_next();
   }
+  return found;
+}
+
+// Codes the first `count` of the values. Returns the bytes of the frame; 0: it would be longer than a raw one.
+size_t encode_coded(DataType type, std::span<const std::byte> values, size_t count, std::span<std::byte> out) {
+  const size_t raw = count * element_bytes(type), lows = low_bytes(type, count);
+  const size_t masks_end = kHead + count + exponent_mask_bytes(count);
+  if (masks_end + lows > 1 + raw) return 0;
+  const Split split(type, values.data(), count);
+  const uint8_t base = choose_base(split.tops(), count);
+  // In the first level cache: memory takes one stream better than three.
+  std::array<std::byte, kExponentFrame + exponent_mask_bytes(kExponentFrame)> room;
+  const std::byte* const masks = &room[count];
+  split_exponents(split.tops(), count, base, room.data(), &room[count], {ahead(out, raw), {}});
+  std::memcpy(&out[kHead], room.data(), masks_end - kHead);
+  Escapes escapes;
+  const size_t escaped = collect_escapes(masks, split.tops(), count, escapes);
+  const size_t end = masks_end + escaped;
+  if (end + lows > 1 + raw) return 0;
   out[0] = std::byte{kCoded};
   out[1] = std::byte{base};
   out[2] = static_cast<std::byte>(escaped);
   out[3] = static_cast<std::byte>(escaped >> 8);
-  std::memcpy(out + kHead, rest.data(), count);
-  std::memcpy(out + kHead + count, masks.data(), exponent_mask_bytes(count));
-  std::memcpy(out + masks_end, escapes.data(), escaped);
-  std::memcpy(out + masks_end + escaped, split.lows(), low_bytes(type, count));
-  return out + masks_end + escaped + low_bytes(type, count);
+  std::memcpy(&out[masks_end], escapes.data(), escaped);
+  std::memcpy(out.data() + end, split.lows(), lows);
+  return end + lows;
 }
 
-// Bytes that the frame took; 0: it is not one.
-size_t decode_frame(std::span<const std::byte> in, DataType type, size_t count, std::byte* values) {
+size_t encode_frame(DataType type, std::span<const std::byte> values, size_t count, std::span<std::byte> out) {
+  if (const size_t bytes = encode_coded(type, values, count, out); bytes != 0) return bytes;
+  const size_t raw = count * element_bytes(type);
+  out[0] = std::byte{kRaw};
+  std::memcpy(&out[1], values.data(), raw);
+  return 1 + raw;
+}
+
+// Bytes that the frame took; 0: it is not one. `upcoming`: where the values of later frames belong.
+size_t decode_frame(std::span<const std::byte> in, DataType type, size_t count, std::byte* values,
+                    std::span<const std::byte> upcoming) {
   const size_t raw = count * element_bytes(type);
   if (!in.empty() && in[0] == std::byte{kRaw} && in.size() > raw) {
     std::memcpy(values, in.data() + 1, raw);
@@ -183,7 +245,7 @@ size_t decode_frame(std::span<const std::byte> in, DataType type, size_t count, 
   const std::byte* masks = in.data() + kHead + count;
   alignas(64) std::array<std::byte, 2 * kExponentFrame> room;
   std::byte* tops = type == DataType::kBfloat16 ? values : room.data();
-  join_exponents(in.data() + kHead, masks, count, std::to_integer<uint8_t>(in[1]), tops);
+  join_exponents(in.data() + kHead, masks, count, std::to_integer<uint8_t>(in[1]), tops, {ahead(in, end), upcoming});
   size_t seen = 0;
   bool within = true;
   for_escapes(masks, count, [&](size_t i) {
@@ -195,7 +257,9 @@ size_t decode_frame(std::span<const std::byte> in, DataType type, size_t count, 
     std::memcpy(tops + 2 * i, &top, sizeof top);
   });
   if (!within || seen != escaped) return 0;
-  if (type != DataType::kBfloat16) join_lows(type, in.data() + masks_end + escaped, tops, count, values);
+  const std::byte* lows = in.data() + masks_end + escaped;
+  if (type == DataType::kFloat32) join_words(lows, tops, count, values);
+  if (type == DataType::kFloat16) join_halves(lows, tops, count, values);
   return end;
 }
 
@@ -222,21 +286,25 @@ class Lossless final : public Codec {
     return (count + kExponentFrame - 1) / kExponentFrame + count * element_bytes(type);
   }
   size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
-    std::byte* to = out.data();
+    size_t bytes = 0;
+    const std::span whole(values.data, values.count * element_bytes(values.type));
     for (size_t first = 0; first < values.count; first += kExponentFrame) {
       const size_t count = std::min(kExponentFrame, values.count - first);
-      to = encode_frame(values.type, values.data + first * element_bytes(values.type), count, to);
+      bytes += encode_frame(values.type, whole.subspan(first * element_bytes(values.type)), count, out.subspan(bytes));
     }
-    return static_cast<size_t>(to - out.data());
+    return bytes;
   }
   Status decode_reduce(std::span<const std::byte> message, std::optional<ReduceOp> op, Values values) const override {
+    const size_t element = element_bytes(values.type);
+    const std::span<const std::byte> whole(values.data, values.count * element);
     for (size_t first = 0; first < values.count; first += kExponentFrame) {
       const size_t count = std::min(kExponentFrame, values.count - first);
-      std::byte* data = values.data + first * element_bytes(values.type);
+      std::byte* data = values.data + first * element;
       alignas(64) std::array<std::byte, 4 * kExponentFrame> tile;
-      const size_t taken = decode_frame(message, values.type, count, op ? tile.data() : data);
+      const size_t taken = decode_frame(message, values.type, count, op ? tile.data() : data,
+                                        ahead(whole.subspan(first * element), count * element));
       if (taken == 0) return bad_message(*this, fmt::format("the frame of element {} is damaged or cut", first));
-      if (op) add(values.type, *op, data, tile.data(), count);
+      if (op) combine_decoded(values.type, *op, tile.data(), data, count);
       message = message.subspan(taken);
     }
     if (message.empty()) return {};
@@ -244,11 +312,6 @@ class Lossless final : public Codec {
   }
 
  private:
-  static void add(DataType type, ReduceOp op, std::byte* data, const std::byte* decoded, size_t count) {
-    const std::array<const std::byte*, 2> sources = {data, decoded};
-    combine({.type = type, .op = op, .sources = sources, .destinations = {&data, 1}, .count = count});
-  }
-
   std::string specification_;
 };
 

@@ -151,6 +151,17 @@ class RandomK final : public SparseCodec {
   uint64_t seed_;
 };
 
+// All from `first` on, up to `end`.
+void take(ConstValues values, size_t first, size_t end, select::Selection& chosen) {
+  const size_t had = chosen.indices.size(), count = end - first;
+  chosen.indices.resize(had + count);
+  chosen.bits.resize(had + count);
+  for (size_t i = 0; i < count; ++i) {
+    chosen.indices[had + i] = static_cast<uint32_t>(first + i);
+    chosen.bits[had + i] = bits_at(values.type, values.data, first + i);
+  }
+}
+
 class BlockSparse final : public SparseCodec {
  public:
   BlockSparse(std::string specification, size_t block) : SparseCodec(std::move(specification)), block_(block) {}
@@ -166,11 +177,7 @@ class BlockSparse final : public SparseCodec {
     const size_t element = element_bytes(values.type);
     for (size_t first = 0; first < values.count; first += block_) {
       const size_t end = std::min(values.count, first + block_);
-      if (all_zero({values.data + first * element, (end - first) * element})) continue;
-      for (size_t i = first; i < end; ++i) {
-        chosen.indices.push_back(static_cast<uint32_t>(i));
-        chosen.bits.push_back(bits_at(values.type, values.data, i));
-      }
+      if (!all_zero({values.data + first * element, (end - first) * element})) take(values, first, end, chosen);
     }
     return sparse::encode(values.type, values.count, chosen, out.data());
   }
