@@ -182,8 +182,8 @@ StepCodes to_codes(const float* values, double step, uint32_t* codes) {
   if (!count_steps(values, step, numbers)) return {};
   constexpr int32_t kNone[kStepBlock] = {};
   uint32_t whole[kStepBlock];
-  const int wide = std::bit_width(fold(numbers, kNone, whole));
-  const int narrow = std::bit_width(fold(numbers, room, codes));
+  const auto wide = static_cast<int>(std::bit_width(fold(numbers, kNone, whole)));
+  const auto narrow = static_cast<int>(std::bit_width(fold(numbers, room, codes)));
   if (narrow < wide) return {true, true, narrow};
   memcpy(codes, whole, sizeof whole);
   return {true, false, wide};

@@ -274,8 +274,8 @@ class Lossless final : public Codec {
             .lossless = true,
             .idempotent = true,
             .range = largest_value(type),
-            .encode_speed = 3,
-            .decode_speed = 4,
+            .encode_speed = 5,
+            .decode_speed = 5,
             .usual_ratio = type == DataType::kFloat32 ? 0.85 : 0.7};  // Gaussian
   }
   bool supports(DataType type) const override {

@@ -32,6 +32,10 @@ bool PeerLinks::in_this_process(int32_t peer) const {
   return owner_.peer_info(peer).process == service_.self().process;
 }
 
+bool PeerLinks::on_this_host(int32_t peer) const {
+  return owner_.peer_info(peer).host_identity == service_.self().host_identity;
+}
+
 PeerLinks::Entry& PeerLinks::entry(int32_t peer) {
   const auto [found, is_new] = entries_.try_emplace(peer);
   if (is_new && !in_this_process(peer)) dial(peer, found->second);
@@ -39,9 +43,7 @@ PeerLinks::Entry& PeerLinks::entry(int32_t peer) {
 }
 
 bool PeerLinks::has_several_ways(int32_t peer) const {
-  const PeerInfo& info = owner_.peer_info(peer);
-  return has_spares(service_) && interface_count(info.interfaces) > 1 &&
-         info.host_identity != service_.self().host_identity;
+  return has_spares(service_) && interface_count(owner_.peer_info(peer).interfaces) > 1 && !on_this_host(peer);
 }
 
 // The address of the peer behind which the other end of its link is.
@@ -75,10 +77,9 @@ std::vector<Address> PeerLinks::addresses(int32_t peer) const {
 
 void PeerLinks::dial(int32_t peer, Entry& entry) {
   const PeerInfo& info = owner_.peer_info(peer);
-  const bool same_host = info.host_identity == service_.self().host_identity;
   const Time now = service_.system().clock.now();
   DialOptions options;
-  options.addresses = same_host ? std::vector<Address>{info.local_address} : info.addresses;
+  options.addresses = on_this_host(peer) ? std::vector<Address>{info.local_address} : info.addresses;
   options.hello = {Purpose::kLink, self_.id, self_.rank, peer};
   options.key = self_.key;
   // The peer's process was there: when nothing answers, it is gone. The wait lets its neighbours tell how it went.

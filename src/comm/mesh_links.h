@@ -81,6 +81,7 @@ class PeerLinks {
 
   Entry& entry(int32_t peer);
   bool in_this_process(int32_t peer) const;
+  bool on_this_host(int32_t peer) const;
   void dial(int32_t peer, Entry& entry);
   void connect(int32_t peer, std::unique_ptr<Socket> socket);
   bool has_several_ways(int32_t peer) const;
