@@ -121,7 +121,7 @@ void join_halves(const std::byte* masks, const std::byte* tops, size_t count, st
     for (size_t i = 0; i < some; ++i) {
       uint16_t top;
       std::memcpy(&top, tops + 2 * (first + i), sizeof top);
-      const auto bits = static_cast<uint16_t>((top & 0x8000) | (top & 0xfff) << 3 | lows[i]);
+      const auto bits = static_cast<uint16_t>((top & 0x8000u) | (top & 0xfffu) << 3 | lows[i]);
       std::memcpy(values + 2 * (first + i), &bits, sizeof bits);
     }
   }
