@@ -54,7 +54,7 @@ uint32_t magnitude_at(DataType type, std::span<const uint32_t> bits, size_t k) {
   constexpr size_t kFew = 1 << 13;
   constexpr int kBucketBits = 12;
   if (bits.size() <= kFew) return kth_largest(type, bits.data(), bits.size(), k);
-  const int shift = std::bit_width(magnitude_mask(type)) - kBucketBits;
+  const int shift = static_cast<int>(std::bit_width(magnitude_mask(type))) - kBucketBits;
   const auto bucket_of = [&](uint32_t one) { return magnitude_of(type, one) >> shift; };
   std::vector<uint32_t> seen(size_t{1} << kBucketBits);
   for (const uint32_t one : bits) ++seen[bucket_of(one)];
