@@ -216,7 +216,7 @@ size_t encode_coded(DataType type, std::span<const std::byte> values, size_t cou
   out[1] = std::byte{base};
   out[2] = static_cast<std::byte>(escaped);
   out[3] = static_cast<std::byte>(escaped >> 8);
-  std::memcpy(&out[masks_end], escapes.data(), escaped);
+  std::memcpy(out.data() + masks_end, escapes.data(), escaped);
   std::memcpy(out.data() + end, split.lows(), lows);
   return end + lows;
 }

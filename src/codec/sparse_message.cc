@@ -166,7 +166,7 @@ Status decode_all(std::span<const std::byte> body, bool add, Values values) {
 template <typename Type>
 Status decode_places(Type, Places places, const std::byte* from, size_t selected, bool add, Values values) {
   constexpr size_t kBytes = sizeof(typename Type::Storage);
-  if (!add) std::memset(values.data, 0, values.count * kBytes);
+  if (!add) std::fill_n(values.data, values.count * kBytes, std::byte{0});
   for (size_t i = 0; i < selected; ++i) {
     const int64_t index = places.next();
     if (index < 0) return damaged(fmt::format("the place of selected element {} is wrong or missing", i));
@@ -190,7 +190,7 @@ size_t encode(DataType type, size_t count, const select::Selection& selection, s
   std::memcpy(out + 1, &selected, sizeof selected);
   out += kHead;
   const bool all = form == Form::kAll;
-  if (all) std::memset(out, 0, count * element);
+  if (all) std::fill_n(out, count * element, std::byte{0});
   if (!all) out = write_places(form, count, indices, out);
   with_type(type, [&](auto typed) {
     for (size_t i = 0; i < selected; ++i) {

@@ -44,7 +44,7 @@ std::vector<float> read_part(Reader& in) {
   if (!in.ok()) return {};
   const std::string raw = in.raw(count * sizeof(float));
   std::vector<float> part(count);
-  std::memcpy(part.data(), raw.data(), raw.size());
+  std::copy(raw.begin(), raw.end(), reinterpret_cast<char*>(part.data()));
   return part;
 }
 
