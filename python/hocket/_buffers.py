@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """Where the elements of a Python object lie, without a copy: torch tensors, __array_interface__ (NumPy), the buffer
-protocol, and DLPack (JAX and others). Imports none of these packages."""
+protocol, __cuda_array_interface__ (CuPy and others), and DLPack (JAX and others). Imports none of these packages."""
 import ctypes
+import sys
 
 from hocket._errors import InvalidArgument
 
@@ -12,19 +13,25 @@ TYPES = {"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5
 _BY_TYPESTR = {"i1": "int8", "u1": "uint8", "b1": "uint8", "i4": "int32", "u4": "uint32", "i8": "int64", "u8": "uint64",
                "f2": "float16", "f4": "float32", "f8": "float64"}
 _BY_FORMAT = {"b": "int8", "B": "uint8", "c": "uint8", "?": "uint8", "e": "float16", "f": "float32", "d": "float64"}
-_DLPACK_CPU = 1
+_DLPACK_HOST = (1, 3)  # the CPU; memory of the host that CUDA has pinned
+_DLPACK_CUDA = (2, 13)  # a device's; managed
 _DLPACK_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "uint"}  # 6: bool
 
 
-class Buffer:
-    """`count` elements at `address`; `keep` holds the memory."""
-    __slots__ = ("address", "count", "datatype", "keep")
+DEFAULT_CUDA_STREAM = 1  # CUDA's name for it
 
-    def __init__(self, address, count, datatype, keep):
+
+class Buffer:
+    """`count` elements at `address`; `keep` holds the memory. `stream`: the CUDA stream that owners of CUDA memory use it
+    on; None: it is the host's memory."""
+    __slots__ = ("address", "count", "datatype", "keep", "stream")
+
+    def __init__(self, address, count, datatype, keep, stream=None):
         self.address = address
         self.count = count
         self.datatype = datatype
         self.keep = keep
+        self.stream = stream
 
     @property
     def code(self):
@@ -43,7 +50,10 @@ def buffer_of(name, value, writable=False):
     if hasattr(value, "data_ptr") and hasattr(value, "is_contiguous"):
         return _of_tensor(name, value)
     if hasattr(value, "__array_interface__"):
-        return _of_array(name, value, writable)
+        return _of_array(name, value, value.__array_interface__, writable)
+    if hasattr(value, "__cuda_array_interface__"):
+        interface = value.__cuda_array_interface__
+        return _of_array(name, value, interface, writable, interface.get("stream") or DEFAULT_CUDA_STREAM)
     try:
         return _of_exporter(name, value, writable)
     except TypeError:
@@ -60,19 +70,21 @@ def _known(name, datatype):
 
 
 def _of_tensor(name, tensor):
-    if tensor.device.type != "cpu":
-        raise InvalidArgument(f"{name}: the tensor is on {tensor.device}, not on the CPU")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise InvalidArgument(f"{name}: the tensor is on {tensor.device}, neither on the CPU nor on a CUDA device")
     if str(tensor.layout) != "torch.strided":
         raise InvalidArgument(f"{name}: a tensor of layout {tensor.layout}, not dense")
     if not tensor.is_contiguous():
         raise InvalidArgument(f"{name}: the tensor of shape {tuple(tensor.shape)} is not contiguous")
     datatype = str(tensor.dtype).removeprefix("torch.")
     datatype = _known(name, {"bool": "uint8"}.get(datatype, datatype))
-    return Buffer(tensor.data_ptr(), tensor.numel(), datatype, tensor)
+    stream = None
+    if tensor.device.type == "cuda":
+        stream = sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream or DEFAULT_CUDA_STREAM
+    return Buffer(tensor.data_ptr(), tensor.numel(), datatype, tensor, stream)
 
 
-def _of_array(name, array, writable):
-    interface = array.__array_interface__
+def _of_array(name, array, interface, writable, stream=None):
     address, read_only = interface["data"]
     if writable and read_only:
         raise InvalidArgument(f"{name}: the array is read-only")
@@ -87,7 +99,7 @@ def _of_array(name, array, writable):
         count *= length
     if interface.get("strides") is not None and count > 0:
         raise InvalidArgument(f"{name}: the array of shape {tuple(interface['shape'])} is not contiguous")
-    return Buffer(address, count, _known(name, datatype), array)
+    return Buffer(address, count, _known(name, datatype), array, stream)
 
 
 class _PyBuffer(ctypes.Structure):
@@ -138,10 +150,13 @@ _PyCapsule_GetPointer.restype = ctypes.c_void_p
 
 
 def _of_dlpack(name, value):
-    capsule = value.__dlpack__()  # not consumed: its own destructor gives the tensor back
+    device = int(value.__dlpack_device__()[0]) if hasattr(value, "__dlpack_device__") else _DLPACK_HOST[0]
+    if device not in (*_DLPACK_HOST, *_DLPACK_CUDA):
+        raise InvalidArgument(f"{name}: the array is on DLPack device {device}, neither on the CPU nor on a CUDA device")
+    stream = DEFAULT_CUDA_STREAM if device in _DLPACK_CUDA else None
+    # Its owner makes the stream wait for the elements. Not consumed: its own destructor gives the tensor back.
+    capsule = value.__dlpack__() if stream is None else value.__dlpack__(stream=stream)
     tensor = _DlTensor.from_address(_PyCapsule_GetPointer(capsule, b"dltensor"))
-    if tensor.device_type != _DLPACK_CPU:
-        raise InvalidArgument(f"{name}: the array is on DLPack device {tensor.device_type}, not on the CPU")
     count = 1
     contiguous = True
     for i in reversed(range(tensor.ndim)):
@@ -151,4 +166,4 @@ def _of_dlpack(name, value):
     if not contiguous and count > 0:
         raise InvalidArgument(f"{name}: the array is not contiguous")
     datatype = _known(name, f"{_DLPACK_CODES.get(tensor.code, f'DLPack code {tensor.code} ')}{tensor.bits}")
-    return Buffer((tensor.data or 0) + tensor.byte_offset, count, datatype, (value, capsule))
+    return Buffer((tensor.data or 0) + tensor.byte_offset, count, datatype, (value, capsule), stream)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""Communicators: the collectives on anything that holds elements in host memory."""
+"""Communicators: the collectives on anything that holds elements in memory of the host or of a CUDA device."""
 from __future__ import annotations
 
 import ctypes
@@ -13,7 +13,7 @@ from hocket._errors import InvalidArgument
 from hocket._interrupt import Interruptible
 from hocket._library import call, sizes
 from hocket._operations import Op, Operation, operation_code
-from hocket._queue import Queue, hold
+from hocket._queue import Order, hold, stream_of
 from hocket._recovery import Recovery
 from hocket._sparse import SparseSums
 from hocket._windows import Windows
@@ -22,7 +22,8 @@ _PYTHON_TYPES = {0: ctypes.c_int8, 1: ctypes.c_uint8, 2: ctypes.c_int32, 3: ctyp
                  5: ctypes.c_uint64, 7: ctypes.c_float, 8: ctypes.c_double}
 _HOST_SCALAR = 1
 NO_COLOR = -1
-Elements = Any  # torch tensors, NumPy arrays, and whatever has the buffer protocol, __array_interface__ or DLPack
+# torch tensors, arrays of NumPy and CuPy, and whatever has the buffer protocol, an array interface or DLPack
+Elements = Any
 
 
 def unique_id() -> bytes:
@@ -35,10 +36,12 @@ def unique_id() -> bytes:
 class Communicator(Recovery, Windows, SparseSums):
     """One rank of a group of ranks. Make it with join(), from_environment(), or all().
 
-    Buffers are torch tensors, NumPy arrays, and whatever has the buffer protocol, __array_interface__ or DLPack: in host
-    memory, contiguous, used without a copy. `queue` runs a call in the background; without it a call returns when it is
-    done on this rank. A `codec` encodes what is sent. All ranks issue the same collectives in the same order. One thread at
-    a time uses a communicator; abort() may come from any.
+    Buffers are torch tensors, NumPy arrays, and whatever has the buffer protocol, __array_interface__,
+    __cuda_array_interface__ or DLPack: contiguous, used without a copy. `queue` runs a call in the background; without it a
+    call on host memory returns when it is done on this rank. A call on CUDA memory has its place in a CUDA stream, which
+    may be named as `queue`; else it is torch's current one, or that of the array's interface, or the default stream (always
+    for arrays that have DLPack alone). A `codec` encodes what is sent. All ranks issue the same collectives in the same
+    order. One thread at a time uses a communicator; abort() may come from any.
     """
 
     def __init__(self, handle: Any) -> None:
@@ -142,7 +145,7 @@ class Communicator(Recovery, Windows, SparseSums):
     # ---- Collectives
 
     def all_reduce(self, send: Elements, recv: Elements = None, op: Op = "sum", *, codec: Optional[Codec] = None,
-                   key: Optional[str] = None, queue: Optional[Queue] = None) -> Elements:
+                   key: Optional[str] = None, queue: Order = None) -> Elements:
         """recv = send combined over all ranks; in place without recv. With a codec every message is encoded, and op is "sum" or
         "avg" (lossless ones: any); `key` names the tensor whose errors the codec keeps for its next values."""
         if codec is None:
@@ -154,16 +157,16 @@ class Communicator(Recovery, Windows, SparseSums):
                   source.code, operation_code(op), codec.handle, None if key is None else key.encode())
         return target.keep
 
-    def scan(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Optional[Queue] = None) -> Elements:
+    def scan(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Order = None) -> Elements:
         """recv = send combined over ranks 0 to this one."""
         return self._reducing("Scan", send, recv, op, queue)
 
-    def exscan(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Optional[Queue] = None) -> Elements:
+    def exscan(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Order = None) -> Elements:
         """recv = send combined over the ranks before this one; rank 0's is untouched."""
         return self._reducing("ExScan", send, recv, op, queue)
 
     def reduce(self, send: Elements, recv: Elements = None, root: int = 0, op: Op = "sum", *,
-               codec: Optional[Codec] = None, queue: Optional[Queue] = None) -> Elements:
+               codec: Optional[Codec] = None, queue: Order = None) -> Elements:
         """As all_reduce, but only root receives (and returns what it received); elsewhere recv is not used."""
         source, target = self._pair(send, recv) if self.rank == root else (buffer_of("send", send), None)
         self.run("Reduce", queue, (source, target), source.address, target and target.address, source.count,
@@ -171,7 +174,7 @@ class Communicator(Recovery, Windows, SparseSums):
         return target and target.keep
 
     def broadcast(self, buffer: Elements, root: int = 0, *, codec: Optional[Codec] = None,
-                  queue: Optional[Queue] = None) -> Elements:
+                  queue: Order = None) -> Elements:
         """Root's elements to all; with a codec, what they decode to, to root as well."""
         target = buffer_of("buffer", buffer, writable=self.rank != root or codec is not None)
         self.run("Broadcast", queue, (target,), target.address, target.address, target.count, target.code, root,
@@ -179,7 +182,7 @@ class Communicator(Recovery, Windows, SparseSums):
         return buffer
 
     def all_gather(self, send: Elements, recv: Elements, *, codec: Optional[Codec] = None,
-                   queue: Optional[Queue] = None) -> Elements:
+                   queue: Order = None) -> Elements:
         """recv = the sends of all ranks, one after the other."""
         source, target = self._parts("send", send, "recv", recv)
         self.run("AllGather", queue, (source, target), source.address, target.address, source.count, source.code,
@@ -187,7 +190,7 @@ class Communicator(Recovery, Windows, SparseSums):
         return recv
 
     def reduce_scatter(self, send: Elements, recv: Elements, op: Op = "sum", *, codec: Optional[Codec] = None,
-                       queue: Optional[Queue] = None) -> Elements:
+                       queue: Order = None) -> Elements:
         """send has a part for each rank; recv = this rank's part combined over all ranks."""
         target, source = self._parts("recv", recv, "send", send, whole_is_read=True)
         self.run("ReduceScatter", queue, (source, target), source.address, target.address, target.count, target.code,
@@ -195,7 +198,7 @@ class Communicator(Recovery, Windows, SparseSums):
         return recv
 
     def all_to_all(self, send: Elements, recv: Elements, *, codec: Optional[Codec] = None,
-                   queue: Optional[Queue] = None) -> Elements:
+                   queue: Order = None) -> Elements:
         """send and recv have a part for each rank: part i goes to, and comes from, rank i."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same(source, target)
@@ -204,7 +207,7 @@ class Communicator(Recovery, Windows, SparseSums):
                   source.code, codec=codec)
         return recv
 
-    def gather(self, send: Elements, recv: Elements = None, root: int = 0, *, queue: Optional[Queue] = None) -> Elements:
+    def gather(self, send: Elements, recv: Elements = None, root: int = 0, *, queue: Order = None) -> Elements:
         """On root, recv = the sends of all ranks, one after the other."""
         source = buffer_of("send", send)
         target = self._parts("send", send, "recv", recv)[1] if self.rank == root else None
@@ -212,7 +215,7 @@ class Communicator(Recovery, Windows, SparseSums):
                   source.code, root)
         return recv
 
-    def scatter(self, send: Elements, recv: Elements, root: int = 0, *, queue: Optional[Queue] = None) -> Elements:
+    def scatter(self, send: Elements, recv: Elements, root: int = 0, *, queue: Order = None) -> Elements:
         """Root's send has a part for each rank."""
         target = buffer_of("recv", recv, writable=True)
         source = self._parts("recv", recv, "send", send, whole_is_read=True)[1] if self.rank == root else None
@@ -220,12 +223,12 @@ class Communicator(Recovery, Windows, SparseSums):
                   target.code, root)
         return recv
 
-    def send(self, buffer: Elements, peer: int, *, queue: Optional[Queue] = None) -> None:
+    def send(self, buffer: Elements, peer: int, *, queue: Order = None) -> None:
         """To a peer, which receives as many elements of the same type. An exchange needs a group()."""
         source = buffer_of("buffer", buffer)
         self.run("Send", queue, (source,), source.address, source.count, source.code, peer)
 
-    def recv(self, buffer: Elements, peer: int, *, queue: Optional[Queue] = None) -> Elements:
+    def recv(self, buffer: Elements, peer: int, *, queue: Order = None) -> Elements:
         """From a peer."""
         target = buffer_of("buffer", buffer, writable=True)
         self.run("Recv", queue, (target,), target.address, target.count, target.code, peer)
@@ -237,14 +240,14 @@ class Communicator(Recovery, Windows, SparseSums):
         call("Probe", self.handle, ctypes.byref(peer))
         return None if peer.value < 0 else peer.value
 
-    def barrier(self, *, queue: Optional[Queue] = None) -> None:
+    def barrier(self, *, queue: Order = None) -> None:
         """Returns after every rank has called it."""
         self.run("Barrier", queue, ())
 
     # ---- V-forms: one count per rank, and where each part begins (default: packed), in elements
 
     def all_gather_v(self, send: Elements, recv: Elements, counts: Sequence[int], offsets: Optional[Sequence[int]] = None, *,
-                     queue: Optional[Queue] = None) -> Elements:
+                     queue: Order = None) -> Elements:
         """As all_gather, with counts[i] elements from rank i."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same_type(source, target)
@@ -254,7 +257,7 @@ class Communicator(Recovery, Windows, SparseSums):
         return recv
 
     def reduce_scatter_v(self, send: Elements, recv: Elements, counts: Sequence[int], op: Op = "sum", *,
-                         queue: Optional[Queue] = None) -> Elements:
+                         queue: Order = None) -> Elements:
         """As reduce_scatter, with counts[i] elements for rank i; send is packed."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same_type(source, target)
@@ -266,7 +269,7 @@ class Communicator(Recovery, Windows, SparseSums):
 
     def all_to_all_v(self, send: Elements, send_counts: Sequence[int], recv: Elements, recv_counts: Sequence[int],
                      send_offsets: Optional[Sequence[int]] = None, recv_offsets: Optional[Sequence[int]] = None, *,
-                     queue: Optional[Queue] = None) -> Elements:
+                     queue: Order = None) -> Elements:
         """As all_to_all, with counts for each rank; rank i's recv_counts[j] is rank j's send_counts[i]."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same_type(source, target)
@@ -278,7 +281,7 @@ class Communicator(Recovery, Windows, SparseSums):
 
     def neighbor_all_to_all_v(self, send: Elements, send_counts: Sequence[int], recv: Elements, recv_counts: Sequence[int],
                               neighbors: Sequence[int], send_offsets: Optional[Sequence[int]] = None,
-                              recv_offsets: Optional[Sequence[int]] = None, *, queue: Optional[Queue] = None) -> Elements:
+                              recv_offsets: Optional[Sequence[int]] = None, *, queue: Order = None) -> Elements:
         """Exchanges with the listed ranks only: send_counts[i] elements to, recv_counts[i] from neighbors[i]."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same_type(source, target)
@@ -290,7 +293,7 @@ class Communicator(Recovery, Windows, SparseSums):
         return recv
 
     def gather_v(self, send: Elements, recv: Elements = None, counts: Optional[Sequence[int]] = None,
-                 offsets: Optional[Sequence[int]] = None, root: int = 0, *, queue: Optional[Queue] = None) -> Elements:
+                 offsets: Optional[Sequence[int]] = None, root: int = 0, *, queue: Order = None) -> Elements:
         """As gather; recv, counts and offsets are used on root only."""
         source, target = buffer_of("send", send), None
         if self.rank == root:
@@ -302,7 +305,7 @@ class Communicator(Recovery, Windows, SparseSums):
         return recv
 
     def scatter_v(self, send: Elements, recv: Elements, counts: Optional[Sequence[int]] = None,
-                  offsets: Optional[Sequence[int]] = None, root: int = 0, *, queue: Optional[Queue] = None) -> Elements:
+                  offsets: Optional[Sequence[int]] = None, root: int = 0, *, queue: Order = None) -> Elements:
         """As scatter; send, counts and offsets are used on root only."""
         source, target = None, buffer_of("recv", recv, writable=True)
         if self.rank == root:
@@ -321,7 +324,7 @@ class Communicator(Recovery, Windows, SparseSums):
         if codec is not None:
             name, buffers, arguments = f"{name}Compressed", (*buffers, codec), (*arguments, codec.handle)
         with Interruptible(self.handle):
-            call(name, *arguments, self.handle, None if queue is None else queue.stream)
+            call(name, *arguments, self.handle, stream_of(queue, buffers))
         hold(queue, buffers)
 
     def _reducing(self, name, send, recv, op, queue):

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""Queues: collectives in the background; and groups."""
+"""Where a call has its place: in a queue, in the background; or in a CUDA stream. And groups."""
 from __future__ import annotations
 
 import collections
 import contextlib
 import ctypes
 import threading
-from typing import Any, Iterator, Optional
+from typing import Any, Iterable, Iterator, Optional
 
 from hocket import _library
+from hocket._buffers import DEFAULT_CUDA_STREAM
+from hocket._errors import InvalidArgument
 from hocket._library import call
 
 _group = threading.local()
+Order = Any  # a Queue or a CUDA stream (its number, torch's, CuPy's, or what has __cuda_stream__); None: by the buffers
 
 
 class Queue:
@@ -108,7 +111,7 @@ def group() -> Iterator[None]:
     call("GroupEnd")
     if outer is None:
         for queue, buffers in kept:
-            if queue is not None:
+            if isinstance(queue, Queue):
                 queue.keep(buffers)
 
 
@@ -118,10 +121,27 @@ def _spoil():
     _library.LIBRARY.hocketGroupEnd()
 
 
-def hold(queue, buffers):
-    """Keeps what a call uses for as long as it may be used after the call has returned."""
+def stream_of(queue: Order, buffers: Iterable[Any]) -> Any:
+    """What the C API takes as `stream`. Without a queue calls on CUDA memory follow the stream of its owner."""
+    if queue is None:
+        return next((buffer.stream for buffer in buffers if getattr(buffer, "stream", None) is not None), None)
+    if isinstance(queue, Queue):
+        return queue.stream
+    if isinstance(queue, int):
+        return queue or DEFAULT_CUDA_STREAM
+    if hasattr(queue, "__cuda_stream__"):
+        return queue.__cuda_stream__()[1] or DEFAULT_CUDA_STREAM
+    for attribute in ("cuda_stream", "ptr"):  # torch, CuPy
+        if hasattr(queue, attribute):
+            return getattr(queue, attribute) or DEFAULT_CUDA_STREAM
+    raise InvalidArgument(f"queue: {type(queue).__name__} is neither a hocket.Queue nor a CUDA stream")
+
+
+def hold(queue: Order, buffers: Any) -> None:
+    """Keeps what a call uses for as long as it may be used after the call has returned. Of CUDA memory whoever allocates it
+    knows: it is used again in the order of its stream."""
     kept = getattr(_group, "kept", None)
     if kept is not None:
         kept.append((queue, buffers))
-    elif queue is not None:
+    elif isinstance(queue, Queue):
         queue.keep(buffers)

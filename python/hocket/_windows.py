@@ -12,7 +12,7 @@ from hocket._buffers import TYPES, buffer_of
 from hocket._errors import InvalidArgument
 from hocket._library import call
 from hocket._operations import Op, operation_code
-from hocket._queue import Queue
+from hocket._queue import Order
 
 _INTEGERS = {"int32": ctypes.c_int32, "uint32": ctypes.c_uint32, "int64": ctypes.c_int64, "uint64": ctypes.c_uint64}
 
@@ -43,18 +43,18 @@ class Window:
             handle, self._handle = self._handle, None
             call("CommDeregister", self._communicator.handle, handle)
 
-    def put(self, send: Any, peer: int, offset: int = 0, *, queue: Optional[Queue] = None) -> None:
+    def put(self, send: Any, peer: int, offset: int = 0, *, queue: Order = None) -> None:
         """Writes; it is there when the call is done."""
         source = buffer_of("send", send)
         self._communicator.run("Put", queue, (source,), source.address, source.count, source.code, peer, self._handle, offset)
 
-    def get(self, recv: Any, peer: int, offset: int = 0, *, queue: Optional[Queue] = None) -> Any:
+    def get(self, recv: Any, peer: int, offset: int = 0, *, queue: Order = None) -> Any:
         """Reads."""
         target = buffer_of("recv", recv, writable=True)
         self._communicator.run("Get", queue, (target,), target.address, target.count, target.code, peer, self._handle, offset)
         return recv
 
-    def put_signal(self, send: Any, peer: int, offset: int = 0, signal: int = 0, *, queue: Optional[Queue] = None) -> None:
+    def put_signal(self, send: Any, peer: int, offset: int = 0, signal: int = 0, *, queue: Order = None) -> None:
         """Writes, then raises a signal (0 to 7) at the peer: who has waited for it sees what was written."""
         source = buffer_of("send", send)
         self._communicator.run("PutSignal", queue, (source,), source.address, source.count, source.code, peer, self._handle,
@@ -101,11 +101,11 @@ class Windows:
         call("CommRegister", self.handle, part.address, part.count * part.itemsize, ctypes.byref(handle))
         return Window(self, handle, part.keep)
 
-    def signal(self, peer: int, signal: int = 0, *, queue: Optional[Queue] = None) -> None:
+    def signal(self, peer: int, signal: int = 0, *, queue: Order = None) -> None:
         """Raises a signal (0 to 7) at the peer. Both must have registered a window."""
         self.run("Signal", queue, (), peer, signal, 0, 0)
 
-    def wait_signal(self, awaited: Sequence[tuple[int, int, int]], *, queue: Optional[Queue] = None) -> None:
+    def wait_signal(self, awaited: Sequence[tuple[int, int, int]], *, queue: Order = None) -> None:
         """Waits until of each (peer, signal, count) so many have come that no earlier wait took, and takes them."""
         raw = (_library.WaitSignal * len(awaited))(*[_library.WaitSignal(count, peer, signal, 0)
                                                      for peer, signal, count in awaited])
