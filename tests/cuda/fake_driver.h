@@ -40,6 +40,7 @@ DriverResult cuStreamSynchronize(StreamHandle stream);
 DriverResult cuStreamQuery(StreamHandle stream);
 DriverResult cuStreamWaitEvent(StreamHandle stream, Event event, unsigned flags);
 DriverResult cuEventCreate(Event* event, unsigned flags);
+DriverResult cuEventQuery(Event event);
 DriverResult cuEventRecord(Event event, StreamHandle stream);
 DriverResult cuEventDestroy_v2(Event event);
 DriverResult cuStreamBeginCapture_v2(StreamHandle stream, int mode);

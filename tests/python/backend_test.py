@@ -43,9 +43,9 @@ def reductions():
         for asynchronous in (False, True):
             x = torch.full((2, 3), rank + 1, dtype=dtype)
             work = dist.all_reduce(x, async_op=asynchronous)
-            if asynchronous:
-                assert work.wait() and work.is_completed() and work.is_success()
+            assert not asynchronous or work.wait()
             equal(x, [[size * (size + 1) // 2] * 3] * 2, dtype)
+            assert not asynchronous or (work.is_completed() and work.is_success())
     for op, expected in ((dist.ReduceOp.MAX, size), (dist.ReduceOp.MIN, 1), (dist.ReduceOp.AVG, (size + 1) / 2)):
         x = torch.full((5,), rank + 1.0)
         dist.all_reduce(x, op)
@@ -69,6 +69,10 @@ def reductions():
     many = [torch.full((n,), rank + 1.0) for n in (1, 0, 7)]
     dist.all_reduce_coalesced(many)
     equal(torch.cat(many), [size * (size + 1) / 2] * 8)
+
+
+def sparse_sums():
+    rank, size = ranks()
     sparse = torch.sparse_coo_tensor([[0, rank + 1]], [1.0, 2.0], (size + 1,))
     dist.all_reduce(sparse)
     equal(sparse.to_dense(), [size] + [2.0] * size)
@@ -304,9 +308,10 @@ def refusals():
     refuses("bit_or is not defined for float32", dist.all_reduce, torch.ones(2), dist.ReduceOp.BOR)
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     refuses("is on meta", backend.allreduce, [torch.ones(2, device="meta")])
-    with FakeTensorMode():  # what a tensor of a GPU looks like
-        elsewhere = torch.empty(2, device="cuda")
-    refuses(f"{me} (Float of shape [2]) is on cuda:0; this backend moves CPU tensors only", backend.allreduce, [elsewhere])
+    with FakeTensorMode():  # what a tensor of another device looks like
+        elsewhere = torch.empty(2, device="xpu")
+    refuses(f"{me} (Float of shape [2]) is on xpu:0; this backend moves CPU and CUDA tensors", backend.allreduce,
+            [elsewhere])
     refuses("has layout SparseCsr", backend.allreduce, [torch.eye(2).to_sparse_csr()])
     refuses("input (Float of shape [2]) has layout Sparse", backend._allgather_base, torch.ones(2 * size),
             torch.ones(2).to_sparse())
@@ -342,10 +347,10 @@ def ordered_group():
     return dist.new_group(pg_options=hocket.distributed.options(reproducibility="ordered"))
 
 
-def mixed():
+def mixed(expected):
     _, size = ranks()
     names = [dist.group.WORLD._get_backend(torch.device(device)).name() for device in ("cpu", "cuda")]
-    assert names == ["hocket", "gloo"], names
+    assert names == expected, names
     x = torch.ones(3)
     dist.all_reduce(x)
     equal(x, [size] * 3)
@@ -473,7 +478,7 @@ class Profiles(unittest.TestCase):
 
 class Calls(unittest.TestCase):
     def test_all(self):
-        for body in (reductions, moves, lists_around_the_input, coalesced, transfers, tags, futures_of_transfers, futures,
+        for body in (reductions, sparse_sums, moves, lists_around_the_input, coalesced, transfers, tags, futures_of_transfers, futures,
                      groups, refusals, missing):
             for size in (2, 3):
                 with self.subTest(body.__name__, size=size):
@@ -482,7 +487,10 @@ class Calls(unittest.TestCase):
 
 class Mixes(unittest.TestCase):
     def test_another_backend_for_another_device(self):
-        on_ranks(2, mixed, backend="cpu:hocket,cuda:gloo")
+        for backend, names in (("cpu:hocket,cuda:gloo", ["hocket", "gloo"]), ("cpu:gloo,cuda:hocket", ["gloo", "hocket"]),
+                               ("hocket", ["hocket", "hocket"])):
+            with self.subTest(backend):
+                on_ranks(2, mixed, names, backend=backend)
 
 
 class Ordered(unittest.TestCase):

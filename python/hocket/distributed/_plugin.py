@@ -55,14 +55,19 @@ def _run(commands):
 
 
 def build(target, library):
-    """Compiles the plug-in to the path `target`, for the Hocket at the path `library`. CXX names another compiler."""
+    """Compiles the plug-in to the path `target`, for the Hocket at the path `library`."""
+    compile_module(target, _SOURCES, library)
+
+
+def compile_module(target, sources, library, *folders):
+    """Compiles a module of Python that uses torch and a library, with headers in the folders. CXX names another compiler."""
     from torch.utils import cpp_extension
     compiler = shlex.split(os.environ.get("CXX", "c++"))
     target = pathlib.Path(target)
     scratch = target.with_suffix(f".{os.getpid()}")
     scratch.mkdir(parents=True)
-    flags = _flags()
-    jobs = [[*compiler, *flags, "-c", str(source), "-o", str(scratch / f"{source.stem}.o")] for source in _SOURCES]
+    flags = [*_flags(), *(f"-I{folder}" for folder in folders)]
+    jobs = [[*compiler, *flags, "-c", str(source), "-o", str(scratch / f"{source.stem}.o")] for source in sources]
     cores = len(os.sched_getaffinity(0))
     for first in range(0, len(jobs), cores):
         _run(jobs[first:first + cores])
@@ -75,9 +80,8 @@ def build(target, library):
     scratch.rmdir()
 
 
-def _cached(name):
-    """Built once, by whichever process comes first."""
-    from hocket import _library
+def cached(name, make):
+    """The path of a file that make(path) makes, once, in whichever process comes first."""
     folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "hocket"
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / name
@@ -86,9 +90,23 @@ def _cached(name):
     with open(folder / f"{name}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
-            print(f"hocket: building the backend for this torch, once: {target}", file=sys.stderr, flush=True)
-            build(target, _library.path())
+            make(target)
     return target
+
+
+def _build_once(target):
+    from hocket import _library
+    print(f"hocket: building the backend for this torch, once: {target}", file=sys.stderr, flush=True)
+    build(target, _library.path())
+
+
+def import_file(name, path):
+    """The compiled module of that name, from a path that need not have it."""
+    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    sys.modules[name] = module
+    return module
 
 
 def load():
@@ -97,12 +115,7 @@ def load():
         return sys.modules[_MODULE]
     name = file_name()
     beside = _HERE / name
-    path = str(beside if beside.exists() else _cached(name))
-    loader = importlib.machinery.ExtensionFileLoader(_MODULE, path)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(_MODULE, loader))
-    loader.exec_module(module)
-    sys.modules[_MODULE] = module
-    return module
+    return import_file(_MODULE, beside if beside.exists() else cached(name, _build_once))
 
 
 if __name__ == "__main__":  # _plugin.py FOLDER LIBRARY: for who builds the package, of which nothing is there yet

@@ -36,8 +36,9 @@ class _Thread:
     def __init__(self):
         self._executor = concurrent.futures.ThreadPoolExecutor(1, "hocket-ddp")
 
-    def future_of(self, calculate: Callable[[], torch.Tensor]) -> _Future:
-        future: _Future = torch.futures.Future()
+    def future_of(self, calculate: Callable[[], torch.Tensor], device: torch.device) -> _Future:
+        """Who waits for it on a device waits for what that has to do for it."""
+        future: _Future = torch.futures.Future(devices=None if device.type == "cpu" else [device])
         self._executor.submit(self._complete, future, calculate)
         return future
 
@@ -54,7 +55,7 @@ class _Thread:
 
 class DdpHook:
     """What ddp_hook() makes. It has a communicator of its own, so it works with any process group, and a thread that
-    sends while backward goes on."""
+    sends while backward goes on. Gradients of a device are averaged in host memory."""
 
     def __init__(self, specification, process_group, error_feedback):
         self.__name__ = self.__qualname__ = f"hocket.torch.ddp_hook({specification!r})"  # what DDP's logs show
@@ -67,23 +68,29 @@ class DdpHook:
         _interrupt.listen(self._communicator.abort)
 
     def __call__(self, state, bucket: dist.GradBucket) -> _Future[torch.Tensor]:
-        gradients = [(self._key_of(parameter), gradient)
-                     for parameter, gradient in zip(bucket.parameters(), bucket.gradients())]
         buffer, handed_over = bucket.buffer(), time.perf_counter()
-        ends_backward = bucket.is_last()
-        return self._thread.future_of(lambda: self._average(gradients, buffer, handed_over if ends_backward else None))
+        parts = [(self._key_of(parameter), gradient.storage_offset() - buffer.storage_offset(), gradient.numel())
+                 for parameter, gradient in zip(bucket.parameters(), bucket.gradients())]
+        end_of_backward = handed_over if bucket.is_last() else None
+        computed = _mark(buffer.device)
+        return self._thread.future_of(lambda: self._average(parts, buffer, computed, end_of_backward), buffer.device)
 
     # By parameter, since DDP divides parameters among other buckets after the first step. The first step of a resumed run
     # meets them in the same order as the first step of the run that was saved.
     def _key_of(self, parameter):
         return self._keys.setdefault(parameter, f"parameter {len(self._keys)}")
 
-    def _average(self, gradients, buffer, end_of_backward):
+    def _average(self, parts, buffer, computed, end_of_backward):
+        if computed is not None:
+            computed.synchronize()
         begin = time.perf_counter()
+        host = buffer.cpu()  # the buffer itself, if it is there
         if self._codec is None:
-            self._communicator.all_reduce(buffer, op="avg")
+            self._communicator.all_reduce(host, op="avg")
         else:
-            self._encoded(gradients)
+            self._encoded(parts, host)
+        if computed is not None:
+            buffer.copy_(host)
         end = time.perf_counter()
         self._profile.communication += end - begin
         if end_of_backward is not None:
@@ -91,10 +98,10 @@ class DdpHook:
             self._profile.steps += 1
         return buffer
 
-    def _encoded(self, gradients):
-        for key, gradient in gradients:
-            flat = gradient.as_strided((gradient.numel(),), (1,))  # dense, in whatever order of dimensions
-            self._communicator.all_reduce(flat, op="avg", codec=self._codec, key=key if self._feeds_back else None)
+    def _encoded(self, parts, host):
+        for key, first, count in parts:
+            self._communicator.all_reduce(host[first:first + count], op="avg", codec=self._codec,
+                                          key=key if self._feeds_back else None)
 
     def profile(self) -> Profile:
         """How long communication took, and how much of it backward did not hide."""
@@ -116,6 +123,15 @@ class DdpHook:
         """Ends the thread and the communicator, on all ranks."""
         self._thread.close()
         self._communicator.close()
+
+
+def _mark(device):
+    """An event that ends when the device's current stream has come so far; None: it is no device."""
+    if device.type == "cpu":
+        return None
+    event = torch.Event(device)
+    event.record()
+    return event
 
 
 def _feeds_back(codec, wanted):
@@ -153,7 +169,10 @@ def in_order(hook: Callable[[Any, dist.GradBucket], _Future]) -> Callable[[Any, 
     thread = _Thread()
 
     def ordered(state: Any, bucket: dist.GradBucket) -> _Future[torch.Tensor]:
-        return thread.future_of(lambda: hook(state, bucket).wait())
+        device = bucket.buffer().device
+        if device.type != "cpu":
+            return hook(state, bucket)  # futures of streams end at once, so the calls are made in order
+        return thread.future_of(lambda: hook(state, bucket).wait(), device)
 
     ordered.__name__ = ordered.__qualname__ = f"hocket.torch.in_order({hook.__name__})"
     return ordered

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "errors.h"
@@ -28,6 +29,20 @@ hocketUniqueId shared_identity(c10d::Store& store, int rank) {
               " bytes of identity, not ", sizeof id.internal);
   std::memcpy(id.internal, bytes.data(), bytes.size());
   return id;
+}
+
+// The device of all tensors of a call; none: it is the host.
+std::optional<c10::Device> device_of(int rank, const CallTensors& tensors) {
+  const at::Tensor* first = nullptr;
+  for (const Tensors* list : {&tensors.inputs, &tensors.outputs}) {
+    for (const at::Tensor& tensor : *list) {
+      if (first == nullptr) first = &tensor;
+      TORCH_CHECK(tensor.device() == first->device(), "hocket rank ", rank, ": ", tensors.name(), ": a tensor is on ",
+                  first->device(), ", another on ", tensor.device(), "; all must be on one device");
+    }
+  }
+  if (first == nullptr || first->device().is_cpu()) return std::nullopt;
+  return first->device();
 }
 
 }  // namespace
@@ -71,7 +86,10 @@ Backend::~Backend() {
   end(given_up ? hocketCommAbort : hocketCommDestroy);
 }
 
-void Backend::abort() { end(hocketCommAbort); }
+void Backend::abort() {
+  *aborted_ = true;
+  end(hocketCommAbort);
+}
 
 void Backend::shutdown() { end(hocketCommDestroy); }
 
@@ -122,7 +140,14 @@ Milliseconds Backend::own_limit(Milliseconds timeout) const {
 
 WorkPtr Backend::collective(CallTensors tensors, Manner manner, Issue issue) {
   const Milliseconds limit = own_limit(manner.timeout);
+  const auto device = device_of(getRank(), tensors);
   const std::lock_guard lock(issuing_);
+  if (device) {
+    const c10::Stream stream = manner.async ? collective_streams_.of(*device, 0) : current_stream(*device);
+    auto work = c10::make_intrusive<DeviceWork>(getRank(), ++sequence_, std::move(tensors), collectives_, aborted_, stream);
+    work->issue(issue);
+    return work;
+  }
   auto work = c10::make_intrusive<Work>(getRank(), ++sequence_, std::move(tensors), collectives_);
   if (!manner.async && limit.count() == 0) {
     const MainWaits waits(collectives_);
@@ -136,13 +161,16 @@ WorkPtr Backend::collective(CallTensors tensors, Manner manner, Issue issue) {
   return work;
 }
 
-WorkPtr Backend::coalesced(CallTensors tensors, Manner manner, size_t calls,
-                           c10::function_ref<hocketResult_t(size_t, hocketComm_t, hocketStream_t)> issue) {
+hocketResult_t grouped(size_t calls, IssueOne issue, hocketComm_t comm, hocketStream_t stream) {
+  hocketGroupStart();
+  // An error within the group is what its end returns.
+  for (size_t i = 0; i < calls; ++i) issue(i, comm, stream);
+  return hocketGroupEnd();
+}
+
+WorkPtr Backend::coalesced(CallTensors tensors, Manner manner, size_t calls, IssueOne issue) {
   return collective(std::move(tensors), manner, [&](hocketComm_t comm, hocketStream_t stream) {
-    hocketGroupStart();
-    // An error within the group is what its end returns.
-    for (size_t i = 0; i < calls; ++i) issue(i, comm, stream);
-    return hocketGroupEnd();
+    return grouped(calls, issue, comm, stream);
   });
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The process group of torch.distributed on Hocket, for CPU tensors. A call that torch awaits at once runs on the
-// calling thread; others run on lanes: one for the collectives, one for the sends to and one for the receives from each
-// peer. Transfers have a communicator of their own, so that a thread inside a collective does not keep another one from
+// The process group of torch.distributed on Hocket. A call on CPU tensors that torch awaits at once runs on the calling
+// thread; others run on lanes: one for the collectives, one for the sends to and one for the receives from each peer. So
+// do calls on CUDA tensors, with streams in the place of lanes, and the current stream in that of the calling thread.
+// Transfers have a communicator of their own, so that a thread inside a collective does not keep another one from
 // sending.
 #pragma once
 
-#include <c10/util/FunctionRef.h>
 #include <hocket/hocket.h>
 
 #include <atomic>
@@ -18,6 +18,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "device_work.h"
 #include "mailbox.h"
 #include "tensors.h"
 #include "work.h"
@@ -28,10 +29,12 @@ using Tensors = std::vector<at::Tensor>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Milliseconds = std::chrono::milliseconds;
 
-// Makes a call of the C API, blocking or on a stream.
-using Issue = c10::function_ref<hocketResult_t(hocketComm_t, hocketStream_t)>;
+// Makes one of several calls.
+using IssueOne = c10::function_ref<hocketResult_t(size_t, hocketComm_t, hocketStream_t)>;
+// Makes that many calls inside a group.
+hocketResult_t grouped(size_t calls, IssueOne issue, hocketComm_t comm, hocketStream_t stream);
 
-// How torch wants a call to run.
+// How torch wants a call to run. Of CUDA tensors the timeout does not count: nobody waits for them.
 struct Manner {
   bool async;
   Milliseconds timeout;
@@ -39,8 +42,8 @@ struct Manner {
 
 // What a process group can be asked for; torch calls it pg_options.
 struct GroupOptions final : c10d::Backend::Options {
-  explicit GroupOptions(Milliseconds timeout, int chosen = HOCKET_CONFIG_UNDEF_INT)
-      : c10d::Backend::Options("hocket", timeout), reproducibility(chosen) {}
+  explicit GroupOptions(Milliseconds limit, int chosen = HOCKET_CONFIG_UNDEF_INT)
+      : c10d::Backend::Options("hocket", limit), reproducibility(chosen) {}
   const int reproducibility;  // as in hocketConfig_t
 };
 
@@ -99,11 +102,12 @@ class Backend final : public c10d::Backend {
   Caller caller(const char* call) const { return {getRank(), call}; }
   WorkPtr collective(CallTensors tensors, Manner manner, Issue issue);
   c10::intrusive_ptr<Work> transfer(CallTensors tensors, int tag);
+  // `purpose`: of the side stream.
+  c10::intrusive_ptr<DeviceWork> transfer_on(c10::Device device, CallTensors tensors, int tag, int purpose, Issue issue);
   void receive(Work& work, const Elements& to, int from);
   WorkPtr receive_tagged(CallTensors tensors, int from, int tag);
   // Runs calls inside a group: as many as there are tensors.
-  WorkPtr coalesced(CallTensors tensors, Manner manner, size_t calls,
-                    c10::function_ref<hocketResult_t(size_t, hocketComm_t, hocketStream_t)> issue);
+  WorkPtr coalesced(CallTensors tensors, Manner manner, size_t calls, IssueOne issue);
   void end(hocketResult_t (*how)(hocketComm_t));
   void enter(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name);
   // The time that a call has, if that is another one than the communicator's; else 0.
@@ -118,12 +122,15 @@ class Backend final : public c10d::Backend {
   hocketComm_t transfers_ = nullptr;
   hocketComm_t tagged_ = nullptr;
   std::atomic<bool> ended_{false};
+  const std::shared_ptr<std::atomic<bool>> aborted_ = std::make_shared<std::atomic<bool>>(false);
   uint64_t sequence_ = 0;    // guarded by issuing_
   uint64_t barriers_ = 0;    // monitored ones
   std::mutex issuing_;       // one thread at a time uses a communicator
   std::mutex transferring_;  // the same for transfers
   std::shared_ptr<Lane> lane_;
-  Lanes lanes_;  // of transfers without a tag; guarded by transferring_
+  SideStreams collective_streams_;  // guarded by issuing_
+  Lanes lanes_;                     // of transfers without a tag; guarded by transferring_
+  SideStreams transfer_streams_;    // guarded by transferring_
   std::shared_ptr<Mailbox> mailbox_;
 };
 

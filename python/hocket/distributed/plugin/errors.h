@@ -10,13 +10,13 @@
 namespace hocket_torch {
 
 // Throws DistBackendError with the library's sentence, which names rank, peer and call; about() tells what torch
-// called.
+// called. `failed`: whose result it is; none: that of this thread's last call.
 template <typename About>
-void check(hocketResult_t result, const About& about) {
+void check(hocketResult_t result, const About& about, hocketComm_t failed = nullptr) {
   if (result == hocketSuccess) return;
   // Programs look for these words of gloo's.
   const char* kind = result == hocketTimeout ? "Timed out waiting: " : "";
-  TORCH_CHECK_WITH(DistBackendError, false, "hocket: ", kind, hocketGetLastError(nullptr), about());
+  TORCH_CHECK_WITH(DistBackendError, false, "hocket: ", kind, hocketGetLastError(failed), about());
 }
 
 inline void check(hocketResult_t result) {

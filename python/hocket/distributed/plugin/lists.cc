@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Collectives on lists with a tensor for each rank: they are used where they lie.
+// Collectives on lists with a tensor for each rank.
 #include <numeric>
 
 #include "backend.h"
@@ -28,6 +28,62 @@ void check_part(const Caller& caller, const Parts& parts, const Elements& own) {
   TORCH_CHECK(parts.type == own.type && expected == own.count, "hocket rank ", caller.rank, ": ", caller.call,
               ": the tensor of this rank has ", own.count, " elements, its place in the list ", expected,
               parts.type == own.type ? "" : " of another type");
+}
+
+// A list as the C API takes it. Tensors of the host are used where they lie. Those of a device are packed together: what lies
+// between them may be all of its memory, and would be moved along.
+struct List {
+  Parts parts;
+  Tensors packed;  // one, or none
+};
+
+List packed_as(Parts parts, at::Tensor packed) {
+  parts.data = packed.data_ptr();
+  std::exclusive_scan(parts.counts.begin(), parts.counts.end(), parts.offsets.begin(), size_t{0});
+  return {std::move(parts), {std::move(packed)}};
+}
+
+List joined(Parts parts, const Tensors& tensors) {
+  const at::NoGradGuard no_grad;
+  Tensors flat;
+  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.reshape({-1}));
+  return packed_as(std::move(parts), at::cat(flat));
+}
+
+bool is_on_device(const Tensors& tensors) { return !tensors.empty() && !tensors.front().is_cpu(); }
+
+// To be read ...
+List read_from(const Caller& caller, const char* name, const Tensors& tensors) {
+  Parts parts = parts_of(caller, name, tensors);
+  return is_on_device(tensors) ? joined(std::move(parts), tensors) : List{std::move(parts), {}};
+}
+
+// ... or written: then unpack() follows the call.
+List written_to(const Caller& caller, const char* name, const Tensors& tensors) {
+  Parts parts = parts_of(caller, name, tensors);
+  if (!is_on_device(tensors)) return {std::move(parts), {}};
+  int64_t length = 0;
+  for (const at::Tensor& tensor : tensors) length += tensor.numel();
+  return packed_as(std::move(parts), at::empty({length}, tensors.front().options()));
+}
+
+// `result`: of the call that wrote the list.
+hocketResult_t unpack(hocketResult_t result, const List& list, const Tensors& tensors) {
+  if (result != hocketSuccess || list.packed.empty()) return result;
+  const at::NoGradGuard no_grad;
+  int64_t next = 0;
+  for (const at::Tensor& tensor : tensors) {
+    tensor.copy_(list.packed.front().narrow(0, next, tensor.numel()).view(tensor.sizes()));
+    next += tensor.numel();
+  }
+  return result;
+}
+
+void append(Tensors& tensors, const Tensors& more) { tensors.insert(tensors.end(), more.begin(), more.end()); }
+
+Tensors both(Tensors tensors, const Tensors& more) {
+  append(tensors, more);
+  return tensors;
 }
 
 // Counts of rows as counts of elements; without any, equal parts.
@@ -65,12 +121,14 @@ WorkPtr Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs, const
   TORCH_CHECK(outputs.size() == 1, "hocket rank ", getRank(), ": all_gather: takes one list of outputs, not ",
               outputs.size());
   check_one_per_rank(by, "outputs", outputs.front().size(), getSize());
-  const Parts to = parts_of(by, "outputs", outputs.front());
+  const List list = written_to(by, "outputs", outputs.front());
+  const Parts& to = list.parts;
   check_part(by, to, from);
-  return collective({c10d::OpType::ALLGATHER, "hocket:all_gather", inputs, outputs.front()},
+  return collective({c10d::OpType::ALLGATHER, "hocket:all_gather", both(inputs, list.packed), outputs.front()},
                     {opts.asyncOp, opts.timeout}, [&](hocketComm_t comm, hocketStream_t stream) {
-                      return hocketAllGatherV(from.data, from.count, to.data, to.counts.data(), to.offsets.data(),
-                                              from.type, comm, stream);
+                      return unpack(hocketAllGatherV(from.data, from.count, to.data, to.counts.data(),
+                                                     to.offsets.data(), from.type, comm, stream),
+                                    list, outputs.front());
                     });
 }
 
@@ -79,38 +137,49 @@ WorkPtr Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inp
   const Caller by = caller("all_gather_coalesced");
   check_one_per_rank(by, "outputs", outputs.size(), getSize());
   std::vector<Elements> from;
-  std::vector<Parts> to;
+  std::vector<List> to;
+  std::vector<Tensors> lists;
+  Tensors held = inputs;
   Tensors all;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    Tensors list;
+    Tensors& list = lists.emplace_back();
     for (const Tensors& of_rank : outputs) {
       TORCH_CHECK(of_rank.size() == inputs.size(), "hocket rank ", getRank(),
                   ": all_gather_coalesced: ", of_rank.size(), " outputs for ", inputs.size(), " inputs");
       list.push_back(of_rank[i]);
     }
     from.push_back(moved(by, "input", inputs[i]));
-    to.push_back(parts_of(by, "outputs", list));
-    check_part(by, to.back(), from.back());
-    all.insert(all.end(), list.begin(), list.end());
+    to.push_back(written_to(by, "outputs", list));
+    check_part(by, to.back().parts, from.back());
+    append(held, to.back().packed);
+    append(all, list);
   }
-  return coalesced({c10d::OpType::ALLGATHER_COALESCED, "hocket:all_gather_coalesced", inputs, all},
-                   {opts.asyncOp, opts.timeout}, to.size(), [&](size_t i, hocketComm_t comm, hocketStream_t stream) {
-                     return hocketAllGatherV(from[i].data, from[i].count, to[i].data, to[i].counts.data(),
-                                             to[i].offsets.data(), from[i].type, comm, stream);
-                   });
+  const auto gather = [&](size_t i, hocketComm_t comm, hocketStream_t stream) {
+    const Parts& parts = to[i].parts;
+    return hocketAllGatherV(from[i].data, from[i].count, parts.data, parts.counts.data(), parts.offsets.data(),
+                            from[i].type, comm, stream);
+  };
+  return collective({c10d::OpType::ALLGATHER_COALESCED, "hocket:all_gather_coalesced", held, all},
+                    {opts.asyncOp, opts.timeout}, [&](hocketComm_t comm, hocketStream_t stream) {
+                      hocketResult_t result = grouped(to.size(), gather, comm, stream);
+                      for (size_t i = 0; i < to.size(); ++i) result = unpack(result, to[i], lists[i]);
+                      return result;
+                    });
 }
 
 WorkPtr Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& opts) {
   const Caller by = caller("gather");
   const Elements from = moved(by, "input", only(by, inputs));
   const bool is_root = opts.rootRank == getRank();
-  const Tensors& list = list_of_root(by, "outputs", outputs, is_root, getSize());
-  const Parts to = parts_of(by, "outputs", list);
+  const Tensors& of_root = list_of_root(by, "outputs", outputs, is_root, getSize());
+  const List list = written_to(by, "outputs", of_root);
+  const Parts& to = list.parts;
   if (is_root) check_part(by, to, from);
-  return collective({c10d::OpType::GATHER, "hocket:gather", inputs, list}, {opts.asyncOp, opts.timeout},
-                    [&](hocketComm_t comm, hocketStream_t stream) {
-                      return hocketGatherV(from.data, from.count, to.data, to.counts.data(), to.offsets.data(),
-                                           from.type, static_cast<int>(opts.rootRank), comm, stream);
+  return collective({c10d::OpType::GATHER, "hocket:gather", both(inputs, list.packed), of_root},
+                    {opts.asyncOp, opts.timeout}, [&](hocketComm_t comm, hocketStream_t stream) {
+                      return unpack(hocketGatherV(from.data, from.count, to.data, to.counts.data(), to.offsets.data(),
+                                                  from.type, static_cast<int>(opts.rootRank), comm, stream),
+                                    list, of_root);
                     });
 }
 
@@ -118,10 +187,11 @@ WorkPtr Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c
   const Caller by = caller("scatter");
   const Elements to = moved(by, "output", only(by, outputs));
   const bool is_root = opts.rootRank == getRank();
-  const Tensors& list = list_of_root(by, "inputs", inputs, is_root, getSize());
-  const Parts from = parts_of(by, "inputs", list);
+  const Tensors& of_root = list_of_root(by, "inputs", inputs, is_root, getSize());
+  const List list = read_from(by, "inputs", of_root);
+  const Parts& from = list.parts;
   if (is_root) check_part(by, from, to);
-  return collective({c10d::OpType::SCATTER, "hocket:scatter", list, outputs}, {opts.asyncOp, opts.timeout},
+  return collective({c10d::OpType::SCATTER, "hocket:scatter", both(of_root, list.packed), outputs}, {opts.asyncOp, opts.timeout},
                     [&](hocketComm_t comm, hocketStream_t stream) {
                       return hocketScatterV(from.data, from.counts.data(), from.offsets.data(), to.data, to.count,
                                             to.type, static_cast<int>(opts.rootRank), comm, stream);
@@ -140,13 +210,11 @@ WorkPtr Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
   check_one_per_rank(by, "inputs", inputs.front().size(), getSize());
   const Parts parts = parts_of(by, "inputs", inputs.front());
   check_part(by, parts, to);
-  Tensors flat;
-  for (const at::Tensor& input : inputs.front()) flat.push_back(input.reshape({-1}));
-  const at::Tensor packed = at::cat(flat);
+  const List list = joined(parts, inputs.front());
   const Reduction op(by, opts.reduceOp, output.scalar_type(), collectives_);
-  return collective({c10d::OpType::REDUCE_SCATTER, "hocket:reduce_scatter", {packed}, outputs},
+  return collective({c10d::OpType::REDUCE_SCATTER, "hocket:reduce_scatter", list.packed, outputs},
                     {opts.asyncOp, opts.timeout}, [&](hocketComm_t comm, hocketStream_t stream) {
-                      return hocketReduceScatterV(packed.data_ptr(), to.data, parts.counts.data(), to.type, op, comm,
+                      return hocketReduceScatterV(list.parts.data, to.data, parts.counts.data(), to.type, op, comm,
                                                   stream);
                     });
 }
@@ -155,14 +223,18 @@ WorkPtr Backend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAl
   const Caller by = caller("all_to_all");
   check_one_per_rank(by, "outputs", outputs.size(), getSize());
   check_one_per_rank(by, "inputs", inputs.size(), getSize());
-  const Parts to = parts_of(by, "outputs", outputs);
-  const Parts from = parts_of(by, "inputs", inputs);
+  const List received = written_to(by, "outputs", outputs);
+  const List sent = read_from(by, "inputs", inputs);
+  const Parts& to = received.parts;
+  const Parts& from = sent.parts;
   TORCH_CHECK(to.type == from.type, "hocket rank ", getRank(), ": all_to_all: outputs (", describe(outputs[0]),
               ") and inputs (", describe(inputs[0]), ") are of different types");
-  return collective({c10d::OpType::ALLTOALL, "hocket:all_to_all", inputs, outputs}, {opts.asyncOp, opts.timeout},
+  const Tensors held = both(both(inputs, sent.packed), received.packed);
+  return collective({c10d::OpType::ALLTOALL, "hocket:all_to_all", held, outputs}, {opts.asyncOp, opts.timeout},
                     [&](hocketComm_t comm, hocketStream_t stream) {
-                      return hocketAllToAllV(from.data, from.counts.data(), from.offsets.data(), to.data,
-                                             to.counts.data(), to.offsets.data(), to.type, comm, stream);
+                      return unpack(hocketAllToAllV(from.data, from.counts.data(), from.offsets.data(), to.data,
+                                                    to.counts.data(), to.offsets.data(), to.type, comm, stream),
+                                    received, outputs);
                     });
 }
 

@@ -55,10 +55,8 @@ void check_place(const Caller& caller, const char* name, const at::Tensor& tenso
     layout << "has layout " << tensor.layout() << "; this call takes dense tensors";
     refuse(caller, name, tensor, layout.str());
   }
-  if (tensor.device().is_cpu()) return;
-  refuse(caller, name, tensor,
-         "is on " + tensor.device().str() +
-             "; this backend moves CPU tensors only (the backend \"cpu:hocket,cuda:nccl\" leaves the others to NCCL)");
+  if (tensor.device().is_cpu() || tensor.device().is_cuda()) return;
+  refuse(caller, name, tensor, "is on " + tensor.device().str() + "; this backend moves CPU and CUDA tensors");
 }
 
 std::optional<hocketRedOp_t> logical(c10d::ReduceOp::RedOpType op) {

@@ -30,7 +30,7 @@ struct Elements {
   size_t width = 1;
 };
 
-// Of a dense, contiguous tensor in host memory, `name` in errors, that is only moved ...
+// Of a dense, contiguous tensor, `name` in errors, that is only moved ...
 Elements moved(const Caller& caller, const char* name, const at::Tensor& tensor);
 // ... and of one whose elements are combined: of a type that can be, and dense in any order of its dimensions.
 Elements reduced(const Caller& caller, const char* name, const at::Tensor& tensor);

@@ -12,6 +12,12 @@ WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
   const Elements from = moved(by, "tensor", only(by, tensors));
   const Milliseconds limit = own_limit(c10d::kUnsetTimeout);
   CallTensors inputs{c10d::OpType::SEND, "hocket:send", tensors, {}};
+  if (tensors.front().is_cuda()) {
+    return transfer_on(tensors.front().device(), std::move(inputs), tag, 2 * to,
+                       [&](hocketComm_t comm, hocketStream_t stream) {
+                         return hocketSend(from.data, from.count, from.type, to, comm, stream);
+                       });
+  }
   if (tag != 0) {
     const at::Tensor header = Mailbox::header(tensors.front(), tag);
     inputs.inputs.push_back(header);
@@ -32,6 +38,14 @@ WorkPtr Backend::recv(Tensors& tensors, int from, int tag) {
   const Caller by = caller("recv");
   const Elements to = moved(by, "tensor", only(by, tensors));
   CallTensors outputs{c10d::OpType::RECV, "hocket:recv", {}, tensors};
+  if (tensors.front().is_cuda()) {
+    auto work = transfer_on(tensors.front().device(), std::move(outputs), tag, 2 * from + 1,
+                            [&](hocketComm_t comm, hocketStream_t stream) {
+                              return hocketRecv(to.data, to.count, to.type, from, comm, stream);
+                            });
+    work->comes_from(from);
+    return work;
+  }
   if (tag != 0) return receive_tagged(std::move(outputs), from, tag);
   auto work = transfer(std::move(outputs), tag);
   const std::lock_guard lock(transferring_);
@@ -50,6 +64,8 @@ void Backend::receive(Work& work, const Elements& to, int from) {
 WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
   const Caller by = caller("recv from any source");
   const Elements to = moved(by, "tensor", only(by, tensors));
+  TORCH_CHECK(tensors.front().is_cpu(), "hocket rank ", getRank(), ": recv from any source: the tensor is on ",
+              tensors.front().device(), "; name the source, or receive into a CPU tensor");
   CallTensors outputs{c10d::OpType::RECVANYSOURCE, "hocket:recv_any_source", {}, tensors};
   if (tag != 0) return receive_tagged(std::move(outputs), Mailbox::kAnybody, tag);
   auto work = transfer(std::move(outputs), tag);
@@ -77,6 +93,17 @@ WorkPtr Backend::receive_tagged(CallTensors tensors, int from, int tag) {
       },
       options_->timeout);
   mailbox_->post(work, into, from, tag);
+  return work;
+}
+
+c10::intrusive_ptr<DeviceWork> Backend::transfer_on(c10::Device device, CallTensors tensors, int tag, int purpose,
+                                                    Issue issue) {
+  TORCH_CHECK(tag == 0, "hocket rank ", getRank(), ": ", tensors.name(), ": tag ", tag, " for a tensor on ", device,
+              "; only CPU tensors have tags, others match in the order in which they were sent");
+  const std::lock_guard lock(transferring_);
+  auto work = c10::make_intrusive<DeviceWork>(getRank(), 0, std::move(tensors), transfers_, aborted_,
+                                              transfer_streams_.of(device, purpose));
+  work->issue(issue);
   return work;
 }
 

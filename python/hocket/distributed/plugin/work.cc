@@ -19,15 +19,26 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// torch notes inputs for its profiler.
-std::optional<std::vector<at::Tensor>> noted(const CallTensors& tensors) {
-  return std::make_optional(tensors.inputs.empty() ? tensors.outputs : tensors.inputs);
-}
-
 }  // namespace
 
+std::string CallTensors::about() const {
+  std::string text = std::string(" in ") + name();
+  const std::vector<at::Tensor>& shown = outputs.empty() ? inputs : outputs;
+  if (!shown.empty()) text += " of " + describe(shown.front());
+  return text;
+}
+
+std::optional<std::vector<at::Tensor>> CallTensors::noted() const {
+  return std::make_optional(inputs.empty() ? outputs : inputs);
+}
+
+void give_up(int rank, milliseconds limit, const std::string& about, uint64_t sequence) {
+  TORCH_CHECK_WITH(DistBackendError, false, "hocket rank ", rank, ": Timed out waiting ", limit.count(), " ms", about,
+                   " #", sequence);
+}
+
 Work::Work(int rank, uint64_t sequence, CallTensors tensors, hocketComm_t comm)
-    : c10d::Work(rank, tensors.type, tensors.title, noted(tensors)),
+    : c10d::Work(rank, tensors.type, tensors.title, tensors.noted()),
       tensors_(std::move(tensors)),
       sequence_(sequence),
       comm_(comm) {}
@@ -118,7 +129,7 @@ bool Work::wait(milliseconds timeout) {
   const milliseconds limit = is_own_limit ? limit_ : timeout;
   if (limit.count() > 0 && !settled() && !await(limit)) {
     if (is_own_limit) give_up_on_all(limit);
-    give_up(limit);
+    give_up(rank_, limit, about(), sequence_);
   }
   settle();
   const std::lock_guard lock(mutex_);
@@ -126,14 +137,9 @@ bool Work::wait(milliseconds timeout) {
   return true;
 }
 
-void Work::give_up(milliseconds limit) const {
-  TORCH_CHECK_WITH(DistBackendError, false, "hocket rank ", rank_, ": Timed out waiting ", limit.count(), " ms",
-                   about(), " #", sequence_);
-}
-
 void Work::give_up_on_all(milliseconds limit) const {
   hocketCommRevoke(comm_, HOCKET_REVOKE_DEFAULT);
-  give_up(limit);
+  give_up(rank_, limit, about(), sequence_);
 }
 
 void Work::abort() {
@@ -142,10 +148,7 @@ void Work::abort() {
 
 std::string Work::about() const {
   const std::lock_guard lock(mutex_);
-  std::string text = std::string(" in ") + (tensors_.title + sizeof "hocket:" - 1);
-  const std::vector<at::Tensor>& shown = tensors_.outputs.empty() ? tensors_.inputs : tensors_.outputs;
-  if (!shown.empty()) text += " of " + describe(shown.front());
-  return text;
+  return tensors_.about();
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {

@@ -4,12 +4,14 @@
 // One call: what torch holds while it is under way.
 #pragma once
 
+#include <c10/util/FunctionRef.h>
 #include <hocket/hocket.h>
 
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
@@ -18,13 +20,26 @@
 
 namespace hocket_torch {
 
+// Makes a call of the C API, blocking or on a stream.
+using Issue = c10::function_ref<hocketResult_t(hocketComm_t, hocketStream_t)>;
+
 // What is called, and with what.
 struct CallTensors {
   c10d::OpType type;
   const char* title;                // "hocket:all_reduce"
   std::vector<at::Tensor> inputs;   // kept until the call has ended
   std::vector<at::Tensor> outputs;  // the result
+
+  // "all_reduce"
+  const char* name() const { return title + sizeof "hocket:" - 1; }
+  // " in all_reduce of float32 of shape [2, 3]".
+  std::string about() const;
+  // What torch notes for its profiler.
+  std::optional<std::vector<at::Tensor>> noted() const;
 };
+
+// What comes of waiting for too long.
+[[noreturn]] void give_up(int rank, std::chrono::milliseconds limit, const std::string& about, uint64_t sequence);
 
 class Work final : public c10d::Work {
  public:
@@ -43,7 +58,6 @@ class Work final : public c10d::Work {
   void begins_when(Find find, std::chrono::milliseconds limit);
   // It has ended badly.
   void fail(std::exception_ptr exception) { note(std::move(exception)); }
-  // " in all_reduce of float32 of shape [2, 3]".
   std::string about() const;
 
   // ---- For its lane
@@ -71,7 +85,6 @@ class Work final : public c10d::Work {
   // False when the limit (0: none) came first.
   bool await(std::chrono::milliseconds limit);
   void note(std::exception_ptr exception);
-  [[noreturn]] void give_up(std::chrono::milliseconds limit) const;
   [[noreturn]] void give_up_on_all(std::chrono::milliseconds limit) const;
 
   CallTensors tensors_;
