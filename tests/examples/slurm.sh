@@ -37,13 +37,14 @@ SlurmctldLogFile=$folder/slurmctld.log
 SlurmdLogFile=$folder/%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
+TmpFS=$folder/tmp.%n
 MpiDefault=none
 ReturnToService=2
 NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 1)) CPUs=$(nproc)
 NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 2)) CPUs=$(nproc)
 PartitionName=all Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:8
 EOF
-mkdir "$folder/state"
+mkdir "$folder/state" "$folder/tmp.n1" "$folder/tmp.n2"
 dd if=/dev/urandom of="$folder/munge.key" bs=128 count=1 status=none
 chmod 0700 "$folder"
 chmod 0400 "$folder/munge.key"

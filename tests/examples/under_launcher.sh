@@ -49,6 +49,7 @@ run() {
     mpiexec.hydra) mpiexec.hydra -n 4 "${program[@]}" ;;
     srun) "$(dirname "$0")/slurm.sh" srun --nodes 2 --ntasks 4 --overcommit "${program[@]}" ;;
     srun_pmi2) "$(dirname "$0")/slurm.sh" srun --mpi=pmi2 --nodes 2 --ntasks 4 --overcommit "${program[@]}" ;;
+    srun_pmix) "$(dirname "$0")/slurm.sh" srun --mpi=pmix --nodes 2 --ntasks 4 --overcommit "${program[@]}" ;;
     torchrun) torchrun --nproc-per-node 4 --no-python "${program[@]}" ;;
     hocket_run) "$TOOL" run -n 4 --plain "${program[@]}" ;;
   esac
@@ -60,6 +61,7 @@ is_here() {
     mpirun) mpirun --version 2>/dev/null | grep -q 'Open MPI' ;;
     mpirun_pmix) [[ -x $pmix_mpirun ]] ;;
     srun | srun_pmi2) ((EUID == 0)) && command -v slurmctld >/dev/null && command -v munged >/dev/null ;;
+    srun_pmix) compgen -G '/usr/lib/*/slurm*/mpi_pmix*.so' >/dev/null && launcher=srun is_here ;;
     torchrun) torchrun --help >/dev/null 2>&1 ;;
     *) command -v "$launcher" >/dev/null ;;
   esac
