@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 import backend_test
 import fake_accelerator as device
+import forked_ranks
 import hocket.torch
 from backend_test import equal, ranks, refuses
 from torch_ranks import on_ranks
@@ -234,6 +235,28 @@ class Hooks(unittest.TestCase):
 
     def test_chains(self):
         on_devices(2, hooks_that_chain)
+
+
+def horovod():
+    """Through host memory, whatever the current stream still has to do."""
+    import hocket.torch as hvd
+    hvd.init()
+    device.use_device(hvd.rank())
+    values = torch.full((5,), hvd.rank() + 1.0).to("cuda")
+    x = torch.zeros(5).to("cuda")
+    device.busy(_LONG // 3)
+    x.copy_(values)
+    total = hvd.allreduce(x, op=hvd.Sum)
+    assert total.device == x.device, total.device
+    equal(total, torch.full((5,), 3.0).to("cuda"))
+    hvd.broadcast_(x, 1)
+    equal(x, torch.full((5,), 2.0).to("cuda"))
+    hvd.shutdown()
+
+
+class Horovod(unittest.TestCase):
+    def test_calls(self):
+        forked_ranks.on_ranks(horovod)
 
 
 class Calls(unittest.TestCase):
