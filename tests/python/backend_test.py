@@ -478,8 +478,8 @@ class Profiles(unittest.TestCase):
 
 class Calls(unittest.TestCase):
     def test_all(self):
-        for body in (reductions, sparse_sums, moves, lists_around_the_input, coalesced, transfers, tags, futures_of_transfers, futures,
-                     groups, refusals, missing):
+        for body in (reductions, sparse_sums, moves, lists_around_the_input, coalesced, transfers, tags, futures_of_transfers,
+                     futures, groups, refusals, missing):
             for size in (2, 3):
                 with self.subTest(body.__name__, size=size):
                     on_ranks(size, body)

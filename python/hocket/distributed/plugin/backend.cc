@@ -144,7 +144,8 @@ WorkPtr Backend::collective(CallTensors tensors, Manner manner, Issue issue) {
   const std::lock_guard lock(issuing_);
   if (device) {
     const c10::Stream stream = manner.async ? collective_streams_.of(*device, 0) : current_stream(*device);
-    auto work = c10::make_intrusive<DeviceWork>(getRank(), ++sequence_, std::move(tensors), collectives_, aborted_, stream);
+    auto work =
+        c10::make_intrusive<DeviceWork>(getRank(), ++sequence_, std::move(tensors), collectives_, aborted_, stream);
     work->issue(issue);
     return work;
   }
@@ -169,9 +170,8 @@ hocketResult_t grouped(size_t calls, IssueOne issue, hocketComm_t comm, hocketSt
 }
 
 WorkPtr Backend::coalesced(CallTensors tensors, Manner manner, size_t calls, IssueOne issue) {
-  return collective(std::move(tensors), manner, [&](hocketComm_t comm, hocketStream_t stream) {
-    return grouped(calls, issue, comm, stream);
-  });
+  return collective(std::move(tensors), manner,
+                    [&](hocketComm_t comm, hocketStream_t stream) { return grouped(calls, issue, comm, stream); });
 }
 
 }  // namespace hocket_torch

@@ -2,10 +2,10 @@
 // Copyright The Hocket authors
 //
 // The process group of torch.distributed on Hocket. A call on CPU tensors that torch awaits at once runs on the calling
-// thread; others run on lanes: one for the collectives, one for the sends to and one for the receives from each peer. So
-// do calls on CUDA tensors, with streams in the place of lanes, and the current stream in that of the calling thread.
-// Transfers have a communicator of their own, so that a thread inside a collective does not keep another one from
-// sending.
+// thread; others run on lanes: one for the collectives, one for the sends to and one for the receives from each peer.
+// So do calls on CUDA tensors, with streams in the place of lanes, and the current stream in that of the calling
+// thread. Transfers have a communicator of their own, so that a thread inside a collective does not keep another one
+// from sending.
 #pragma once
 
 #include <hocket/hocket.h>
@@ -103,7 +103,8 @@ class Backend final : public c10d::Backend {
   WorkPtr collective(CallTensors tensors, Manner manner, Issue issue);
   c10::intrusive_ptr<Work> transfer(CallTensors tensors, int tag);
   // `purpose`: of the side stream.
-  c10::intrusive_ptr<DeviceWork> transfer_on(c10::Device device, CallTensors tensors, int tag, int purpose, Issue issue);
+  c10::intrusive_ptr<DeviceWork> transfer_on(c10::Device device, CallTensors tensors, int tag, int purpose,
+                                             Issue issue);
   void receive(Work& work, const Elements& to, int from);
   WorkPtr receive_tagged(CallTensors tensors, int from, int tag);
   // Runs calls inside a group: as many as there are tensors.

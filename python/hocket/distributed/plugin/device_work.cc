@@ -32,9 +32,7 @@ void keep_for(const c10::Stream& stream, const std::vector<at::Tensor>& tensors)
 
 }  // namespace
 
-c10::Stream current_stream(c10::Device device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-}
+c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
 c10::Stream SideStreams::of(c10::Device device, int purpose) {
   const auto key = std::make_pair(device.index(), purpose);

@@ -2,8 +2,8 @@
 // Copyright The Hocket authors
 //
 // One call on tensors of a device. It has its place in a stream of torch's, as NCCL's have: whoever waits for it makes
-// the current stream wait, and nobody waits on the host who did not name a limit. Nothing here knows CUDA but by torch's
-// generic streams and events.
+// the current stream wait, and nobody waits on the host who did not name a limit. Nothing here knows CUDA but by
+// torch's generic streams and events.
 #pragma once
 
 #include <c10/core/Event.h>
@@ -38,7 +38,8 @@ class DeviceWork final : public c10d::Work {
   // `aborted`: whether the communicator has been.
   DeviceWork(int rank, uint64_t sequence, CallTensors tensors, hocketComm_t comm,
              std::shared_ptr<const std::atomic<bool>> aborted, c10::Stream stream);
-  // Makes the call, to begin when the current stream has come so far. While `call` runs, the work's stream is the current one.
+  // Makes the call, to begin when the current stream has come so far. While `call` runs, the work's stream is the
+  // current one.
   void issue(Issue call);
   // It came from this rank.
   void comes_from(int rank) { source_ = rank; }

@@ -30,8 +30,8 @@ void check_part(const Caller& caller, const Parts& parts, const Elements& own) {
               parts.type == own.type ? "" : " of another type");
 }
 
-// A list as the C API takes it. Tensors of the host are used where they lie. Those of a device are packed together: what lies
-// between them may be all of its memory, and would be moved along.
+// A list as the C API takes it. Tensors of the host are used where they lie. Those of a device are packed together:
+// what lies between them may be all of its memory, and would be moved along.
 struct List {
   Parts parts;
   Tensors packed;  // one, or none
@@ -191,8 +191,8 @@ WorkPtr Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c
   const List list = read_from(by, "inputs", of_root);
   const Parts& from = list.parts;
   if (is_root) check_part(by, from, to);
-  return collective({c10d::OpType::SCATTER, "hocket:scatter", both(of_root, list.packed), outputs}, {opts.asyncOp, opts.timeout},
-                    [&](hocketComm_t comm, hocketStream_t stream) {
+  return collective({c10d::OpType::SCATTER, "hocket:scatter", both(of_root, list.packed), outputs},
+                    {opts.asyncOp, opts.timeout}, [&](hocketComm_t comm, hocketStream_t stream) {
                       return hocketScatterV(from.data, from.counts.data(), from.offsets.data(), to.data, to.count,
                                             to.type, static_cast<int>(opts.rootRank), comm, stream);
                     });
