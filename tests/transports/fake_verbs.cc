@@ -64,6 +64,7 @@ struct World {
   size_t openings = 0;
   size_t registered = 0;
   bool hold = false;
+  bool apart = false;
   Fault fault;
 
   bool fails(FakeCall call) {
@@ -127,7 +128,8 @@ ibv_wc_status deliver(const Pair& pair, const ibv_send_wr& request) {
   Pair& peer = *found->second;
   const bool connected = (peer.state == IBV_QPS_RTR || peer.state == IBV_QPS_RTS) && peer.peer == pair.qp_num &&
                          peer.first_packet_in == pair.first_packet_out;
-  if (!connected || !is_up(pair) || !is_up(peer)) return IBV_WC_RETRY_EXC_ERR;
+  const bool reached = is_up(pair) && is_up(peer) && (!world().apart || pair.port == peer.port);
+  if (!connected || !reached) return IBV_WC_RETRY_EXC_ERR;
   if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
     const ibv_sge& piece = request.sg_list[0];
     if (region_for(peer, request, piece.length) == nullptr) {
@@ -413,7 +415,7 @@ ibv_gid_entry fake_gid(const char* address, uint32_t index, uint32_t type) {
 
 void reset_fake_verbs() {
   EXPECT_EQ(fake_objects(), 0u) << "an earlier test left something behind";
-  world().hold = false;
+  world().hold = world().apart = false;
   world().fault = {};
   FakePort port;
   port.gids = {fake_gid("fe80::1", 0), fake_gid("::ffff:10.0.0.1", 1)};
@@ -443,6 +445,8 @@ void set_fake_port_up(size_t port, bool up) {
   const std::lock_guard lock(world().mutex);
   world().ports[port - 1].up = up;
 }
+
+void set_fake_networks_apart() { world().apart = true; }
 
 size_t fake_connected_pairs(size_t port) {
   const std::lock_guard lock(world().mutex);

@@ -40,6 +40,8 @@ void fail_fake_call(FakeCall call, int after, int error);
 void break_fake_pairs(size_t port = 0);
 // A port that is down says so, and carries nothing.
 void set_fake_port_up(size_t port, bool up);
+// From now on each port hangs on a network of its own: it reaches none but its like.
+void set_fake_networks_apart();
 // Queue pairs that are connected, of that port.
 size_t fake_connected_pairs(size_t port);
 // Senders hear of no completion until this is false again.

@@ -76,7 +76,8 @@ PipePair make_pair(System& system, const Medium& medium, size_t max_message) {
   pair.sender = must(chosen.open(at_sender, offer));
   received.object = offer.object;
   if (!offer.handles.empty()) received.handles = pass(system, offer.handles);
-  pair.receiver = must(chosen.accept(at_receiver, std::move(received)));
+  const Transport& receiving = medium.receiving.empty() ? chosen : transport(medium.receiving);
+  pair.receiver = must(receiving.accept(at_receiver, std::move(received)));
   return pair;
 }
 

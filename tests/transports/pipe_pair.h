@@ -20,6 +20,7 @@ struct Medium {
   Address listen;       // for sockets
   uint64_t stream = 0;  // messages in a long test
   std::function<void(const std::function<void(System&)>&)> within;
+  std::string receiving = {};  // the receiver's transport, as of another host; empty: the same
 };
 
 inline void PrintTo(const Medium& medium, std::ostream* out) { *out << medium.name; }

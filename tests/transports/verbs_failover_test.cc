@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 #include <vector>
 
@@ -81,6 +82,7 @@ class Failover : public Verbs {
   std::mt19937 random_{20261122};
   uint64_t sent_ = 0;
   uint64_t received_ = 0;
+  std::array<uint64_t, 4> messages_{};  // exchanged by each of several pipes
 };
 
 // ---- Which port
@@ -99,9 +101,9 @@ TEST_F(Failover, ThePeerTakesThePortThatIsNearestInAddress) {
   peer.raw[15] = 7;
   EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, clock_.now()), 1u);
   rails.report_broken(1, "a pipe", "a test", clock_.now());
-  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, clock_.now()), 0u) << "the other is broken";
-  rails.report_broken(0, "a pipe", "a test", clock_.now());
-  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, clock_.now()), 1u) << "the peer may know better";
+  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, clock_.now()), 1u) << "it rests, but the peer may know better";
+  set_fake_port_up(2, false);
+  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, clock_.now()), 0u) << "the other is down";
   EXPECT_FALSE(rails.take_for(Fabric::kInfiniBand, peer, clock_.now()));
 }
 
@@ -123,6 +125,9 @@ TEST_F(Failover, ABrokenPortRestsTwiceAsLongEachTime) {
   rails.report_broken(0, "a pipe", "a test", clock_.now());
   pass(VerbsRails::kRest);
   EXPECT_TRUE(rails.take(clock_.now())) << "it starts anew";
+  rails.report_broken(0, "a pipe", "a test", clock_.now());
+  rails.report_working(0);
+  EXPECT_TRUE(rails.take(clock_.now())) << "what came by it ends its rest";
 }
 
 // ---- What breaks
@@ -192,6 +197,42 @@ TEST_F(Failover, APortThatGoesDownIsLeftAndUsedAgainWhenItIsBack) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               AllOf(HasSubstr("fake0 port 1 carries nothing now (it is down): 50 of the 75 Gbit/s"),
                     HasSubstr("fake0 port 1 carries again")));
+}
+
+// Two hosts whose ports lie in two networks, with pipes both ways. Each tries a port while the other lets its own rest.
+TEST_F(Failover, APortThatIsHealedIsUsedAgainByBothEnds) {
+  const VerbsTransport other{fake_verbs};
+  add_transport("another host's", other);
+  set_fake_networks_apart();
+  std::vector<PipePair> pairs;
+  for (const bool there : {true, false, true, false}) {
+    const char* ends[] = {"fake verbs", "another host's"};
+    pairs.push_back(
+        make_pair(system_, {"verbs", ends[there ? 0 : 1], "127.0.0.1:0", 0, {}, ends[there ? 1 : 0]}, kMaxMessage));
+  }
+  // Each way by itself, so that both hosts break the port at moments of their own.
+  const auto use = [&](size_t first) {
+    for (size_t i = first; i < pairs.size(); i += 2) {
+      sent_ = received_ = messages_[i];
+      exchange(pairs[i], 1);
+      messages_[i] = sent_;
+    }
+  };
+  use(0);
+  use(1);
+  ASSERT_EQ(fake_connected_pairs(1), 8u);
+  break_fake_pairs(1);
+  use(0);
+  pass(std::chrono::milliseconds(500));
+  use(1);
+  ASSERT_EQ(fake_connected_pairs(1), 0u);
+  const Time healed = clock_.time;
+  while (fake_connected_pairs(1) < 4 && clock_.time - healed < std::chrono::minutes(3)) {
+    pass(std::chrono::milliseconds(10));
+    use(0);
+    use(1);
+  }
+  EXPECT_LE(seconds(clock_.time - healed), 3) << "each of both rests for a second, and looks around every second";
 }
 
 TEST_F(Failover, ASendThatTheDeviceDoesNotTakeGoesAnotherWay) {

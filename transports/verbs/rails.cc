@@ -49,13 +49,13 @@ std::optional<size_t> VerbsRails::take(Time now) {
 
 std::optional<size_t> VerbsRails::take_for(Fabric fabric, const VerbsGid& peer, Time now) {
   const std::lock_guard lock(mutex_);
-  using Merit = std::tuple<bool, int, double>;
+  using Merit = std::tuple<bool, int, bool, double>;
   std::optional<size_t> best;
   Merit merit_of_best;
   for (size_t i = 0; i < ports_.size(); ++i) {
     const auto gid = ports_[i].fabric == fabric ? choose_gid(ports_[i].gids, peer) : std::nullopt;
     if (!gid) continue;
-    const Merit merit{usable(i, now), nearness(gid->gid, peer), -load(i, uses_[i].pipes + 1)};
+    const Merit merit{is_up(i), nearness(gid->gid, peer), !rests(i, now), -load(i, uses_[i].pipes + 1)};
     if (!best || merit > merit_of_best) std::tie(best, merit_of_best) = std::tuple(std::optional(i), merit);
   }
   if (best) ++uses_[*best].pipes;
@@ -79,7 +79,7 @@ void VerbsRails::leave(size_t index) {
 void VerbsRails::report_broken(size_t index, std::string_view pipe, std::string_view why, Time now) {
   const std::lock_guard lock(mutex_);
   Use& use = uses_[index];
-  if (now < use.rests_until) return;  // another pipe has told it
+  if (rests(index, now)) return;  // another pipe has told it
   use.rest = std::clamp(2 * use.rest, kRest, kLongestRest);
   use.rests_until = now + use.rest;
   if (std::exchange(use.lost, true)) return;
@@ -91,6 +91,7 @@ void VerbsRails::report_working(size_t index) {
   const std::lock_guard lock(mutex_);
   Use& use = uses_[index];
   use.rest = {};
+  use.rests_until = {};
   if (std::exchange(use.lost, false)) log_warn("{} carries again", ports_[index].name);
 }
 

@@ -21,7 +21,7 @@ class VerbsRails {
  public:
   // A port that broke is tried again after this rest, and after twice the last one if it broke again.
   static constexpr Duration kRest = std::chrono::seconds(1);
-  static constexpr Duration kLongestRest = std::chrono::seconds(8);
+  static constexpr Duration kLongestRest = std::chrono::seconds(64);
 
   // The ports must outlive it.
   VerbsRails(const VerbsTable& table, std::span<const VerbsPort> ports);
@@ -31,8 +31,9 @@ class VerbsRails {
 
   // The port that is best for one pipe more, which it counts from now on. Nothing: all are broken.
   std::optional<size_t> take(Time now);
-  // The best of those by which `peer` can be reached, the nearest to it in address first; broken ones last, as the peer
-  // may know better. Nothing: no port has a GID that fits.
+  // The best of those by which `peer` can be reached, the nearest to it in address first, also where that one rests:
+  // the peer tries it, and who answered by another would let each side's trial fail while the other side's port rests.
+  // Ports that are down come last. Nothing: no port has a GID that fits.
   std::optional<size_t> take_for(Fabric fabric, const VerbsGid& peer, Time now);
   // A port that is better for a pipe than the one it has (or than none), which it counts from now on.
   std::optional<size_t> take_better(std::optional<size_t> than, Time now);
@@ -42,6 +43,7 @@ class VerbsRails {
   // The device says so, now.
   bool is_up(size_t index) const;
   void report_broken(size_t index, std::string_view pipe, std::string_view why, Time now);
+  // Something went or came by it: its rest is over.
   void report_working(size_t index);
 
  private:
@@ -52,7 +54,8 @@ class VerbsRails {
     Time rests_until{};
   };
 
-  bool usable(size_t index, Time now) const { return now >= uses_[index].rests_until && is_up(index); }
+  bool rests(size_t index, Time now) const { return now < uses_[index].rests_until; }
+  bool usable(size_t index, Time now) const { return !rests(index, now) && is_up(index); }
   // Of a port that so many pipes share.
   double load(size_t index, size_t pipes) const { return static_cast<double>(pipes) / ports_[index].gigabits; }
   std::optional<size_t> lightest(Time now) const;

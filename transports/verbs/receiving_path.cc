@@ -76,6 +76,7 @@ Status ReceivingPath::poll() {
   const Status polled = pair_->poll(&told);
   arrived_ += told;
   HOCKET_TRY(check_arrived());
+  if (told.frames > 0 && !std::exchange(proved_, true)) rails_.report_working(*port_);
   if (polled.ok() || polled.code() == Code::kInternal) return polled;
   // A sender that has left breaks the connection, too.
   const uint32_t broken = path_;
@@ -173,6 +174,7 @@ Status ReceivingPath::on_turn(const Turn& turn) {
     if (!opened.ok()) drop_pair();
   }
   path_ = turn.path;
+  proved_ = false;
   by_socket_ = pair_ == nullptr;
   told_ = answer.stand;
   records_.send(RecordKind::kAnswer, encode_answer(answer));

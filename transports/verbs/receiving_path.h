@@ -66,6 +66,7 @@ class ReceivingPath {
   std::optional<size_t> port_;
   std::unique_ptr<QueuePair> pair_;  // none: the socket, or no way at all
   bool by_socket_ = false;
+  bool proved_ = false;  // something came by the port
   uint32_t path_ = 0;
   RingTotal arrived_;
   RingTotal returned_;
