@@ -58,10 +58,14 @@ class Sender {
   // Sends one message from the caller's memory, which must stay unchanged until done(ticket). 0: full now, come back.
   // The default copies.
   virtual Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope);
+  // The same, and the bytes may stay there until the receiver has looked at the message. The default sends them stable.
+  virtual Ticket lend(std::span<const std::byte> bytes, const Envelope& envelope) {
+    return send_stable(bytes, envelope);
+  }
   // The caller's memory is free again: the bytes are on their way, or the pipe has failed.
   virtual bool done(Ticket) { return true; }
-  // The caller takes back the memory of all stable sends that are not done: from now on the pipe may lose them, and the
-  // pipe fails rather than deliver what has changed.
+  // The caller takes back the memory of all sends that are not done: from now on the pipe may lose them, and the pipe
+  // fails rather than deliver what has changed.
   virtual void withdraw() {}
   // Moves what can be moved. Fails when the peer cannot be reached any more.
   virtual Status progress() { return {}; }
@@ -75,7 +79,7 @@ class Sender {
   size_t streaming_from = SIZE_MAX;
   // send_stable() sends without a copy for messages from this size on.
   size_t stable_from = SIZE_MAX;
-  // The same, but is done only when the receiver has looked at the message.
+  // lend() does, and is done only when the receiver has looked at the message.
   size_t lent_from = SIZE_MAX;
 };
 
@@ -89,6 +93,8 @@ class Receiver {
   // same arguments until it returns non-null (its data is then `into`), and then release(). When the sizes differ, or
   // it would save no copy, it returns the message as peek() does, and `into` is untouched. The default peeks.
   virtual const Message* receive_into(std::span<std::byte>) { return peek(); }
+  // The caller takes back what it gave to receive_into() in vain: nothing is written there any more. The pipe fails.
+  virtual void withdraw() {}
   virtual Status progress() { return {}; }
   // As for the sender: wakes the caller once when a message appears.
   virtual void set_waiting(bool) {}

@@ -163,7 +163,7 @@ void RingSender::publish(size_t bytes, const Envelope& envelope) {
   wake_if(control.reader_waiting, wake_peer_);
 }
 
-Ticket RingSender::send_stable(std::span<const std::byte> bytes, const Envelope& envelope) {
+Ticket RingSender::lend(std::span<const std::byte> bytes, const Envelope& envelope) {
   if (bytes.size() < lent_from || bytes.size() > ring_.max_message()) return Sender::send_stable(bytes, envelope);
   if (!status_.ok() || !has_room()) return 0;
   give_up_slot();

@@ -98,7 +98,7 @@ class RingSender final : public Sender {
 
   std::byte* reserve(size_t bytes) override;
   void commit(size_t bytes, const Envelope& envelope) override;
-  Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope) override;
+  Ticket lend(std::span<const std::byte> bytes, const Envelope& envelope) override;
   bool done(Ticket ticket) override;
   void withdraw() override { ring_.control().withdrawn.store(1); }
   Status progress() override { return status_; }

@@ -13,7 +13,10 @@ uint32_t WindowTable::open(std::span<std::byte> memory, std::shared_ptr<const Se
   Window& ours = window(number);
   if (segment == nullptr) ours.reachable = false;  // nobody else can map it
   enter(ours, static_cast<size_t>(rank_), {memory.data(), memory.size(), std::move(segment)});
-  if (purpose == WindowPurpose::kData) ++open_;
+  if (purpose == WindowPurpose::kData) {
+    ours.lasts = std::make_unique<LastingMemory::Hold>(memory);
+    ++open_;
+  }
   return number;
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/system.h"
 #include "comm/remote.h"
+#include "transports/lasting_memory.h"
 
 namespace hocket {
 
@@ -88,7 +89,8 @@ class WindowTable {
 
  private:
   struct Window {
-    std::vector<WindowPart> parts;  // by rank
+    std::vector<WindowPart> parts;               // by rank
+    std::unique_ptr<LastingMemory::Hold> lasts;  // our part, until we close it
     std::vector<std::byte*> begins;
     std::vector<bool> known;
     size_t unknown = 0;

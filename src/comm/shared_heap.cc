@@ -13,26 +13,27 @@ Result<void*> SharedHeap::allocate(size_t bytes) {
   if (!segment.ok()) return segment.status();
   std::byte* start = (*segment)->bytes().data();
   const std::lock_guard lock(mutex_);
-  segments_[start] = std::move(*segment);
+  auto lasts = std::make_unique<LastingMemory::Hold>((*segment)->bytes());
+  allocations_[start] = {std::move(*segment), std::move(lasts)};
   return static_cast<void*>(start);
 }
 
 Status SharedHeap::free(void* start) {
   const std::lock_guard lock(mutex_);
-  if (segments_.erase(static_cast<const std::byte*>(start)) == 1) return {};
+  if (allocations_.erase(static_cast<const std::byte*>(start)) == 1) return {};
   return {Code::kInvalidArgument, fmt::format("ptr: {} is not what hocketMemAlloc gave", fmt::ptr(start))};
 }
 
 SharedHeap::Piece SharedHeap::find(const void* start, size_t bytes) const {
   const auto* begin = static_cast<const std::byte*>(start);
   const std::lock_guard lock(mutex_);
-  const auto after = segments_.upper_bound(begin);
-  if (after == segments_.begin()) return {};
-  const auto& [first, segment] = *std::prev(after);
-  const size_t size = segment->bytes().size();
+  const auto after = allocations_.upper_bound(begin);
+  if (after == allocations_.begin()) return {};
+  const auto& [first, allocation] = *std::prev(after);
+  const size_t size = allocation.segment->bytes().size();
   const auto offset = static_cast<size_t>(begin - first);
   if (offset > size || bytes > size - offset) return {};
-  return {segment, offset};
+  return {allocation.segment, offset};
 }
 
 SharedHeap& process_heap() {

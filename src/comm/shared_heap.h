@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "base/system.h"
+#include "transports/lasting_memory.h"
 
 namespace hocket {
 
@@ -30,9 +31,14 @@ class SharedHeap {
   Piece find(const void* start, size_t bytes) const;
 
  private:
+  struct Allocation {
+    std::shared_ptr<const Segment> segment;
+    std::unique_ptr<LastingMemory::Hold> lasts;  // until it is freed
+  };
+
   SharedMemory& memory_;
   mutable std::mutex mutex_;
-  std::map<const std::byte*, std::shared_ptr<const Segment>> segments_;  // by where they begin
+  std::map<const std::byte*, Allocation> allocations_;  // by where they begin
 };
 
 // Of this process; never destroyed: memory may be in use when the process ends.

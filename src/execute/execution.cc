@@ -93,6 +93,9 @@ void Execution::set_waiting(bool waiting) {
 void Execution::withdraw() {
   for (const OpenTicket& open : tickets_) open.pipe->withdraw();
   tickets_.clear();
+  for (const LaneState& lane : lanes_) {
+    if (lane.landing != nullptr && lane.blocked.receiver != nullptr) lane.blocked.receiver->withdraw();
+  }
 }
 
 // ---- Lanes and steps ------------------------------------------------------------------------------------------------
@@ -432,13 +435,16 @@ bool Execution::stays(const Place& home) const { return call_->lends && home.buf
 Execution::Outcome Execution::send_stable(LaneState& lane, const Slice& slice) {
   if (slice.home == nullptr) return Outcome::kMoved;
   const std::byte* memory = only_piece(*slice.home, slice);
-  const size_t guarded = stays(*slice.home) ? 0 : slice.bytes;
+  const bool lends = stays(*slice.home);
+  const size_t guarded = lends ? 0 : slice.bytes;
   const auto& destinations = slice.step->destinations;
   for (size_t i = 0; i < destinations.size(); ++i) {
     const uint64_t bit = uint64_t{1} << i;
     if (!is_message(destinations[i]) || (lane.issued & bit) != 0) continue;
     SendEnd& end = pipes_.to(destinations[i].peer, slice.lane_index);
-    const Ticket ticket = end.pipe->send_stable({memory, slice.bytes}, {call_->operation, end.messages});
+    const std::span<const std::byte> bytes(memory, slice.bytes);
+    const Envelope envelope{call_->operation, end.messages};
+    const Ticket ticket = lends ? end.pipe->lend(bytes, envelope) : end.pipe->send_stable(bytes, envelope);
     lane.blocked = {destinations[i].peer, end.pipe, nullptr};
     if (ticket == 0) return Outcome::kBlocked;
     lane.issued |= bit;

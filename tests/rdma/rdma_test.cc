@@ -9,6 +9,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,46 @@ const Role caller_role("caller", [](const Part&) {
   }
 });
 
+constexpr size_t kWindow = (6 << 20) + 4096;  // no ring is so long
+constexpr size_t kGathered = 3 << 20;         // bytes of each of two ranks
+const char* const kSeen = "/tmp/window-seen";
+
+// All-gathers between registered buffers of two ranks, checks every byte, and waits until the test has had a look.
+const Role window_role("window", [](const Part&) {
+  const int rank = std::atoi(std::getenv("HOCKET_RANK"));
+  hocketComm_t comm = nullptr;
+  void* memory = nullptr;
+  void* handle = nullptr;
+  if (hocketCommInitFromEnvironment(&comm, nullptr) != hocketSuccess ||
+      hocketMemAlloc(&memory, kWindow) != hocketSuccess ||
+      hocketCommRegister(comm, memory, kWindow, &handle) != hocketSuccess) {
+    std::printf("cannot begin: %s\n", hocketGetLastError(comm));
+    return 3;
+  }
+  auto* bytes = static_cast<unsigned char*>(memory);
+  const auto value = [](int owner, int round, size_t i) {
+    return static_cast<unsigned char>(i % 251 + static_cast<size_t>(100 * owner + round));
+  };
+  for (int round = 0; round < 8; ++round) {
+    unsigned char* mine = bytes + static_cast<size_t>(rank) * kGathered;
+    for (size_t i = 0; i < kGathered; ++i) mine[i] = value(rank, round, i);
+    if (hocketAllGather(mine, bytes, kGathered, hocketUint8, comm, nullptr) != hocketSuccess) {
+      std::printf("failed: %s\n", hocketGetLastError(comm));
+      return 2;
+    }
+    for (size_t i = 0; i < 2 * kGathered; ++i) {
+      const int owner = i < kGathered ? 0 : 1;
+      if (bytes[i] == value(owner, round, i % kGathered)) continue;
+      std::printf("wrong byte %zu in round %d\n", i, round);
+      return 1;
+    }
+  }
+  std::printf("gathered\n");
+  while (!std::filesystem::exists(kSeen)) usleep(10'000);
+  const bool ended = hocketCommDeregister(comm, handle) == hocketSuccess && hocketMemFree(memory) == hocketSuccess;
+  return ended && hocketCommDestroy(comm) == hocketSuccess ? 0 : 1;
+});
+
 #ifdef HOCKET_WITH_UCX
 
 // ---- Any host, by what UCX may use
@@ -87,6 +129,24 @@ TEST_P(OneHost, EveryElementIsRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, OneHost, testing::Values(2, 3, 4));
+
+using OneHostLends = Rdma;
+
+TEST_F(OneHostLends, RegisteredMemoryIsReadWhereItLies) {
+  std::filesystem::remove(kSeen);
+  Processes::Settings all = rank_settings(2, 0, "verbs");
+  all.environment.push_back("HOCKET_ADDRESS=127.0.0.1:" + std::to_string(free_port()));
+  Processes processes("window", 2, all);
+  for (int rank = 0; rank < 2; ++rank) EXPECT_TRUE(processes.wait_for(rank, "gathered", kLimit)) << "rank " << rank;
+  EXPECT_EQ(std::system((std::string("rdma resource show mr >/tmp/window-regions; touch ") + kSeen).c_str()), 0);
+  std::ifstream regions("/tmp/window-regions");
+  int registered = 0;
+  for (std::string line; std::getline(regions, line);) {
+    registered += line.find("mrlen " + std::to_string(kWindow) + " ") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GE(registered, 4) << "the whole window, to be read and to be written, by each of two ranks";
+  for (const Processes::End& end : processes.finish(kLimit)) EXPECT_EQ(end.status, 0) << end.output;
+}
 
 #ifdef HOCKET_WITH_UCX
 

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "base/simulated_system.h"
 #include "base/system.h"
 #include "pipe_pair.h"
+#include "transports/lasting_memory.h"
 #ifdef HOCKET_WITH_UCX
 #include "transports/ucx/ucx.h"
 #endif
@@ -214,6 +216,7 @@ TEST_P(Pipes, MemoryForLongMessagesIsAligned) {
 TEST_P(Pipes, StableSendsKeepTheirPlaceAmongOthers) {
   with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
     std::vector<std::vector<std::byte>> memory(200);
+    std::vector<std::optional<LastingMemory::Hold>> lasts(memory.size());
     std::vector<Ticket> tickets(memory.size());
     uint64_t sent = 0;
     for (uint64_t received = 0; received < memory.size(); ++received) {
@@ -226,7 +229,8 @@ TEST_P(Pipes, StableSendsKeepTheirPlaceAmongOthers) {
         }
         const auto content = pattern(sent, bytes);
         memory[sent].assign(content.begin(), content.end());
-        tickets[sent] = pair.sender->send_stable(memory[sent], envelope(sent));
+        if (sent % 2 == 0) lasts[sent].emplace(LastingMemory::Bytes(memory[sent]));
+        tickets[sent] = pair.sender->lend(memory[sent], envelope(sent));
         if (tickets[sent] == 0) break;
       }
       // Memory that is free again may be overwritten.
@@ -244,7 +248,7 @@ TEST_P(Pipes, ManyStableSendsMayBeUnderWay) {
   with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
     std::vector<Ticket> tickets;
     for (uint64_t m = 0; m < kPipeDepth; ++m) {
-      tickets.push_back(pair.sender->send_stable(pattern(m, kMaxMessage), envelope(m)));
+      tickets.push_back(pair.sender->lend(pattern(m, kMaxMessage), envelope(m)));
       ASSERT_NE(tickets.back(), 0u);
     }
     for (uint64_t m = 0; m < kPipeDepth; ++m) {
@@ -258,7 +262,7 @@ TEST_P(Pipes, AStableSendGivesUpAReservation) {
   with_pipe(kMaxMessage, [](System& system, PipePair& pair) {
     for (uint64_t m = 0; m < 40; ++m) {
       ASSERT_TRUE(wait_until(system, [&] { return pair.sender->reserve(20000) != nullptr; }));
-      ASSERT_NE(pair.sender->send_stable(pattern(m, 30000), envelope(m)), 0u);
+      ASSERT_NE(pair.sender->lend(pattern(m, 30000), envelope(m)), 0u);
       expect_next(system, pair, m, 30000);
     }
   });
@@ -330,8 +334,10 @@ TEST_P(Pipes, ReceiveIntoFillsTheCallersMemoryWhereItSavesACopy) {
     expect_next(system, pair, 0, 8);
     if (std::min(pair.sender->stable_from, pair.sender->lent_from) > kMaxMessage) return;
     std::vector<std::byte> into(kMaxMessage);
+    const LastingMemory::Hold target(into);
+    const LastingMemory::Hold source(pattern(0, 2 * kMaxMessage));
     for (uint64_t m = 1; m < 20; ++m) {
-      const Ticket ticket = pair.sender->send_stable(pattern(m, kMaxMessage), envelope(m));
+      const Ticket ticket = pair.sender->lend(pattern(m, kMaxMessage), envelope(m));
       ASSERT_NE(ticket, 0u);
       const Message* got = nullptr;
       ASSERT_TRUE(wait_until(system, [&] {

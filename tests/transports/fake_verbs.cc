@@ -65,6 +65,7 @@ struct World {
   size_t registered = 0;
   bool hold = false;
   bool apart = false;
+  size_t reads = 0;
   Fault fault;
 
   bool fails(FakeCall call) {
@@ -107,7 +108,8 @@ void tell(Pair& pair, uint32_t immediate) {
   push(*static_cast<Queue*>(pair.recv_cq), completion);
 }
 
-Region* region_for(const Pair& pair, const ibv_send_wr& request, uint32_t length) {
+// Of the peer's memory, to which a request may do this.
+Region* region_for(const Pair& pair, const ibv_send_wr& request, uint32_t length, int access) {
   const auto found = world().regions.find(request.wr.rdma.rkey);
   if (found == world().regions.end()) return nullptr;
   Region* region = found->second;
@@ -115,7 +117,7 @@ Region* region_for(const Pair& pair, const ibv_send_wr& request, uint32_t length
   const uint64_t offset = request.wr.rdma.remote_addr - begin;
   const bool inside =
       request.wr.rdma.remote_addr >= begin && offset <= region->length && length <= region->length - offset;
-  const bool allowed = (region->access & IBV_ACCESS_REMOTE_WRITE) != 0 && (pair.access & IBV_ACCESS_REMOTE_WRITE) != 0;
+  const bool allowed = (region->access & access) != 0 && (pair.access & access) != 0;
   return inside && allowed && region->pd == pair.pd ? region : nullptr;
 }
 
@@ -130,9 +132,20 @@ ibv_wc_status deliver(const Pair& pair, const ibv_send_wr& request) {
                          peer.first_packet_in == pair.first_packet_out;
   const bool reached = is_up(pair) && is_up(peer) && (!world().apart || pair.port == peer.port);
   if (!connected || !reached) return IBV_WC_RETRY_EXC_ERR;
+  if (request.opcode == IBV_WR_RDMA_READ) {
+    const ibv_sge& piece = request.sg_list[0];
+    if (region_for(peer, request, piece.length, IBV_ACCESS_REMOTE_READ) == nullptr) {
+      peer.state = IBV_QPS_ERR;
+      return IBV_WC_REM_ACCESS_ERR;
+    }
+    std::memcpy(reinterpret_cast<void*>(piece.addr), reinterpret_cast<const void*>(request.wr.rdma.remote_addr),
+                piece.length);
+    ++world().reads;
+    return IBV_WC_SUCCESS;
+  }
   if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
     const ibv_sge& piece = request.sg_list[0];
-    if (region_for(peer, request, piece.length) == nullptr) {
+    if (region_for(peer, request, piece.length, IBV_ACCESS_REMOTE_WRITE) == nullptr) {
       peer.state = IBV_QPS_ERR;
       return IBV_WC_REM_ACCESS_ERR;
     }
@@ -144,13 +157,18 @@ ibv_wc_status deliver(const Pair& pair, const ibv_send_wr& request) {
   return IBV_WC_SUCCESS;
 }
 
-bool is_registered(const Pair& pair, const ibv_sge& piece) {
+bool is_registered(const Pair& pair, const ibv_sge& piece, int access) {
   return std::any_of(world().regions.begin(), world().regions.end(), [&](const auto& entry) {
     const Region& region = *entry.second;
     const auto begin = reinterpret_cast<uint64_t>(region.addr);
-    return region.lkey == piece.lkey && region.pd == pair.pd && piece.addr >= begin &&
-           piece.addr + piece.length <= begin + region.length;
+    return region.lkey == piece.lkey && (region.access & access) == access && region.pd == pair.pd &&
+           piece.addr >= begin && piece.addr + piece.length <= begin + region.length;
   });
+}
+
+ibv_wc_opcode completion_of(const ibv_send_wr& request) {
+  if (request.opcode == IBV_WR_RDMA_READ) return IBV_WC_RDMA_READ;
+  return request.num_sge == 1 ? IBV_WC_RDMA_WRITE : IBV_WC_SEND;
 }
 
 int post_send(ibv_qp* posted, ibv_send_wr* request, ibv_send_wr** bad) {
@@ -162,11 +180,12 @@ int post_send(ibv_qp* posted, ibv_send_wr* request, ibv_send_wr** bad) {
   if (pair.under_way == pair.cap.max_send_wr) return ENOMEM;
   const bool is_inline = (request->send_flags & IBV_SEND_INLINE) != 0;
   if (is_inline && request->sg_list[0].length > pair.cap.max_inline_data) return EINVAL;
-  if (request->num_sge == 1 && !is_inline && !is_registered(pair, request->sg_list[0])) return EFAULT;
+  const int access = request->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
+  if (request->num_sge == 1 && !is_inline && !is_registered(pair, request->sg_list[0], access)) return EFAULT;
   ++pair.under_way;
   const ibv_wc_status status = pair.state == IBV_QPS_ERR ? IBV_WC_WR_FLUSH_ERR : deliver(pair, *request);
   if (status != IBV_WC_SUCCESS) pair.state = IBV_QPS_ERR;
-  complete(pair, status, request->num_sge == 1 ? IBV_WC_RDMA_WRITE : IBV_WC_SEND);
+  complete(pair, status, completion_of(*request));
   return 0;
 }
 
@@ -416,6 +435,7 @@ ibv_gid_entry fake_gid(const char* address, uint32_t index, uint32_t type) {
 void reset_fake_verbs() {
   EXPECT_EQ(fake_objects(), 0u) << "an earlier test left something behind";
   world().hold = world().apart = false;
+  world().reads = 0;
   world().fault = {};
   FakePort port;
   port.gids = {fake_gid("fe80::1", 0), fake_gid("::ffff:10.0.0.1", 1)};
@@ -470,6 +490,11 @@ void tell_fake_immediate(bool to_receivers, uint32_t immediate) {
   for (auto& [number, pair] : world().pairs) {
     if (((pair->access & IBV_ACCESS_REMOTE_WRITE) != 0) == to_receivers) tell(*pair, htobe32(immediate));
   }
+}
+
+size_t fake_reads() {
+  const std::lock_guard lock(world().mutex);
+  return world().reads;
 }
 
 size_t fake_openings() { return world().openings; }

@@ -48,6 +48,8 @@ size_t fake_connected_pairs(size_t port);
 void hold_fake_acknowledgements(bool hold);
 // The peer of each sender of data, or of each of room, tells an immediate value of the test's.
 void tell_fake_immediate(bool to_receivers, uint32_t immediate);
+// How often a device has read a peer's memory.
+size_t fake_reads();
 // How often a device was opened, ever.
 size_t fake_openings();
 // All that was made and not destroyed; of registered memory, its bytes.

@@ -136,7 +136,7 @@ class LendingRingTest : public RingTest {
 
 TEST_F(LendingRingTest, ALentMessageTakesNoSlotAndIsFreeOnceLookedAt) {
   const size_t idle = resident_bytes();
-  const Ticket ticket = sender_.send_stable(lent_, Envelope{});
+  const Ticket ticket = sender_.lend(lent_, Envelope{});
   EXPECT_NE(ticket, kCopied);
   EXPECT_FALSE(sender_.done(ticket));
   const Message* got = receiver_.peek();
@@ -151,20 +151,20 @@ TEST_F(LendingRingTest, ALentMessageTakesNoSlotAndIsFreeOnceLookedAt) {
 }
 
 TEST_F(LendingRingTest, WakesTheLender) {
-  sender_.send_stable(lent_, Envelope{});
+  sender_.lend(lent_, Envelope{});
   sender_.set_waiting(true);
   EXPECT_NE(receiver_.peek(), nullptr);
   EXPECT_EQ(woken_writer_, 1);
 }
 
 TEST_F(LendingRingTest, RefusesWhatWasWithdrawn) {
-  sender_.send_stable(lent_, Envelope{});
+  sender_.lend(lent_, Envelope{});
   sender_.withdraw();
   expect_refused("was withdrawn");
 }
 
 TEST_F(LendingRingTest, RefusesWhatIsNotThere) {
-  sender_.send_stable(std::span(reinterpret_cast<const std::byte*>(8), 20'000), Envelope{});
+  sender_.lend(std::span(reinterpret_cast<const std::byte*>(8), 20'000), Envelope{});
   expect_refused("is gone");
 }
 
@@ -195,7 +195,7 @@ TEST_F(RingTest, LendsNothingToAReceiverThatCannotRead) {
   RingReceiver receiver(ring(), memory, "from", nullptr);
   const std::vector<std::byte> bytes(kMaxMessage);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(sender.send_stable(bytes, Envelope{}), kCopied);
+    EXPECT_EQ(sender.lend(bytes, Envelope{}), kCopied);
     ASSERT_NE(receiver.peek(), nullptr);
     receiver.release();
   }

@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "transports/lasting_memory.h"
 #include "transports/verbs/rails.h"
 #include "verbs_pipes.h"
 
@@ -274,11 +275,14 @@ TEST_F(Failover, AQueuePairThatCannotBeConnectedIsNotUsed) {
 // Broken at any moment, also in the middle of a message, at one port or at all, and healed at any moment.
 TEST_F(Failover, NothingIsLostOrDoubledWhateverBreaksWhenever) {
   constexpr int kRounds = 1500;
+  const LastingMemory::Hold patterns(pattern(0, 2 << 20));
   PipePair made = open_pair();
   std::vector<size_t> under_way;
   for (int round = 0; round < kRounds; ++round) {
     const size_t bytes = random_() % (random_() % 4 == 0 ? kMaxMessage : 2 * kShort);
-    if (send(*made.sender, sent_, bytes)) {
+    const auto content = pattern(sent_, bytes);
+    if (bytes > 2 * kShort && random_() % 2 == 0 ? made.sender->lend(content, envelope(sent_)) != 0
+                                                 : send(*made.sender, sent_, bytes)) {
       under_way.push_back(bytes);
       ++sent_;
     }
@@ -303,6 +307,7 @@ TEST_F(Failover, NothingIsLostOrDoubledWhateverBreaksWhenever) {
   for (const size_t bytes : under_way) ASSERT_TRUE(receive(made, received_++, bytes)) << reason(made);
   EXPECT_TRUE(flush(made)) << reason(made);
   EXPECT_GT(sent_, 1000u);
+  EXPECT_GT(fake_reads(), 20u);
 }
 
 // A broken end tells the other one, who may have nothing to send and wait for room.

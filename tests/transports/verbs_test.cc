@@ -251,6 +251,11 @@ class Liar : public Verbs {
     socket_->send(kind, body);
     ASSERT_TRUE(socket_->flush().ok());
   }
+  static std::string lending_frame(const LentPlace& place) {
+    const FrameHeader header{sizeof(place), kLent, 0, 0};
+    return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) +
+           std::string(reinterpret_cast<const char*>(&place), sizeof(place));
+  }
   Answer turn(const Turn& turn) {
     say(RecordKind::kTurn, encode_turn(turn));
     Answer answer;
@@ -274,6 +279,10 @@ class Liar : public Verbs {
                     ->write(memory_.bytes().subspan(kHeaderOffset, sizeof(header)),
                             theirs_.ring.address + kHeaderOffset, theirs_.ring.key, amount)
                     .ok());
+  }
+  void expect_refused_when_read(const std::string& text) {
+    EXPECT_TRUE(wait_until(real_system(), [&] { return receiver_->peek() != nullptr || !receiver_->progress().ok(); }));
+    expect_refused(text);
   }
   void expect_refused(const std::string& text) {
     const Status status = failure(*receiver_);
@@ -381,7 +390,7 @@ TEST_F(Liar, AboutItsGid) {
 
 TEST_F(Liar, SaysWhatAReceiverSays) {
   meet();
-  say(RecordKind::kFarewell, encode_farewell(0));
+  say(RecordKind::kFarewell, encode_stand({}));
   expect_refused("sent a record of kind 6");
 }
 
@@ -401,6 +410,44 @@ TEST_F(Liar, SendsHalfAHeader) {
   (void)turn({1, kMinRing, {}});
   say(RecordKind::kFrame, "half");
   expect_refused("a frame without a header");
+}
+
+TEST_F(Liar, GivesBytesThatNobodyAwaits) {
+  meet();
+  say(RecordKind::kLentBytes, encode_lent_bytes({0, 0, "bytes"}));
+  expect_refused("5 bytes at 0 of what it lent at 0, which were not awaited");
+}
+
+TEST_F(Liar, LendsMoreThanAMessageMayBe) {
+  (void)turn({1, kMinRing, {}});
+  say(RecordKind::kFrame, lending_frame({4096, kMaxMessage + 1, 0, 0, 0}));
+  expect_refused_when_read("frame 0 lends 100001 bytes at 0x1000; the limit is 100000");
+}
+
+TEST_F(Liar, LendsNothing) {
+  (void)turn({1, kMinRing, {}});
+  say(RecordKind::kFrame, lending_frame({4096, 0, 0, 0, 0}));
+  expect_refused_when_read("lends 0 bytes");
+}
+
+TEST_F(Liar, LendsBeyondTheEndOfMemory) {
+  (void)turn({1, kMinRing, {}});
+  say(RecordKind::kFrame, lending_frame({UINT64_MAX - 1, 2, 0, 0, 0}));
+  expect_refused_when_read("lends 2 bytes at 0xfffffffffffffffe");
+}
+
+// The frame that lends is asked for over the socket, and only what was asked for is taken.
+TEST_F(Liar, GivesMoreThanItLent) {
+  (void)turn({1, kMinRing, {}});
+  say(RecordKind::kFrame, lending_frame({4096, 100, 0, 0, 0}));
+  EXPECT_TRUE(wait_until(real_system(), [&] {
+    EXPECT_EQ(receiver_->peek(), nullptr);
+    (void)receiver_->progress();
+    const auto got = *socket_->next();
+    return got && got->kind == RecordKind::kFetch;
+  }));
+  say(RecordKind::kLentBytes, encode_lent_bytes({0, 0, std::string(101, 'x')}));
+  expect_refused("101 bytes at 0 of what it lent at 0, which were not awaited");
 }
 
 TEST_F(Liar, SkipsATurn) {
@@ -455,6 +502,13 @@ TEST_F(LyingReceiver, AboutWhatItWasAsked) {
 
 TEST_F(LyingReceiver, AboutWhatHasArrived) {
   expect_refused({1, kMinRing, {128, {}}, {}}, "word of 128 bytes that arrived and 0 given back; 0 were sent");
+}
+
+TEST_F(LyingReceiver, AboutWhatWasLent) {
+  socket_->send(RecordKind::kAnswer, encode_answer({1, kMinRing, {}, {}}));
+  socket_->send(RecordKind::kFetch, encode_fetch(0));
+  ASSERT_TRUE(socket_->flush().ok());
+  EXPECT_THAT(failure(*sender_).message(), HasSubstr("asks for what was lent at 0, where nothing was"));
 }
 
 // ---- Cards
@@ -526,10 +580,17 @@ TEST(Records, AreReadAsTheyWereWritten) {
   Turn turn;
   ASSERT_TRUE(decode_turn(encode_turn({3, kMinRing, {}}), &turn).ok());
   EXPECT_EQ(turn.path, 3u);
-  uint64_t arrived = 0;
-  ASSERT_TRUE(decode_farewell(encode_farewell(99), &arrived).ok());
-  EXPECT_EQ(arrived, 99u);
-  EXPECT_FALSE(decode_farewell("short", &arrived).ok());
+  uint64_t position = 0;
+  ASSERT_TRUE(decode_fetch(encode_fetch(99), &position).ok());
+  EXPECT_EQ(position, 99u);
+  EXPECT_FALSE(decode_fetch("short", &position).ok());
+  LentBytes part;
+  const std::string encoded = encode_lent_bytes({128, 7, "bytes"});
+  ASSERT_TRUE(decode_lent_bytes(encoded, &part).ok());
+  EXPECT_EQ(encode_lent_bytes(part), encoded);
+  EXPECT_FALSE(decode_lent_bytes("short", &part).ok());
+  EXPECT_FALSE(decode_lent_bytes(encode_lent_bytes({128, 7, ""}), &part).ok());
+  EXPECT_FALSE(decode_lent_bytes(encode_lent_bytes({128, 7, std::string(LentBytes::kLongest + 1, 'x')}), &part).ok());
 }
 
 TEST(Records, ThatCannotBeAreRefused) {

@@ -4,7 +4,8 @@
 // How messages lie in the ring of a verbs pipe. The ring is a window of an endless stream of frames, each in one piece
 // and in whole lines of 64 bytes: the header at the end of its first line, then so much of a message that fits. A
 // message that is longer goes on in the next frame. The immediate value of the write that carries a frame, or of the
-// message that gives room back, says how many lines and how many frames are meant.
+// message that gives room back, says how many lines and how many frames are meant. Instead of a message that its sender
+// lends, a frame says where it lies.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +25,18 @@ struct FrameHeader {
   uint32_t digest = 0;
   uint32_t number = 0;  // of the frame on its pipe, modulo 2^32
 };
+// In place of `rest`: what follows is a LentPlace.
+inline constexpr uint32_t kLent = ~uint32_t{0};
+
+// Where a lent message lies in the sender's memory, and the key by which the receiver's device reads it there.
+struct LentPlace {
+  uint64_t address = 0;
+  uint32_t bytes = 0;
+  uint32_t key = 0;
+  uint32_t path = 0;  // the key is for this one; 0: for none
+  uint32_t unused = 0;
+};
+
 inline constexpr size_t kHeaderOffset = kFrameGrain - sizeof(FrameHeader);
 
 // What a frame with so much of a message takes of the ring.

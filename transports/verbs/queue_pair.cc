@@ -45,6 +45,7 @@ QueuePair::~QueuePair() {
   if (pair_ != nullptr) table_.destroy_qp(pair_);
   if (completions_ != nullptr) table_.destroy_cq(completions_);
   if (channel_ != nullptr) table_.destroy_comp_channel(channel_);
+  lasting_.reset();
   if (region_ != nullptr) table_.dereg_mr(region_);
   if (domain_ != nullptr) table_.dealloc_pd(domain_);
 }
@@ -56,6 +57,8 @@ Status QueuePair::failure(std::string_view what, int error) const {
 Status QueuePair::create(std::span<std::byte> memory) {
   domain_ = table_.alloc_pd(port_.context);
   if (domain_ == nullptr) return failure("cannot make a protection domain", errno);
+  lasting_ = std::make_unique<Registrations>(
+      table_, domain_, options_.peer_writes ? IBV_ACCESS_LOCAL_WRITE : IBV_ACCESS_REMOTE_READ, port_.name);
   const int access = options_.peer_writes ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
   region_ = table_.reg_mr(domain_, memory.data(), memory.size(), access);
   if (region_ == nullptr) {
@@ -89,7 +92,7 @@ Status QueuePair::initialise() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = port_.number;
-  attributes.qp_access_flags = options_.peer_writes ? IBV_ACCESS_REMOTE_WRITE : 0;
+  attributes.qp_access_flags = options_.peer_writes ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
   const int error =
       table_.modify_qp(pair_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   return error == 0 ? Status() : failure("cannot initialise a queue pair", error);
@@ -161,6 +164,19 @@ Status QueuePair::write(std::span<const std::byte> part, uint64_t address, uint3
   return post(&request);
 }
 
+Status QueuePair::read(std::span<std::byte> into, uint64_t address, uint32_t key) {
+  const auto keys = keys_for(into);
+  if (!keys) return failure(fmt::format("cannot register {} bytes of memory", into.size()), ENOMEM);
+  ibv_sge piece{reinterpret_cast<uint64_t>(into.data()), static_cast<uint32_t>(into.size()), keys->local};
+  ibv_send_wr request{};
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_RDMA_READ;
+  request.wr.rdma.remote_addr = address;
+  request.wr.rdma.rkey = key;
+  return post(&request);
+}
+
 Status QueuePair::notify(RingAmount amount) {
   ibv_send_wr request{};
   request.opcode = IBV_WR_SEND_WITH_IMM;
@@ -205,6 +221,7 @@ Status QueuePair::on_completion(const ibv_wc& completion, RingAmount* told) {
   }
   if ((completion.opcode & IBV_WC_RECV) == 0) {
     ++completed_;
+    if (completion.opcode == IBV_WC_RDMA_READ) ++reads_;
     return {};
   }
   if ((completion.wc_flags & IBV_WC_WITH_IMM) == 0) {

@@ -14,15 +14,16 @@
 #include "base/system.h"
 #include "transports/verbs/card.h"
 #include "transports/verbs/frame.h"
+#include "transports/verbs/registrations.h"
 
 namespace hocket {
 
 class QueuePair {
  public:
   struct Options {
-    uint32_t sends = 0;     // under way at a time, at most
-    uint32_t receives = 0;  // posted at all times
-    bool peer_writes = false;
+    uint32_t sends = 0;        // under way at a time, at most
+    uint32_t receives = 0;     // posted at all times
+    bool peer_writes = false;  // to the memory; else it reads, from what keys_for() tells
   };
 
   // `memory` is registered: what write() sends lies there, and what a peer writes if it may.
@@ -41,6 +42,12 @@ class QueuePair {
 
   // Writes part of the memory to `address` in the peer's, and tells it the amount.
   Status write(std::span<const std::byte> part, uint64_t address, uint32_t key, RingAmount amount);
+  // Reads from `address` in the peer's memory to `into`, for which there are keys.
+  Status read(std::span<std::byte> into, uint64_t address, uint32_t key);
+  // Of memory that lasts: by which the peer reads there, or by which read() writes there.
+  std::optional<Registrations::Keys> keys_for(std::span<const std::byte> bytes) { return lasting_->keys_for(bytes); }
+  // How many reads are done.
+  uint64_t reads() const { return reads_; }
   // Tells the peer the amount.
   Status notify(RingAmount amount);
   bool has_room() const { return sent_ - completed_ < options_.sends; }
@@ -74,6 +81,7 @@ class QueuePair {
   const Options options_;
   ibv_pd* domain_ = nullptr;
   ibv_mr* region_ = nullptr;
+  std::unique_ptr<Registrations> lasting_;
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* completions_ = nullptr;
   ibv_qp* pair_ = nullptr;
@@ -81,6 +89,7 @@ class QueuePair {
   uint32_t first_packet_ = 0;
   uint64_t sent_ = 0;
   uint64_t completed_ = 0;
+  uint64_t reads_ = 0;
   bool armed_ = false;
 };
 

@@ -16,7 +16,7 @@ VerbsReceiver::VerbsReceiver(const PipeContext& context, const VerbsTable& table
       state_(std::move(name)) {}
 
 const Message* VerbsReceiver::peek() {
-  if (!ready_ && assembling_ && target_ != buffer_.get()) {
+  if (!ready_ && fills_callers_memory()) {
     state_.fail(Code::kInternal, "peek in the middle of receive_into");
   }
   return next({});
@@ -27,8 +27,12 @@ const Message* VerbsReceiver::receive_into(std::span<std::byte> into) { return n
 const Message* VerbsReceiver::next(std::span<std::byte> into) {
   if (!state_.ok()) return nullptr;
   if (ready_) return &message_;
-  if (read_ == path_.arrived()) (void)progress();
+  if (read_ == path_.arrived() || borrowing_) (void)progress();
   while (state_.ok() && !ready_ && read_ < path_.arrived()) {
+    if (borrowing_) {
+      if (path_.has_borrowed()) complete(lent_digest_);
+      break;
+    }
     FrameHeader header;
     if (const Status status = read_header(&header); !status.ok()) {
       state_.fail(status);
@@ -46,7 +50,7 @@ Status VerbsReceiver::progress() {
 }
 
 void VerbsReceiver::check(const Status& looked) {
-  const bool may_go_on = looked.code() == Code::kRemote && read_ < path_.arrived();
+  const bool may_go_on = looked.code() == Code::kRemote && read_ < path_.arrived() && !borrowing_;
   if (!looked.ok() && !may_go_on) state_.fail(looked);
 }
 
@@ -59,8 +63,9 @@ Status VerbsReceiver::read_header(FrameHeader* header) const {
   if (header->number != number_) {
     return Status(Code::kInternal, fmt::format("frame {} where {} was expected", header->number, number_));
   }
-  if (header->length > whole || header->rest > whole - header->length ||
-      (assembling_ && header->length + header->rest != whole)) {
+  const bool lent = header->rest == kLent && header->length == sizeof(LentPlace) && !assembling_;
+  if (!lent && (header->length > whole || header->rest > whole - header->length ||
+                (assembling_ && header->length + header->rest != whole))) {
     return Status(Code::kInternal, fmt::format("frame {} claims {} bytes and {} that follow; the limit is {}",
                                                header->number, header->length, header->rest, whole));
   }
@@ -72,6 +77,13 @@ Status VerbsReceiver::read_header(FrameHeader* header) const {
   return {};
 }
 
+Status VerbsReceiver::read_place(LentPlace* place) const {
+  std::memcpy(place, path_.ring().data() + read_ % path_.ring().size() + kFrameGrain, sizeof(*place));
+  if (place->bytes > 0 && place->bytes <= max_message_ && place->address <= UINT64_MAX - place->bytes) return {};
+  return Status(Code::kInternal, fmt::format("frame {} lends {} bytes at {:#x}; the limit is {}", number_ - 1,
+                                             place->bytes, place->address, max_message_));
+}
+
 void VerbsReceiver::place(const FrameHeader& header, std::span<std::byte> into) {
   const std::byte* data = path_.ring().data() + read_ % path_.ring().size() + kFrameGrain;
   ++number_;
@@ -81,21 +93,51 @@ void VerbsReceiver::place(const FrameHeader& header, std::span<std::byte> into) 
     ready_ = true;
     return;
   }
+  if (header.rest == kLent) return borrow(header, into);
   if (!assembling_) {
     assembling_ = true;
-    total_ = size_t{header.length} + header.rest;
-    placed_ = 0;
-    if (buffer_ == nullptr) buffer_ = std::make_unique_for_overwrite<std::byte[]>(max_message_);
-    target_ = into.size() == total_ ? into.data() : buffer_.get();
+    begin(size_t{header.length} + header.rest, into);
   }
   if (header.length > 0) std::memcpy(target_ + placed_, data, header.length);
   placed_ += header.length;
   give_back(frame_bytes(header.length));
   if (header.rest > 0) return;
   assembling_ = false;
-  message_ = {target_, total_, header.digest};
+  complete(header.digest);
+}
+
+void VerbsReceiver::begin(size_t bytes, std::span<std::byte> into) {
+  total_ = bytes;
+  placed_ = 0;
+  if (buffer_ == nullptr) buffer_ = std::make_unique_for_overwrite<std::byte[]>(max_message_);
+  target_ = into.size() == total_ ? into.data() : buffer_.get();
+}
+
+void VerbsReceiver::borrow(const FrameHeader& header, std::span<std::byte> into) {
+  LentPlace place;
+  if (const Status status = read_place(&place); !status.ok()) return state_.fail(status);
+  begin(place.bytes, into);
+  if (target_ == buffer_.get() && !buffer_lasts_)
+    buffer_lasts_.emplace(LastingMemory::Bytes(buffer_.get(), max_message_));
+  borrowing_ = true;
+  lent_digest_ = header.digest;
+  path_.borrow(read_, place, {target_, total_});
+}
+
+void VerbsReceiver::complete(uint32_t digest) {
+  if (std::exchange(borrowing_, false)) {
+    path_.end_loan();
+    give_back(frame_bytes(sizeof(LentPlace)), true);
+  }
+  message_ = {target_, total_, digest};
   held_ = 0;
   ready_ = true;
+}
+
+void VerbsReceiver::withdraw() {
+  if (ready_ || !fills_callers_memory()) return;
+  path_.end_loan();
+  state_.fail(Code::kInternal, "the memory of a message was taken back before it came");
 }
 
 void VerbsReceiver::release() {
@@ -104,9 +146,9 @@ void VerbsReceiver::release() {
   if (held_ > 0) give_back(held_);
 }
 
-void VerbsReceiver::give_back(size_t bytes) {
+void VerbsReceiver::give_back(size_t bytes, bool at_once) {
   read_ += bytes;
-  path_.give_back(bytes);
+  path_.give_back(bytes, at_once);
 }
 
 void VerbsReceiver::set_waiting(bool waiting) {

@@ -2,10 +2,12 @@
 // Copyright The Hocket authors
 //
 // The receiving end, whose ring the sender writes. A message that lies in one piece is read where it lies; a longer one
-// is put together in the caller's memory, or in a buffer. Room is given back by the quarter of the ring.
+// is put together in the caller's memory, or in a buffer, and one that is lent is brought there. Room is given back by
+// the quarter of the ring.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "transports/pipe_end.h"
@@ -21,6 +23,7 @@ class VerbsReceiver final : public Receiver {
 
   const Message* peek() override;
   const Message* receive_into(std::span<std::byte> into) override;
+  void withdraw() override;
   void release() override;
   Status progress() override;
   void set_waiting(bool waiting) override;
@@ -30,19 +33,30 @@ class VerbsReceiver final : public Receiver {
   // The sender is gone only when nothing of it is left to be read.
   void check(const Status& looked);
   Status read_header(FrameHeader* header) const;
+  Status read_place(LentPlace* place) const;
   // Puts a part of a message where it belongs.
   void place(const FrameHeader& header, std::span<std::byte> into);
-  void give_back(size_t bytes);
+  void begin(size_t bytes, std::span<std::byte> into);
+  void borrow(const FrameHeader& header, std::span<std::byte> into);
+  // The message is whole, and not in the ring.
+  void complete(uint32_t digest);
+  void give_back(size_t bytes, bool at_once = false);
+  // A message that is not whole goes to the caller's memory.
+  bool fills_callers_memory() const { return (assembling_ || borrowing_) && target_ != buffer_.get(); }
 
   const size_t max_message_;
+  // For messages that are not in the ring as a whole; made at the first. Devices write there until the path has ended.
+  std::unique_ptr<std::byte[]> buffer_;
+  std::optional<LastingMemory::Hold> buffer_lasts_;
   ReceivingPath path_;
   uint64_t read_ = 0;    // bytes of the stream of frames
   uint32_t number_ = 0;  // of the next frame
   size_t total_ = 0;     // of a message that is put together
   size_t placed_ = 0;    // of that
   bool assembling_ = false;
+  bool borrowing_ = false;
+  uint32_t lent_digest_ = 0;
   std::byte* target_ = nullptr;
-  std::unique_ptr<std::byte[]> buffer_;  // for messages in several frames; made at the first
   bool ready_ = false;
   size_t held_ = 0;  // the frame that message_ lies in
   Message message_;

@@ -29,10 +29,12 @@ ReceivingPath::ReceivingPath(const PipeContext& context, const VerbsTable& table
       records_(context.poller, std::move(socket)) {}
 
 ReceivingPath::~ReceivingPath() {
+  end_loan();
   if (path_ != 0) {
     // Before the connection ends, whose last acknowledgement may be lost with it.
     (void)poll();
-    records_.send(RecordKind::kFarewell, encode_farewell(arrived_.bytes));
+    pay_all();
+    records_.send(RecordKind::kFarewell, encode_stand({arrived_.bytes, returned_}));
     (void)records_.flush();
   }
   drop_pair();
@@ -43,6 +45,7 @@ void ReceivingPath::drop_pair() {
   pair_.reset();
   if (port_) rails_.leave(*port_);
   port_.reset();
+  if (loan_ && loan_->by_device) fetch();
 }
 
 Status ReceivingPath::look() {
@@ -73,7 +76,12 @@ Status ReceivingPath::poll_all() {
 Status ReceivingPath::poll() {
   if (pair_ == nullptr) return {};
   RingAmount told;
+  const uint64_t reads = pair_->reads();
   const Status polled = pair_->poll(&told);
+  if (loan_ && loan_->by_device && pair_->reads() > reads) {
+    loan_->by_device = false;
+    loan_->left = {};
+  }
   arrived_ += told;
   HOCKET_TRY(check_arrived());
   if (told.frames > 0 && !std::exchange(proved_, true)) rails_.report_working(*port_);
@@ -106,14 +114,16 @@ void ReceivingPath::watch() {
   if (!rails_.is_up(*port_)) lose("it is down");
 }
 
-void ReceivingPath::give_back(size_t bytes) {
+void ReceivingPath::give_back(size_t bytes, bool at_once) {
   owed_.bytes += bytes;
   ++owed_.frames;
+  owes_at_once_ |= at_once;
   pay();
+  if (at_once) (void)records_.flush();  // the next look finds what failed
 }
 
 void ReceivingPath::pay() {
-  const bool much = owed_.bytes >= ring().size() / 4 || owed_.frames >= kGiveBackFrames;
+  const bool much = owes_at_once_ || owed_.bytes >= ring().size() / 4 || owed_.frames >= kGiveBackFrames;
   if (by_socket_) {
     if (much) pay_all();
     if (told_.arrived == arrived_.bytes && told_.returned.bytes == returned_.bytes) return;
@@ -129,6 +139,7 @@ void ReceivingPath::pay() {
 void ReceivingPath::pay_all() {
   returned_ += owed_;
   owed_ = {};
+  owes_at_once_ = false;
 }
 
 Status ReceivingPath::hear() {
@@ -144,6 +155,11 @@ Status ReceivingPath::hear() {
 
 Status ReceivingPath::hear(const Record& record) {
   if (record.kind == RecordKind::kFrame) return on_frame(record.body);
+  if (record.kind == RecordKind::kLentBytes) {
+    LentBytes part;
+    HOCKET_TRY(decode_lent_bytes(record.body, &part));
+    return on_lent_bytes(part);
+  }
   if (record.kind != RecordKind::kTurn) {
     return Status(Code::kInternal, fmt::format("a record of kind {}", static_cast<int>(record.kind)));
   }
@@ -213,6 +229,43 @@ Status ReceivingPath::on_frame(std::string_view frame) {
   HOCKET_TRY(check_arrived());
   std::memcpy(ring_->bytes().data() + at + kHeaderOffset, frame.data(), frame.size());
   return {};
+}
+
+void ReceivingPath::borrow(uint64_t position, const LentPlace& place, std::span<std::byte> into) {
+  loan_ = {position, into.size(), into, false};
+  if (!read(place)) fetch();
+}
+
+bool ReceivingPath::read(const LentPlace& place) {
+  const bool can = pair_ != nullptr && place.path == path_ && pair_->has_room() && pair_->keys_for(loan_->left);
+  if (!can) return false;
+  const Status posted = pair_->read(loan_->left, place.address, place.key);
+  if (!posted.ok()) lose(posted.message());
+  loan_->by_device = posted.ok();
+  return posted.ok();
+}
+
+void ReceivingPath::fetch() {
+  loan_->by_device = false;
+  records_.send(RecordKind::kFetch, encode_fetch(loan_->position));
+}
+
+Status ReceivingPath::on_lent_bytes(const LentBytes& part) {
+  const bool awaited = loan_ && !loan_->by_device && part.position == loan_->position &&
+                       part.offset == loan_->bytes - loan_->left.size() && part.bytes.size() <= loan_->left.size();
+  if (!awaited) {
+    return Status(Code::kInternal, fmt::format("{} bytes at {} of what it lent at {}, which were not awaited",
+                                               part.bytes.size(), part.offset, part.position));
+  }
+  std::memcpy(loan_->left.data(), part.bytes.data(), part.bytes.size());
+  loan_->left = loan_->left.subspan(part.bytes.size());
+  return {};
+}
+
+void ReceivingPath::end_loan() {
+  const bool under_way = loan_ && loan_->by_device;
+  loan_.reset();
+  if (under_way) drop_pair();
 }
 
 Status ReceivingPath::arm() {

@@ -36,10 +36,25 @@ class ReceivingPath {
   // None before the sender has shown itself.
   std::span<const std::byte> ring() const { return ring_ ? ring_->bytes() : std::span<std::byte>(); }
   uint64_t arrived() const { return arrived_.bytes; }
-  // A frame of so many bytes has been read; told to the sender when it is worth it.
-  void give_back(size_t bytes);
+  // A frame of so many bytes has been read; told to the sender when it is worth it, or at once.
+  void give_back(size_t bytes, bool at_once);
+
+  // Brings what the frame at this position says is lent to `into`: by the device, or over the socket where the device
+  // cannot. One at a time.
+  void borrow(uint64_t position, const LentPlace& place, std::span<std::byte> into);
+  // It has come whole.
+  bool has_borrowed() const { return loan_.has_value() && loan_->left.empty(); }
+  // It is not wanted any more; nothing is written there from now on.
+  void end_loan();
 
  private:
+  struct Loan {
+    uint64_t position = 0;
+    size_t bytes = 0;
+    std::span<std::byte> left;  // what has not come
+    bool by_device = false;
+  };
+
   // Arrived and not given back.
   uint64_t under_way() const { return arrived_.bytes - returned_.bytes; }
   Status poll();
@@ -55,6 +70,9 @@ class ReceivingPath {
   Status on_turn(const Turn& turn);
   Status open_pair(const VerbsCard& theirs, Answer* answer);
   Status on_frame(std::string_view frame);
+  Status on_lent_bytes(const LentBytes& part);
+  bool read(const LentPlace& place);
+  void fetch();
 
   System& system_;
   Poller& poller_;
@@ -70,7 +88,9 @@ class ReceivingPath {
   uint32_t path_ = 0;
   RingTotal arrived_;
   RingTotal returned_;
-  RingAmount owed_;     // read, and not yet given back
+  RingAmount owed_;  // read, and not yet given back
+  bool owes_at_once_ = false;
+  std::optional<Loan> loan_;
   Stand told_;          // over the socket
   uint32_t looks_ = 0;  // in vain
   Time next_watch_{};

@@ -10,9 +10,10 @@ namespace hocket {
 namespace {
 
 constexpr uint16_t kMagic = 'H' | 'R' << 8;
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kVersion = 2;
 constexpr size_t kTurnBytes = 8;     // without the card
 constexpr size_t kAnswerBytes = 32;  // the same
+constexpr size_t kLentHeader = 12;
 
 Status malformed(std::string_view what) { return Status(Code::kInternal, fmt::format("a malformed {}", what)); }
 
@@ -113,16 +114,35 @@ Status decode_broken(std::string_view bytes, uint32_t* path) {
   return read_number(bytes, "word of a broken path", path);
 }
 
-std::string encode_farewell(uint64_t arrived) {
+std::string encode_fetch(uint64_t position) {
   Writer writer;
-  writer.u64(arrived);
+  writer.u64(position);
   return writer.take();
 }
 
-Status decode_farewell(std::string_view bytes, uint64_t* arrived) {
+Status decode_fetch(std::string_view bytes, uint64_t* position) {
   Reader reader(bytes);
-  *arrived = reader.u64();
-  return reader.finished() ? Status() : malformed("farewell");
+  *position = reader.u64();
+  return reader.finished() ? Status() : malformed("fetch");
+}
+
+std::string encode_lent_bytes(const LentBytes& part) {
+  Writer writer;
+  writer.u64(part.position);
+  writer.u32(part.offset);
+  writer.raw(part.bytes);
+  return writer.take();
+}
+
+Status decode_lent_bytes(std::string_view bytes, LentBytes* part) {
+  Reader reader(bytes);
+  part->position = reader.u64();
+  part->offset = reader.u32();
+  if (!reader.ok()) return malformed("part of a lent message");
+  part->bytes = bytes.substr(kLentHeader);
+  if (!part->bytes.empty() && part->bytes.size() <= LentBytes::kLongest) return {};
+  return Status(Code::kInternal, fmt::format("{} bytes of a lent message; 1 to {} come at a time", part->bytes.size(),
+                                             LentBytes::kLongest));
 }
 
 void Records::send(RecordKind kind, std::string_view body) {
@@ -145,7 +165,7 @@ Result<std::optional<Record>> Records::next() {
     const uint8_t kind = reader.u8();
     left_ = reader.u32();
     if (!is_ours) return refuse(Status(Code::kInternal, "no record of ours"));
-    if (kind < 1 || kind > static_cast<uint8_t>(RecordKind::kFarewell) || left_ == 0 || left_ > kLongest) {
+    if (kind < 1 || kind > static_cast<uint8_t>(RecordKind::kLentBytes) || left_ == 0 || left_ > kLongest) {
       return refuse(Status(Code::kInternal, fmt::format("a record of kind {} with {} bytes", kind, left_)));
     }
     begun_ = Record{static_cast<RecordKind>(kind), {}};

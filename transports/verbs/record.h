@@ -18,12 +18,14 @@
 namespace hocket {
 
 enum class RecordKind : uint8_t {
-  kTurn = 1,  // of the sender, as are frames
+  kTurn = 1,  // of the sender, as is the next
   kFrame,     // a frame's header and its part of a message
   kAnswer,    // of the receiver, as is what follows
   kBroken,
   kStand,
-  kFarewell
+  kFarewell,  // a stand: the receiver leaves, and nothing before that is lost
+  kFetch,
+  kLentBytes  // of the sender
 };
 
 struct Record {
@@ -61,9 +63,20 @@ Status decode_stand(std::string_view bytes, Stand* stand);
 // The receiver's end of a path has broken.
 std::string encode_broken(uint32_t path);
 Status decode_broken(std::string_view bytes, uint32_t* path);
-// The receiver leaves, and has received so many bytes of the stream of frames: nothing before is lost.
-std::string encode_farewell(uint64_t arrived);
-Status decode_farewell(std::string_view bytes, uint64_t* arrived);
+// The receiver cannot read what is lent by the frame at this position of the stream: it should come over the socket.
+std::string encode_fetch(uint64_t position);
+Status decode_fetch(std::string_view bytes, uint64_t* position);
+
+// A part of that, of at most kLongest bytes.
+struct LentBytes {
+  static constexpr size_t kLongest = 64 << 10;
+
+  uint64_t position = 0;
+  uint32_t offset = 0;
+  std::string_view bytes;
+};
+std::string encode_lent_bytes(const LentBytes& part);
+Status decode_lent_bytes(std::string_view bytes, LentBytes* part);
 
 // Records over a socket, which never blocks.
 class Records {

@@ -8,6 +8,11 @@
 #include <cstring>
 
 namespace hocket {
+namespace {
+
+constexpr size_t kLoanFrame = frame_bytes(sizeof(LentPlace));
+
+}  // namespace
 
 Result<std::unique_ptr<VerbsSender>> VerbsSender::open(const PipeContext& context, const VerbsTable& table,
                                                        VerbsRails& rails, std::unique_ptr<Socket> socket,
@@ -25,7 +30,7 @@ VerbsSender::VerbsSender(const PipeContext& context, const VerbsTable& table, Ve
       path_(context, table, rails, mirror_.bytes(), std::move(socket), name),
       slots_(kPipeDepth * slot_bytes_),
       state_(std::move(name)) {
-  stable_from = longest_part(mirror_.bytes().size()) + 1;
+  stable_from = lent_from = longest_part(mirror_.bytes().size()) + 1;
 }
 
 bool VerbsSender::fits(size_t bytes) const {
@@ -62,14 +67,40 @@ void VerbsSender::commit(size_t bytes, const Envelope& envelope) {
 
 Ticket VerbsSender::send_stable(std::span<const std::byte> bytes, const Envelope& envelope) {
   if (bytes.size() < stable_from) return Sender::send_stable(bytes, envelope);
+  return send_from_place(bytes, envelope, false);
+}
+
+Ticket VerbsSender::lend(std::span<const std::byte> bytes, const Envelope& envelope) {
+  if (bytes.size() < lent_from) return Sender::send_stable(bytes, envelope);
+  return send_from_place(bytes, envelope, true);
+}
+
+Ticket VerbsSender::send_from_place(std::span<const std::byte> bytes, const Envelope& envelope, bool lent) {
   if (!state_.may_ask(bytes.size(), max_message_) || !has_slot()) return 0;
   reservation_ = Reservation::kNone;
-  enqueue(bytes, envelope);
+  enqueue(bytes, envelope, lent);
   return last_stable_ = queued_;
 }
 
+bool VerbsSender::done(Ticket ticket) {
+  if (ticket == kCopied || is_free(ticket)) return true;
+  move();
+  return is_free(ticket);
+}
+
+bool VerbsSender::is_free(Ticket ticket) const {
+  if (!state_.ok()) return true;
+  if (ticket > taken_) return false;
+  for (uint64_t number = repaid_; number < lent_; ++number) {
+    if (loans_[number % kPipeDepth].ticket == ticket) return false;
+  }
+  return true;
+}
+
 void VerbsSender::withdraw() {
-  if (taken_ < last_stable_) state_.fail(Code::kInternal, "the memory of a message was taken back before it was sent");
+  if (taken_ >= last_stable_ && repaid_ == lent_) return;
+  path_.close();
+  state_.fail(Code::kInternal, "the memory of a message was taken back before it was sent");
 }
 
 bool VerbsSender::has_slot() {
@@ -77,8 +108,8 @@ bool VerbsSender::has_slot() {
   return state_.ok() && queued_ - taken_ < kPipeDepth;
 }
 
-void VerbsSender::enqueue(std::span<const std::byte> bytes, const Envelope& envelope) {
-  queue_[queued_ % kPipeDepth] = {bytes, envelope.digest()};
+void VerbsSender::enqueue(std::span<const std::byte> bytes, const Envelope& envelope, bool lent) {
+  queue_[queued_ % kPipeDepth] = {bytes, envelope.digest(), lent};
   ++queued_;
   push();
 }
@@ -91,9 +122,12 @@ Status VerbsSender::progress() {
 void VerbsSender::move() {
   if (!state_.ok() || gone()) return;
   Status moved = path_.look();
+  end_loans();
   if (moved.ok() && gone()) moved = check_farewell();
   const auto resumption = path_.take_resumption();
   if (moved.ok() && resumption) moved = send_again(*resumption);
+  const auto request = path_.take_request();
+  if (moved.ok() && request) moved = give(*request);
   if (!moved.ok()) return state_.fail(moved);
   push();
 }
@@ -101,16 +135,58 @@ void VerbsSender::move() {
 void VerbsSender::push() {
   while (state_.ok() && !gone() && taken_ < queued_ && may_send()) {
     Outgoing& next = queue_[taken_ % kPipeDepth];
+    // A place lies in one piece, and is told only where the receiver can read it.
+    next.lent = next.lent && to_end() >= kLoanFrame && path_.key_for(next.left) != 0;
     const size_t wanted = frame_bytes(std::min(next.left.size(), longest_part(path_.ring_bytes())));
-    const size_t frame = std::min(wanted, to_end());
+    const size_t frame = next.lent ? kLoanFrame : std::min(wanted, to_end());
     if (frame > room()) return;
-    const size_t part = std::min(next.left.size(), frame - kFrameGrain);
-    if (part > 0) std::memcpy(mirror_at(written_.bytes) + kFrameGrain, next.left.data(), part);
-    next.left = next.left.subspan(part);
-    const bool last = next.left.empty();
-    send_frame(part, next.left.size(), next.digest);
-    if (last) ++taken_;
+    if (!next.lent) {
+      push_part(next, frame);
+    } else if (lent_ - repaid_ < kPipeDepth) {
+      push_loan(next);
+    } else {
+      return;
+    }
   }
+}
+
+void VerbsSender::push_part(Outgoing& next, size_t frame) {
+  const size_t part = std::min(next.left.size(), frame - kFrameGrain);
+  if (part > 0) std::memcpy(mirror_at(written_.bytes) + kFrameGrain, next.left.data(), part);
+  next.left = next.left.subspan(part);
+  const bool last = next.left.empty();
+  send_frame(part, next.left.size(), next.digest);
+  if (last) ++taken_;
+}
+
+void VerbsSender::push_loan(Outgoing& next) {
+  loan(lent_++) = {next.left, written_.bytes, ++taken_};
+  const LentPlace place{reinterpret_cast<uint64_t>(next.left.data()), static_cast<uint32_t>(next.left.size()), 0, 0, 0};
+  std::memcpy(mirror_at(written_.bytes) + kFrameGrain, &place, sizeof(place));
+  send_frame(sizeof(place), kLent, next.digest);
+}
+
+void VerbsSender::refresh_place(uint64_t position) {
+  std::byte* at = mirror_at(position) + kFrameGrain;
+  LentPlace place;
+  std::memcpy(&place, at, sizeof(place));
+  place.key = path_.key_for({reinterpret_cast<const std::byte*>(place.address), place.bytes});
+  place.path = place.key != 0 ? path_.number() : 0;
+  std::memcpy(at, &place, sizeof(place));
+}
+
+void VerbsSender::end_loans() {
+  while (repaid_ < lent_ && loan(repaid_).position < path_.returned().bytes) ++repaid_;
+}
+
+Status VerbsSender::give(uint64_t position) {
+  for (uint64_t number = repaid_; number < lent_; ++number) {
+    if (loan(number).position != position) continue;
+    path_.give(position, loan(number).bytes);
+    return {};
+  }
+  return Status(Code::kInternal,
+                fmt::format("{} asks for what was lent at {}, where nothing was", path_.peer_name(), position));
 }
 
 void VerbsSender::send_frame(size_t length, size_t rest, uint32_t digest) {
@@ -123,6 +199,7 @@ size_t VerbsSender::post_frame(uint64_t position) {
   const std::byte* at = mirror_at(position) + kHeaderOffset;
   FrameHeader header;
   std::memcpy(&header, at, sizeof(header));
+  if (header.rest == kLent) refresh_place(position);
   const size_t bytes = frame_bytes(header.length);
   path_.send(position, {at, sizeof(header) + header.length}, {bytes, 1});
   return bytes;
@@ -143,7 +220,7 @@ Status VerbsSender::send_again(uint64_t from) {
 }
 
 Status VerbsSender::check_farewell() {
-  if (*path_.farewell() == written_.bytes && queued_ == taken_) return {};
+  if (*path_.farewell() == written_.bytes && queued_ == taken_ && repaid_ == lent_) return {};
   return Status(Code::kRemote, fmt::format("{} left when it had received {} of {} bytes", path_.peer_name(),
                                            *path_.farewell(), written_.bytes));
 }

@@ -4,7 +4,8 @@
 // The sending end. It holds a mirror of the receiver's ring, registered: what is written to the mirror goes from there
 // to the same place of the ring, and stays until the receiver has given the room back, so that it can be sent again
 // another way (sending_path.h). A message that fits goes there at once; others wait in a short queue, or in the
-// caller's memory, and are copied as room appears.
+// caller's memory, and are copied as room appears. What is lent stays in the caller's memory: a frame says where, and
+// the receiver's device reads it there.
 #pragma once
 
 #include <array>
@@ -26,7 +27,8 @@ class VerbsSender final : public Sender {
   std::byte* reserve(size_t bytes) override;
   void commit(size_t bytes, const Envelope& envelope) override;
   Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope) override;
-  bool done(Ticket ticket) override { return ticket <= taken_ || ticket == kCopied || !state_.ok(); }
+  Ticket lend(std::span<const std::byte> bytes, const Envelope& envelope) override;
+  bool done(Ticket ticket) override;
   void withdraw() override;
   Status progress() override;
   bool flushed() override;
@@ -36,6 +38,13 @@ class VerbsSender final : public Sender {
   struct Outgoing {
     std::span<const std::byte> left;
     uint32_t digest = 0;
+    bool lent = false;
+  };
+  // What a frame has said of, and the receiver has not read yet.
+  struct Loan {
+    std::span<const std::byte> bytes;
+    uint64_t position = 0;  // of the frame
+    Ticket ticket = 0;
   };
   enum class Reservation : uint8_t { kNone, kMirror, kSlot };
 
@@ -45,6 +54,14 @@ class VerbsSender final : public Sender {
   // Looks what was given back, and sends what waits.
   void move();
   void push();
+  void push_part(Outgoing& next, size_t frame);
+  void push_loan(Outgoing& next);
+  bool is_free(Ticket ticket) const;
+  Loan& loan(uint64_t number) { return loans_[number % kPipeDepth]; }
+  void end_loans();
+  Status give(uint64_t position);
+  // Makes the frame of a lent message say how it can be read by the way that there is now.
+  void refresh_place(uint64_t position);
   // What the receiver has not got by the way that was lost.
   Status send_again(uint64_t from);
   // The receiver has left with all that was sent, or that is a failure.
@@ -62,7 +79,8 @@ class VerbsSender final : public Sender {
   void send_frame(size_t length, size_t rest, uint32_t digest);
   // The frame at that position of the stream; returns what it takes.
   size_t post_frame(uint64_t position);
-  void enqueue(std::span<const std::byte> bytes, const Envelope& envelope);
+  Ticket send_from_place(std::span<const std::byte> bytes, const Envelope& envelope, bool lent);
+  void enqueue(std::span<const std::byte> bytes, const Envelope& envelope, bool lent = false);
   std::byte* slot() const { return slots_.bytes().data() + queued_ % kPipeDepth * slot_bytes_; }
   bool has_slot();
 
@@ -77,6 +95,9 @@ class VerbsSender final : public Sender {
   uint64_t queued_ = 0;  // messages that went to the queue
   uint64_t taken_ = 0;   // of those, wholly in the mirror
   uint64_t last_stable_ = 0;
+  std::array<Loan, kPipeDepth> loans_;
+  uint64_t lent_ = 0;
+  uint64_t repaid_ = 0;  // of those
   Reservation reservation_ = Reservation::kNone;
   size_t reserved_ = 0;
   std::byte* reserved_at_ = nullptr;

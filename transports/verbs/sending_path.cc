@@ -4,13 +4,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace hocket {
 namespace {
 
 // Frames under way, and as many that are not known to be acknowledged.
 constexpr uint32_t kSends = 2 * kMaxFrames;
-// A receiver gives back by the quarter: four times by frames, four times by bytes, and some to spare.
-constexpr uint32_t kReceives = 16;
+// A receiver gives back by the quarter: four times by frames, four times by bytes, each lent message by itself, and
+// some to spare.
+constexpr uint32_t kReceives = 16 + kPipeDepth;
 // Asking the socket is a call of the system: it is done once in so many looks.
 constexpr uint32_t kListenEvery = 256;
 // So often a port is asked whether it is up, at most.
@@ -108,6 +111,21 @@ void SendingPath::send(uint64_t position, std::span<const std::byte> frame, Ring
   if (!posted.ok()) lose(posted.message());
 }
 
+uint32_t SendingPath::key_for(std::span<const std::byte> bytes) const {
+  const auto keys = pair_ != nullptr && open_ ? pair_->keys_for(bytes) : std::nullopt;
+  return keys ? keys->remote : 0;
+}
+
+void SendingPath::give(uint64_t position, std::span<const std::byte> bytes) {
+  for (size_t offset = 0; offset < bytes.size(); offset += LentBytes::kLongest) {
+    const auto part = bytes.subspan(offset, std::min(LentBytes::kLongest, bytes.size() - offset));
+    records_.send(
+        RecordKind::kLentBytes,
+        encode_lent_bytes(
+            {position, static_cast<uint32_t>(offset), {reinterpret_cast<const char*>(part.data()), part.size()}}));
+  }
+}
+
 Status SendingPath::look() {
   if (farewell_) return {};
   const uint64_t before = returned_.frames;
@@ -184,9 +202,16 @@ Status SendingPath::hear(const Record& record) {
       return {};
     }
     case RecordKind::kFarewell: {
-      uint64_t arrived = 0;
-      HOCKET_TRY(decode_farewell(record.body, &arrived));
-      farewell_ = arrived;
+      Stand stand;
+      HOCKET_TRY(decode_stand(record.body, &stand));
+      HOCKET_TRY(on_stand(stand));
+      farewell_ = stand.arrived;
+      return {};
+    }
+    case RecordKind::kFetch: {
+      uint64_t position = 0;
+      HOCKET_TRY(decode_fetch(record.body, &position));
+      request_ = position;
       return {};
     }
     default:

@@ -40,6 +40,15 @@ class SendingPath {
   bool has_room() const { return pair_ == nullptr || pair_->has_room(); }
   // A frame, without what is before its header, for that position of the stream. Lost when the path is not open.
   void send(uint64_t position, std::span<const std::byte> frame, RingAmount amount);
+  // By which the receiver's device reads these bytes; 0: not at all.
+  uint32_t key_for(std::span<const std::byte> bytes) const;
+  uint32_t number() const { return path_; }
+  // The receiver wants what is lent by the frame at this position to be given to it.
+  std::optional<uint64_t> take_request() { return std::exchange(request_, std::nullopt); }
+  void give(uint64_t position, std::span<const std::byte> bytes);
+  // Nothing more is sent, and the receiver reads nothing more.
+  void close() { drop_pair(); }
+
   // Everything from here on is to be sent again, now.
   std::optional<uint64_t> take_resumption() { return std::exchange(resumption_, std::nullopt); }
 
@@ -89,6 +98,7 @@ class SendingPath {
   uint64_t arrived_ = 0;  // of those bytes, as far as the receiver has told
   RingTotal returned_;
   std::optional<uint64_t> resumption_;
+  std::optional<uint64_t> request_;
   std::optional<uint64_t> farewell_;
   uint32_t looks_ = 0;  // in vain
   Time next_watch_{};

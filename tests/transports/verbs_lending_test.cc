@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Messages that a verbs pipe leaves in their sender's memory: the receiver's device reads them there, or the socket
+// brings them, whatever breaks. And memory that lasts, without which nothing is lent. The devices are not there
+// (fake_verbs.h).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "transports/lasting_memory.h"
+#include "transports/verbs/ring_memory.h"
+#include "verbs_pipes.h"
+
+namespace hocket::test {
+namespace {
+
+using testing::HasSubstr;
+using Bytes = LastingMemory::Bytes;
+
+// ---- Memory that lasts
+
+class Listener final : public LastingMemory::User {
+ public:
+  explicit Listener(LastingMemory& memory) : memory_(memory) { memory_.join(this); }
+  ~Listener() override { memory_.leave(this); }
+  void forget(Bytes range) override { forgotten.push_back(range.size()); }
+  std::vector<size_t> forgotten;
+
+ private:
+  LastingMemory& memory_;
+};
+
+TEST(Lasting, MemoryIsFoundBySomeOfItUntilItEnds) {
+  LastingMemory memory;
+  const std::vector<std::byte> bytes(100);
+  size_t found = 0;
+  const auto find = [&](Bytes part) {
+    found = 0;
+    return memory.with(part, [&](Bytes range) { found = range.size(); });
+  };
+  EXPECT_FALSE(find(bytes));
+  memory.begin(Bytes(bytes).subspan(10, 80));
+  EXPECT_TRUE(find(Bytes(bytes).subspan(10, 80)));
+  EXPECT_TRUE(find(Bytes(bytes).subspan(40, 1)));
+  EXPECT_EQ(found, 80u);
+  EXPECT_FALSE(find(Bytes(bytes).subspan(9, 2)));
+  EXPECT_FALSE(find(Bytes(bytes).subspan(89, 2)));
+  memory.end(Bytes(bytes).subspan(10, 80));
+  EXPECT_FALSE(find(Bytes(bytes).subspan(40, 1)));
+}
+
+TEST(Lasting, MemoryEndsWithItsLastReasonAndThenIsForgotten) {
+  LastingMemory memory;
+  Listener listener(memory);
+  const std::vector<std::byte> bytes(100);
+  memory.begin(bytes);
+  memory.begin(bytes);
+  memory.end(bytes);
+  EXPECT_TRUE(listener.forgotten.empty());
+  EXPECT_TRUE(memory.with(bytes, [](Bytes) {}));
+  memory.end(bytes);
+  EXPECT_THAT(listener.forgotten, testing::ElementsAre(100));
+  memory.end(bytes);
+  EXPECT_THAT(listener.forgotten, testing::ElementsAre(100)) << "it had ended";
+}
+
+// ---- Messages from such memory
+
+class Lending : public Verbs {
+ protected:
+  Lending() : source_(pattern(kMessage, kMaxMessage).begin(), pattern(kMessage, kMaxMessage).end()) {
+    FakePort first;
+    first.speed = 64;
+    first.gids = {fake_gid("::ffff:10.0.0.1", 0)};
+    FakePort second;
+    second.gids = {fake_gid("::ffff:10.1.0.1", 1)};
+    set_fake_ports({first, second});
+  }
+
+  static constexpr uint64_t kMessage = 1;  // of what source_ holds
+
+  Ticket lend(PipePair& pair) {
+    const Ticket ticket = pair.sender->lend(source_, envelope(kMessage));
+    EXPECT_NE(ticket, 0u);
+    EXPECT_NE(ticket, kCopied);
+    return ticket;
+  }
+  // Into target_; false: it did not come, or not right.
+  bool fetch(PipePair& pair) {
+    const Message* got = nullptr;
+    wait_until(real_system(), [&] {
+      (void)pair.sender->progress();
+      got = pair.receiver->receive_into(target_);
+      return got != nullptr || !pair.receiver->progress().ok();
+    });
+    const bool right = got != nullptr && got->data == target_.data() && got->digest == envelope(kMessage).digest() &&
+                       target_ == source_;
+    pair.receiver->release();
+    return right;
+  }
+  // The frame of what was lent is in the receiver's ring, and nobody has looked at it.
+  static void arrive(PipePair& pair) {
+    ASSERT_TRUE(wait_until(real_system(), [&] { return pair.sender->progress().ok() && pair.sender->flushed(); }));
+    ASSERT_TRUE(pair.receiver->progress().ok());
+  }
+  bool ends(PipePair& pair, Ticket ticket) {
+    return wait_until(real_system(), [&] { return pair.sender->done(ticket); }) && pair.sender->progress().ok();
+  }
+
+  std::vector<std::byte> source_;
+  std::vector<std::byte> target_ = std::vector<std::byte>(kMaxMessage);
+};
+
+TEST_F(Lending, IsReadFromPlaceToPlaceAndThenTheSenderIsFree) {
+  const LastingMemory::Hold source(source_);
+  const LastingMemory::Hold target(target_);
+  PipePair made = open_pair();
+  const Ticket ticket = lend(made);
+  arrive(made);
+  EXPECT_FALSE(made.sender->done(ticket)) << "nobody has looked";
+  EXPECT_TRUE(fetch(made));
+  EXPECT_TRUE(ends(made, ticket));
+  EXPECT_EQ(fake_reads(), 1u);
+  EXPECT_EQ(fake_registered_bytes(), 2 * RingMemory::kLong + 2 * kMaxMessage);
+}
+
+TEST_F(Lending, ManyAreUnderWayAndComeInOrderBesideOthers) {
+  const LastingMemory::Hold source(source_);
+  const LastingMemory::Hold target(target_);
+  PipePair made = open_pair();
+  for (int round = 0; round < 100; ++round) {
+    std::vector<Ticket> tickets;
+    for (size_t i = 0; i < kPipeDepth / 2; ++i) {
+      tickets.push_back(lend(made));
+      ASSERT_TRUE(send(*made.sender, i, kShort));
+    }
+    for (size_t i = 0; i < kPipeDepth / 2; ++i) {
+      ASSERT_TRUE(fetch(made)) << "round " << round;
+      ASSERT_TRUE(receive(made, i, kShort)) << "round " << round;
+    }
+    for (const Ticket ticket : tickets) ASSERT_TRUE(ends(made, ticket));
+  }
+  EXPECT_GT(fake_reads(), 300u) << "all but those whose frame would not lie in one piece";
+}
+
+TEST_F(Lending, GoesToABufferWhereTheTargetDoesNotLast) {
+  const LastingMemory::Hold source(source_);
+  PipePair made = open_pair();
+  const Ticket first = lend(made);
+  EXPECT_TRUE(receive(made, kMessage, kMaxMessage)) << "peeked";
+  EXPECT_TRUE(ends(made, first));
+  EXPECT_EQ(fake_reads(), 1u);
+}
+
+TEST_F(Lending, IsNotDoneFromMemoryThatMayEnd) {
+  const LastingMemory::Hold target(target_);
+  PipePair made = open_pair();
+  const Ticket ticket = lend(made);
+  EXPECT_TRUE(fetch(made));
+  EXPECT_TRUE(ends(made, ticket));
+  EXPECT_EQ(fake_reads(), 0u);
+}
+
+TEST_F(Lending, EndsWithTheMemoryAndBeginsAnewWithTheNext) {
+  const LastingMemory::Hold target(target_);
+  PipePair made = open_pair();
+  for (int round = 1; round <= 3; ++round) {
+    const LastingMemory::Hold source(source_);
+    const Ticket ticket = lend(made);
+    ASSERT_TRUE(fetch(made));
+    ASSERT_TRUE(ends(made, ticket));
+    EXPECT_EQ(fake_reads(), static_cast<size_t>(round));
+  }
+  EXPECT_EQ(fake_registered_bytes(), 2 * RingMemory::kLong + kMaxMessage) << "the source has ended";
+}
+
+TEST_F(Lending, LeavesHalfOfWhatMayBeLockedToOthers) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &before), 0);
+  rlimit tight = before;
+  tight.rlim_cur = 2 * kMaxMessage - 1;
+  if (before.rlim_max < tight.rlim_cur) GTEST_SKIP() << "ulimit -l is " << before.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &tight), 0);
+  const LastingMemory::Hold source(source_);
+  PipePair made = open_pair();
+  const Ticket ticket = lend(made);
+  EXPECT_TRUE(fetch(made));
+  EXPECT_TRUE(ends(made, ticket));
+  EXPECT_EQ(fake_reads(), 0u);
+  ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &before), 0);
+}
+
+// ---- What breaks
+
+TEST_F(Lending, ADeviceThatDoesNotRegisterTheSourceLeavesCopies) {
+  const LastingMemory::Hold source(source_);
+  PipePair made = open_pair();
+  fail_fake_call(FakeCall::kRegister, 0, ENOMEM);
+  const Ticket ticket = lend(made);
+  EXPECT_TRUE(fetch(made));
+  EXPECT_TRUE(ends(made, ticket));
+  EXPECT_EQ(fake_reads(), 0u);
+}
+
+TEST_F(Lending, ADeviceThatDoesNotRegisterTheTargetLeavesTheSocket) {
+  const LastingMemory::Hold source(source_);
+  const LastingMemory::Hold target(target_);
+  PipePair made = open_pair();
+  const Ticket ticket = lend(made);
+  fail_fake_call(FakeCall::kRegister, 0, ENOMEM);
+  EXPECT_TRUE(fetch(made));
+  EXPECT_TRUE(ends(made, ticket));
+  EXPECT_EQ(fake_reads(), 0u);
+  EXPECT_EQ(fake_connected_pairs(1), 2u) << "the port is all right";
+}
+
+TEST_F(Lending, WhatADeviceCannotReadComesOverTheSocket) {
+  const LastingMemory::Hold source(source_);
+  const LastingMemory::Hold target(target_);
+  PipePair made = open_pair();
+  const Ticket ticket = lend(made);
+  arrive(made);
+  set_fake_port_up(1, false);
+  EXPECT_TRUE(fetch(made));
+  EXPECT_TRUE(ends(made, ticket));
+  EXPECT_EQ(fake_reads(), 0u);
+  const Ticket next = lend(made);
+  EXPECT_TRUE(fetch(made)) << "by the other port, with other keys";
+  EXPECT_TRUE(ends(made, next));
+  EXPECT_EQ(fake_reads(), 1u);
+}
+
+TEST_F(Lending, WhatCameByAnEarlierPortHasKeysNoMore) {
+  const LastingMemory::Hold source(source_);
+  const LastingMemory::Hold target(target_);
+  PipePair made = open_pair();
+  const Ticket ticket = lend(made);
+  arrive(made);
+  break_fake_pairs(1);
+  EXPECT_TRUE(wait_until(real_system(), [&] {
+    return made.sender->progress().ok() && made.receiver->progress().ok() && fake_connected_pairs(2) == 2;
+  }));
+  EXPECT_TRUE(fetch(made));
+  EXPECT_TRUE(ends(made, ticket));
+  EXPECT_EQ(fake_reads(), 0u);
+}
+
+TEST_F(Lending, IsNotDoneOverTheSocket) {
+  const LastingMemory::Hold source(source_);
+  PipePair made = open_pair();
+  set_fake_port_up(1, false);
+  set_fake_port_up(2, false);
+  const Ticket ticket = lend(made);
+  EXPECT_TRUE(fetch(made));
+  EXPECT_TRUE(ends(made, ticket));
+}
+
+TEST_F(Lending, AReceiverThatLeavesWithoutReadingIsAFailure) {
+  const LastingMemory::Hold source(source_);
+  PipePair made = open_pair();
+  const Ticket ticket = lend(made);
+  arrive(made);
+  made.receiver.reset();
+  EXPECT_EQ(failure(*made.sender).code(), Code::kRemote);
+  EXPECT_TRUE(made.sender->done(ticket));
+}
+
+TEST_F(Lending, AReceiverThatLeavesAfterReadingIsNone) {
+  const LastingMemory::Hold source(source_);
+  PipePair made = open_pair();
+  const Ticket ticket = lend(made);
+  EXPECT_TRUE(fetch(made));
+  made.receiver.reset();
+  EXPECT_TRUE(ends(made, ticket)) << made.sender->progress().message();
+}
+
+TEST_F(Lending, ASenderThatIsGoneIsAFailureAtOnce) {
+  const LastingMemory::Hold source(source_);
+  PipePair made = open_pair();
+  (void)lend(made);
+  arrive(made);
+  made.sender.reset();
+  const Message* got = nullptr;
+  EXPECT_TRUE(wait_until(real_system(), [&] {
+    got = made.receiver->peek();
+    return got != nullptr || !made.receiver->progress().ok();
+  }));
+  EXPECT_EQ(got, nullptr);
+  EXPECT_EQ(made.receiver->progress().code(), Code::kRemote);
+}
+
+// ---- Callers that take their memory back
+
+TEST_F(Lending, WhatTheSenderTakesBackIsReadNoMore) {
+  const LastingMemory::Hold source(source_);
+  PipePair made = open_pair();
+  const Ticket ticket = lend(made);
+  arrive(made);
+  made.sender->withdraw();
+  EXPECT_TRUE(made.sender->done(ticket));
+  EXPECT_THAT(made.sender->progress().message(), HasSubstr("taken back"));
+  std::ranges::fill(source_, std::byte{0xEE});
+  EXPECT_EQ(made.receiver->receive_into(target_), nullptr);
+  EXPECT_EQ(fake_reads(), 0u);
+}
+
+TEST_F(Lending, NothingIsWrittenWhereTheReceiverTookItsMemoryBack) {
+  const LastingMemory::Hold source(source_);
+  const LastingMemory::Hold target(target_);
+  PipePair made = open_pair();
+  (void)lend(made);
+  arrive(made);
+  hold_fake_acknowledgements(true);  // the read is under way
+  EXPECT_EQ(made.receiver->receive_into(target_), nullptr);
+  ASSERT_EQ(fake_connected_pairs(1), 2u);
+  made.receiver->withdraw();
+  EXPECT_EQ(fake_connected_pairs(1), 1u) << "its queue pair is no more, so no device writes";
+  EXPECT_THAT(made.receiver->progress().message(), HasSubstr("taken back before it came"));
+  hold_fake_acknowledgements(false);
+}
+
+TEST_F(Lending, NothingIsWrittenOverTheSocketEither) {
+  const LastingMemory::Hold source(source_);
+  const LastingMemory::Hold target(target_);
+  PipePair made = open_pair();
+  (void)lend(made);
+  arrive(made);
+  set_fake_port_up(1, false);
+  EXPECT_EQ(made.receiver->receive_into(target_), nullptr);
+  made.receiver->withdraw();
+  const std::vector<std::byte> before = target_;
+  for (int i = 0; i < 100; ++i) {
+    (void)made.sender->progress();
+    EXPECT_EQ(made.receiver->receive_into(target_), nullptr);
+  }
+  EXPECT_EQ(target_, before);
+}
+
+TEST_F(Lending, AnotherCallInTheMiddleIsRefused) {
+  const LastingMemory::Hold source(source_);
+  PipePair made = open_pair();
+  (void)lend(made);
+  arrive(made);
+  set_fake_port_up(1, false);
+  EXPECT_EQ(made.receiver->receive_into(target_), nullptr);
+  EXPECT_EQ(made.receiver->peek(), nullptr);
+  EXPECT_THAT(made.receiver->progress().message(), HasSubstr("peek in the middle of receive_into"));
+}
+
+}  // namespace
+}  // namespace hocket::test
