@@ -116,7 +116,8 @@ void VerbsReceiver::begin(size_t bytes, std::span<std::byte> into) {
 void VerbsReceiver::borrow(const FrameHeader& header, std::span<std::byte> into) {
   LentPlace place;
   if (const Status status = read_place(&place); !status.ok()) return state_.fail(status);
-  begin(place.bytes, into);
+  const bool to_buffer = path_.can_read(place) && !path_.can_write(into);
+  begin(place.bytes, to_buffer ? std::span<std::byte>() : into);
   if (target_ == buffer_.get() && !buffer_lasts_)
     buffer_lasts_.emplace(LastingMemory::Bytes(buffer_.get(), max_message_));
   borrowing_ = true;

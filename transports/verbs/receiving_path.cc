@@ -237,8 +237,7 @@ void ReceivingPath::borrow(uint64_t position, const LentPlace& place, std::span<
 }
 
 bool ReceivingPath::read(const LentPlace& place) {
-  const bool can = pair_ != nullptr && place.path == path_ && pair_->has_room() && pair_->keys_for(loan_->left);
-  if (!can) return false;
+  if (!can_read(place) || !can_write(loan_->left)) return false;
   const Status posted = pair_->read(loan_->left, place.address, place.key);
   if (!posted.ok()) lose(posted.message());
   loan_->by_device = posted.ok();

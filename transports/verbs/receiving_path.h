@@ -39,6 +39,9 @@ class ReceivingPath {
   // A frame of so many bytes has been read; told to the sender when it is worth it, or at once.
   void give_back(size_t bytes, bool at_once);
 
+  // The device can read there, and whether it can write here.
+  bool can_read(const LentPlace& place) const { return pair_ != nullptr && place.path == path_ && pair_->has_room(); }
+  bool can_write(std::span<std::byte> into) const { return pair_ != nullptr && pair_->keys_for(into).has_value(); }
   // Brings what the frame at this position says is lent to `into`: by the device, or over the socket where the device
   // cannot. One at a time.
   void borrow(uint64_t position, const LentPlace& place, std::span<std::byte> into);
