@@ -13,6 +13,7 @@
 
 #include "transports/lasting_memory.h"
 #include "transports/verbs/rails.h"
+#include "transports/verbs/silence.h"
 #include "verbs_pipes.h"
 
 namespace hocket::test {
@@ -308,6 +309,58 @@ TEST_F(Failover, NothingIsLostOrDoubledWhateverBreaksWhenever) {
   EXPECT_TRUE(flush(made)) << reason(made);
   EXPECT_GT(sent_, 1000u);
   EXPECT_GT(fake_reads(), 20u);
+}
+
+// Devices that neither send nor give up are left as well, at either end.
+TEST_F(Failover, ASilentConnectionIsNotAwaitedWithoutAnEnd) {
+  PipePair made = open_pair();
+  hold_fake_acknowledgements(true);
+  ASSERT_TRUE(send(*made.sender, sent_, kShort));
+  const auto look = [&] { return made.sender->progress().ok() && made.receiver->progress().ok(); };
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(look());
+  pass(Silence::kLongest - std::chrono::milliseconds(500));
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(look());
+  EXPECT_EQ(fake_connected_pairs(1), 2u) << "it may be busy";
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(wait_until(real_system(), [&] {
+    pass(std::chrono::milliseconds(10));
+    return look() && fake_connected_pairs(2) == 2;
+  }));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("nothing was acknowledged for 5 s"));
+  hold_fake_acknowledgements(false);
+  EXPECT_TRUE(receive(made, sent_, kShort));
+  received_ = ++sent_;
+  exchange(made, 10);
+}
+
+TEST_F(Failover, AnIdleConnectionIsNotSilent) {
+  PipePair made = open_pair();
+  pass(std::chrono::minutes(10));
+  exchange(made, 5);
+  pass(std::chrono::minutes(10));
+  exchange(made, 5);
+  EXPECT_EQ(fake_connected_pairs(1), 2u);
+}
+
+// What it hears when it is about to sleep counts as much as what it hears at work.
+TEST_F(Failover, ASenderThatHearsOfItsNewWayBeforeItSleepsSendsInOrder) {
+  PipePair made = open_pair();
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(send(*made.sender, sent_, kShort));
+    break_fake_pairs(1);
+    break_fake_pairs(2);
+    pass(std::chrono::minutes(2));
+    EXPECT_TRUE(wait_until(real_system(), [&] {
+      made.sender->set_waiting(true);
+      EXPECT_TRUE(made.receiver->progress().ok()) << reason(made);
+      return fake_connected_pairs(1) + fake_connected_pairs(2) == 2;
+    }));
+    ASSERT_TRUE(send(*made.sender, sent_ + 1, 2 * kShort));
+    ASSERT_TRUE(receive(made, sent_, kShort)) << "round " << round << ": " << reason(made);
+    ASSERT_TRUE(receive(made, sent_ + 1, 2 * kShort)) << "round " << round << ": " << reason(made);
+    received_ = sent_ += 2;
+    ASSERT_TRUE(flush(made)) << reason(made);
+  }
 }
 
 // A broken end tells the other one, who may have nothing to send and wait for room.

@@ -111,7 +111,8 @@ void ReceivingPath::watch() {
   const Time now = system_.clock.now();
   if (pair_ == nullptr || now < next_watch_) return;
   next_watch_ = now + kWatchEvery;
-  if (!rails_.is_up(*port_)) lose("it is down");
+  if (!rails_.is_up(*port_)) return lose("it is down");
+  if (silence_.is_too_long(*pair_, now)) lose(Silence::kReason);
 }
 
 void ReceivingPath::give_back(size_t bytes, bool at_once) {
@@ -191,6 +192,7 @@ Status ReceivingPath::on_turn(const Turn& turn) {
   }
   path_ = turn.path;
   proved_ = false;
+  silence_.end(system_.clock.now());
   by_socket_ = pair_ == nullptr;
   told_ = answer.stand;
   records_.send(RecordKind::kAnswer, encode_answer(answer));

@@ -15,6 +15,7 @@
 #include "transports/verbs/rails.h"
 #include "transports/verbs/record.h"
 #include "transports/verbs/ring_memory.h"
+#include "transports/verbs/silence.h"
 
 namespace hocket {
 
@@ -96,6 +97,7 @@ class ReceivingPath {
   std::optional<Loan> loan_;
   Stand told_;          // over the socket
   uint32_t looks_ = 0;  // in vain
+  Silence silence_;
   Time next_watch_{};
 };
 

@@ -121,15 +121,18 @@ Status VerbsSender::progress() {
 
 void VerbsSender::move() {
   if (!state_.ok() || gone()) return;
-  Status moved = path_.look();
+  follow(path_.look());
+  push();
+}
+
+void VerbsSender::follow(Status moved) {
   end_loans();
   if (moved.ok() && gone()) moved = check_farewell();
   const auto resumption = path_.take_resumption();
   if (moved.ok() && resumption) moved = send_again(*resumption);
   const auto request = path_.take_request();
   if (moved.ok() && request) moved = give(*request);
-  if (!moved.ok()) return state_.fail(moved);
-  push();
+  if (!moved.ok()) state_.fail(moved);
 }
 
 void VerbsSender::push() {
@@ -231,9 +234,7 @@ bool VerbsSender::flushed() {
 
 void VerbsSender::set_waiting(bool waiting) {
   if (!waiting || !state_.ok() || gone()) return;
-  Status status = path_.arm();
-  if (status.ok() && gone()) status = check_farewell();
-  if (!status.ok()) state_.fail(status);
+  follow(path_.arm());
 }
 
 }  // namespace hocket

@@ -53,6 +53,8 @@ class VerbsSender final : public Sender {
 
   // Looks what was given back, and sends what waits.
   void move();
+  // Does what the path has learnt, when it was looked at with this outcome.
+  void follow(Status moved);
   void push();
   void push_part(Outgoing& next, size_t frame);
   void push_loan(Outgoing& next);

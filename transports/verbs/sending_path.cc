@@ -73,6 +73,7 @@ void SendingPath::turn() {
     turn.card->ring.bytes = turn.ring;
   }
   open_ = proved_ = false;
+  silence_.end(system_.clock.now());
   next_change_ = system_.clock.now() + kChangeEvery;
   records_.send(RecordKind::kTurn, encode_turn(turn));
 }
@@ -161,6 +162,7 @@ void SendingPath::watch() {
   if (!open_ || now < next_watch_) return;
   next_watch_ = now + kWatchEvery;
   if (port_ && !rails_.is_up(*port_)) return lose("it is down");
+  if (pair_ != nullptr && silence_.is_too_long(*pair_, now)) return lose(Silence::kReason);
   if (now < next_change_) return;
   next_change_ = now + kChangeEvery;
   const auto better = rails_.take_better(port_, now);

@@ -14,6 +14,7 @@
 #include "transports/verbs/queue_pair.h"
 #include "transports/verbs/rails.h"
 #include "transports/verbs/record.h"
+#include "transports/verbs/silence.h"
 
 namespace hocket {
 
@@ -101,6 +102,7 @@ class SendingPath {
   std::optional<uint64_t> request_;
   std::optional<uint64_t> farewell_;
   uint32_t looks_ = 0;  // in vain
+  Silence silence_;
   Time next_watch_{};
   Time next_change_{};
 };
