@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 
 #include "base/real_system.h"
@@ -35,20 +36,34 @@ bool is_within_host(int descriptor, const SocketAddress& peer) {
   return ::getsockname(descriptor, self.get(), &self.length) == 0 && host_text(self.get()) == host_text(peer.get());
 }
 
-// Where nothing is congested, the pacing of a host's usual choice (BBR) only costs timers: half the speed of four
-// ranks. Every kernel has Reno.
-void pace_nothing(int descriptor) {
-  constexpr std::string_view kReno = "reno";
-  ::setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
+std::string congestion_control(int descriptor) {
+  std::array<char, 16> name{};  // the kernel's limit
+  socklen_t length = name.size() - 1;
+  ::getsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length);
+  return name.data();
 }
 
-std::unique_ptr<Socket> make_socket(Descriptor descriptor, const SocketAddress& peer, std::string peer_name) {
+bool control_congestion(int descriptor, std::string_view by) {
+  return ::setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, by.data(), static_cast<socklen_t>(by.size())) == 0;
+}
+
+// Where nothing is congested, BBR's pacing only costs timers: half the speed of ranks that share cores. What begins
+// with BBR is paced for ever, whatever controls it later; so where it is the host's choice, which this returns,
+// connections begin with Reno, which every kernel has.
+std::string begin_unpaced(int descriptor) {
+  std::string choice = congestion_control(descriptor);
+  return choice.starts_with("bbr") && control_congestion(descriptor, "reno") ? choice : "";
+}
+
+// `pacing`: what controls a connection that leaves the host; empty: what does already.
+std::unique_ptr<Socket> make_socket(Descriptor descriptor, const SocketAddress& peer, std::string peer_name,
+                                    const std::string& pacing) {
   const bool is_unix = peer.family() == AF_UNIX;
   if (!is_unix) {
     switch_on(descriptor.get(), IPPROTO_TCP, TCP_NODELAY);
     // A lone message that is lost again and again is sent again at even intervals: doubled ones pass for silence.
     switch_on(descriptor.get(), IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS);
-    if (is_within_host(descriptor.get(), peer)) pace_nothing(descriptor.get());
+    if (!pacing.empty() && !is_within_host(descriptor.get(), peer)) control_congestion(descriptor.get(), pacing);
   }
   return make_real_socket(std::move(descriptor), std::move(peer_name), is_unix);
 }
@@ -83,8 +98,8 @@ bool concerns_one_connection(int error) {
 
 class RealListener : public Listener {
  public:
-  RealListener(Descriptor descriptor, Address address)
-      : descriptor_(std::move(descriptor)), address_(std::move(address)) {}
+  RealListener(Descriptor descriptor, Address address, std::string pacing)
+      : descriptor_(std::move(descriptor)), address_(std::move(address)), pacing_(std::move(pacing)) {}
 
   Result<std::unique_ptr<Socket>> accept() override {
     for (;;) {
@@ -93,7 +108,7 @@ class RealListener : public Listener {
       Descriptor accepted(::accept4(descriptor_.get(), peer.get(), &peer.length, kSocketFlags));
       if (accepted) {
         std::string name = accepted_name(accepted.get(), peer);
-        return make_socket(std::move(accepted), peer, std::move(name));
+        return make_socket(std::move(accepted), peer, std::move(name), pacing_);
       }
       if (errno == EAGAIN || errno == EWOULDBLOCK) return std::unique_ptr<Socket>();
       if (!concerns_one_connection(errno)) {
@@ -108,6 +123,7 @@ class RealListener : public Listener {
  private:
   Descriptor descriptor_;
   Address address_;
+  std::string pacing_;  // of connections that leave the host; what is accepted begins like the listener
 };
 
 Result<std::unique_ptr<Listener>> listen_at(const SocketAddress& place, const Address& address) {
@@ -117,24 +133,27 @@ Result<std::unique_ptr<Listener>> listen_at(const SocketAddress& place, const Ad
   if (place.family() != AF_UNIX) switch_on(descriptor.get(), SOL_SOCKET, SO_REUSEADDR);
   if (place.family() == AF_INET6) switch_on(descriptor.get(), IPPROTO_IPV6, IPV6_V6ONLY);
   if (::bind(descriptor.get(), place.get(), place.length) != 0) return system_failure(what, errno);
+  std::string pacing = place.family() == AF_UNIX ? "" : begin_unpaced(descriptor.get());
   if (::listen(descriptor.get(), kBacklog) != 0) return system_failure(what, errno);
   SocketAddress bound;
   bound.length = sizeof bound.storage;
   if (::getsockname(descriptor.get(), bound.get(), &bound.length) != 0) return system_failure(what, errno);
-  return std::unique_ptr<Listener>(std::make_unique<RealListener>(std::move(descriptor), address_text(bound)));
+  return std::unique_ptr<Listener>(
+      std::make_unique<RealListener>(std::move(descriptor), address_text(bound), std::move(pacing)));
 }
 
 Result<std::unique_ptr<Socket>> connect_to(const SocketAddress& place, const Address& address) {
   const std::string what = "cannot connect to " + address;
   Descriptor descriptor(::socket(place.family(), SOCK_STREAM | kSocketFlags, 0));
   if (!descriptor) return system_failure(what, errno);
+  const std::string pacing = place.family() == AF_UNIX ? "" : begin_unpaced(descriptor.get());
   // An interrupted connect goes on by itself, as one in progress.
   if (::connect(descriptor.get(), place.get(), place.length) != 0 && errno != EINPROGRESS && errno != EINTR) {
     // Only a unix listener whose queue is full says this.
     if (errno == EAGAIN) return Status(Code::kRemote, what + ": too many connections wait there");
     return system_failure(what, errno);
   }
-  return make_socket(std::move(descriptor), place, address);
+  return make_socket(std::move(descriptor), place, address, pacing);
 }
 
 bool is_usable(const ifaddrs& each) {

@@ -310,16 +310,29 @@ TEST(RealNetworkTest, TcpCarriesNoHandles) {
   EXPECT_EQ(pair.client->send_handles(as_bytes("x"), handles).status().code(), Code::kInvalidUsage);
 }
 
-// Whatever the host paces its connections by.
+std::string congestion_control(Handle handle) {
+  std::array<char, 16> name{};
+  socklen_t length = name.size() - 1;
+  EXPECT_EQ(::getsockopt(handle, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length), 0);
+  return name.data();
+}
+
+// A connection that begins with BBR stays paced, and begins with what its listener has.
 TEST(RealNetworkTest, ConnectionsWithinTheHostAreNotPaced) {
   const Pair pair = connect_pair("127.0.0.1:0");
   ASSERT_NE(pair.server, nullptr);
-  for (const Socket* each : {pair.client.get(), pair.server.get()}) {
-    std::array<char, 16> name{};
-    socklen_t length = name.size();
-    ASSERT_EQ(::getsockopt(each->handle(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &length), 0);
-    EXPECT_STREQ(name.data(), "reno");
-  }
+  for (const Handle each : {pair.listener->handle(), pair.client->handle(), pair.server->handle()})
+    EXPECT_FALSE(congestion_control(each).starts_with("bbr"));
+}
+
+// From 127.0.0.1 to 127.0.0.2: to us, two hosts.
+TEST(RealNetworkTest, ConnectionsBetweenHostsKeepWhatTheHostPacesThemBy) {
+  const Pair pair = connect_pair("127.0.0.2:0");
+  ASSERT_NE(pair.server, nullptr);
+  const int fresh = ::socket(AF_INET, SOCK_STREAM, 0);
+  for (const Handle each : {pair.client->handle(), pair.server->handle()})
+    EXPECT_EQ(congestion_control(each), congestion_control(fresh));
+  ::close(fresh);
 }
 
 TEST(RealNetworkTest, RunningOutOfFilesIsAnErrorAndNotAHang) {
