@@ -55,6 +55,7 @@ struct Demand {
   int32_t most_lanes = 1;   // over which the plans can be split
   int32_t peers = 0;        // to which a rank sends, or the root of rooted collectives
   size_t plain_levels = 0;  // whose messages carry values, also in a call that has a codec: the innermost
+  bool in_line = false;     // messages go along rings or trees (goes_in_line)
   bool divides = false;     // the chunks are parts of what the caller counts, not each as long
 };
 
@@ -72,6 +73,9 @@ std::optional<int32_t> rounds(const Builder& builder, const BuildOptions& option
 
 // Every rank sends to every other one.
 bool sends_to_all(Collective collective, std::string_view algorithm);
+
+// Along rings or trees: in the mean, a rank hears from fewer than two others.
+bool goes_in_line(Collective collective, std::string_view algorithm);
 
 // Of a builder that fits the options; nothing where the length of its chain is not known.
 std::optional<Demand> demand(const Builder& builder, const BuildOptions& options, const NetworkModel& model);

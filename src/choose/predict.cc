@@ -46,10 +46,14 @@ class Predictor {
     }
     is_long_ = messages > 0 && chunk_ >= kLongMessage * messages / std::max<int64_t>(chunks, 1);
     const int64_t buffers = 2 * std::min(chunk_ * demand.chunks, kMostBytes);
-    place_byte_ = model.local.place_byte + share_beyond(model.local.cold_byte, buffers, model.local.cache_bytes);
-    if (sizes.window >= int64_t{kWhole})
-      reread_byte_ = share_beyond(model.local.cold_byte, buffers, model.local.cache_bytes);
-    if (is_crowded()) bytes_of_core_ = std::min(buffers * neighbours() / model.cores, kMostBytes);
+    const Femtoseconds cold_byte = share_beyond(model.local.cold_byte, of_core(buffers), model.local.cache_bytes);
+    place_byte_ = model.local.place_byte + cold_byte;
+    if (sizes.window >= int64_t{kWhole}) reread_byte_ = cold_byte;
+    if (!is_crowded()) return;
+    near_bytes_ = of_core(buffers);
+    // Of what all send before anybody takes it.
+    const int64_t on_way = chunks * std::min(chunk_, sizes.window) / std::max(1, demand.ranks_seen * demand.rounds);
+    message_byte_ = share_beyond(model.local.cold_byte, of_core(on_way), model.local.cache_bytes);
   }
 
   Prediction run() const {
@@ -89,18 +93,26 @@ class Predictor {
     return std::max(messages * passes_, chunks * chunk_ / sizes_.slice);
   }
 
-  // Of a cost that nothing pays whose bytes fit into a cache, and nearly all of it with far more bytes.
+  // Of a cost that hardly anything pays whose bytes fit into a cache, and nearly all of it with more bytes.
   static Femtoseconds share_beyond(Femtoseconds byte, int64_t bytes, int64_t cache) {
-    return byte * (bytes >> kShift) / (((bytes + cache) >> kShift) + 1);
+    const int64_t used = std::min(bytes, kMostBytes) >> kShift;
+    const int64_t room = std::min(cache, kMostBytes) >> kShift;
+    return byte * (kThousand * used * used / (used * used + room * room + 1)) / kThousand;
   }
 
   int64_t neighbours() const { return std::min(ranks_, model_.levels[0].children); }
   bool is_crowded() const { return model_.cores > 0 && neighbours() > model_.cores; }
 
+  // Caches are cores': of so many bytes of a rank, those that share its core have as many each.
+  int64_t of_core(int64_t bytes) const {
+    const int64_t own = std::min(bytes, kMostBytes);
+    return is_crowded() ? own * neighbours() / model_.cores : own;
+  }
+
   // Of ranks that share a core, one finds in its cache what another has sent.
   Femtoseconds near(Femtoseconds byte, const MessageCost& cost) const {
-    if (cost.near_bytes == 0 || bytes_of_core_ == 0) return byte;
-    return share_beyond(byte, bytes_of_core_, cost.near_bytes);
+    if (cost.near_bytes == 0 || near_bytes_ == 0) return byte;
+    return share_beyond(byte, near_bytes_, cost.near_bytes);
   }
 
   Picoseconds work(const RankDemand& rank) const {
@@ -117,13 +129,14 @@ class Predictor {
       sum += slices(traffic.messages_sent, traffic.chunks_sent) * (cost.send + more);
       sum += slices(traffic.messages_received, traffic.chunks_received) * (cost.receive + more);
       sum += time_of(sent(level, traffic.chunks_sent * chunk_), near(cost.send_byte, cost));
-      sum += time_of(sent(level, traffic.chunks_received * chunk_), near(cost.receive_byte, cost));
+      sum += time_of(sent(level, traffic.chunks_received * chunk_), near(cost.receive_byte, cost) + message_byte_);
     }
     return sum;
   }
 
   // What ranks that share cores cost each other. Each message of the chain waits until its receiver has its turn, after
-  // all others on its core: measured with 4 to 12 ranks on two cores, all algorithms (docs/choosing.md).
+  // all others on its core; along rings and trees, where a rank waits for the same few all the time, some of its way is
+  // often done in one turn: measured with 4 to 12 ranks on two cores, all algorithms (docs/choosing.md).
   struct Crowd {
     Picoseconds share = 0;  // of all work of a host on its cores
     Picoseconds turns = 0;  // of the chain
@@ -131,8 +144,9 @@ class Predictor {
   Crowd crowd() const {
     if (!is_crowded()) return {};
     const Picoseconds one = work(demand_.average) / demand_.ranks_seen + model_.local.call * demand_.lanes;
+    const Picoseconds turn = demand_.in_line ? model_.local.turn / 3 * 2 : model_.local.turn;
     return {one * neighbours() / model_.cores - model_.local.call * demand_.lanes,
-            demand_.rounds * neighbours() * model_.local.turn / model_.cores};
+            demand_.rounds * neighbours() * turn / model_.cores};
   }
 
   // How many send to the busiest rank at once: in one round of the chain.
@@ -199,10 +213,11 @@ class Predictor {
   int64_t chunk_ = 0;  // bytes
   int64_t passes_ = 1;
   bool is_long_ = false;  // messages of this call are
-  // A rank's two buffers push each other out of its caches, the more the larger they are.
+  // A rank's two buffers push each other out of its caches, the more the larger they are and the more ranks share them.
   Femtoseconds place_byte_ = 0;
-  Femtoseconds reread_byte_ = 0;  // passes are so short that what is read again in one is in a cache
-  int64_t bytes_of_core_ = 0;     // in buffers of ranks that share a core; 0: each has its own
+  Femtoseconds reread_byte_ = 0;   // passes are so short that what is read again in one is in a cache
+  Femtoseconds message_byte_ = 0;  // more to read of messages that others' have pushed out
+  int64_t near_bytes_ = 0;         // in buffers of ranks that share a core; 0: each has its own
 };
 
 }  // namespace

@@ -66,63 +66,70 @@ int32_t blocks_over_circulant(Rank ranks) {
   return 2 * bits - (8 * int64_t{ranks} < 5 * (int64_t{1} << bits) ? 3 : 2);
 }
 
+enum class Pattern : uint8_t {
+  kInLine,  // of rings and trees: in the mean, a rank hears from fewer than two others
+  kSeveral,
+  kToAll,  // every rank sends to every other one
+};
+using enum Pattern;
+
 struct Row {
   Collective collective;
   std::string_view algorithm;
   int32_t (*rounds)(Rank ranks);
-  bool to_all = false;  // every rank sends to every other one
+  Pattern pattern = kSeveral;
 };
 
 constexpr std::array kRows = {
-    Row{kAllReduce, "ring", twice_around},
-    Row{kAllReduce, "routed_rings", twice_around},
+    Row{kAllReduce, "ring", twice_around, kInLine},
+    Row{kAllReduce, "routed_rings", twice_around, kInLine},
     Row{kAllReduce, "recursive_doubling", doubling},
     Row{kAllReduce, "rabenseifner", halving_and_doubling},
     Row{kAllReduce, "circulant", log_twice},
-    Row{kAllReduce, "binomial", tree_twice},
-    Row{kAllReduce, "chain", twice_around},
-    Row{kAllReduce, "pairwise", twice_around, true},
-    Row{kAllReduce, "one_shot", one, true},
-    Row{kAllReduce, "two_shot", two, true},
-    Row{kAllReduce, "bine", bine_tree_twice},
-    Row{kAllReduce, "dual_root", two_halves},
+    Row{kAllReduce, "binomial", tree_twice, kInLine},
+    Row{kAllReduce, "chain", twice_around, kInLine},
+    Row{kAllReduce, "pairwise", twice_around, kToAll},
+    Row{kAllReduce, "one_shot", one, kToAll},
+    Row{kAllReduce, "two_shot", two, kToAll},
+    Row{kAllReduce, "bine", bine_tree_twice, kInLine},
+    Row{kAllReduce, "dual_root", two_halves, kInLine},
     Row{kAllReduce, "swing", log_twice},
-    Row{kBroadcast, "binomial", floor_log},
-    Row{kBroadcast, "bine", bine_tree},
+    Row{kBroadcast, "binomial", floor_log, kInLine},
+    Row{kBroadcast, "bine", bine_tree, kInLine},
     Row{kBroadcast, "scatter_all_gather", scatter_and_gather},
-    Row{kBroadcast, "chain", once_around},
+    Row{kBroadcast, "chain", once_around, kInLine},
     Row{kBroadcast, "circulant", blocks_over_circulant},
-    Row{kBroadcast, "direct", one},
-    Row{kReduce, "binomial", floor_log},
-    Row{kReduce, "bine", bine_tree},
-    Row{kReduce, "chain", once_around},
+    Row{kBroadcast, "direct", one, kInLine},
+    Row{kReduce, "binomial", floor_log, kInLine},
+    Row{kReduce, "bine", bine_tree, kInLine},
+    Row{kReduce, "chain", once_around, kInLine},
     Row{kReduce, "circulant", blocks_over_circulant},
-    Row{kReduce, "direct", one},
-    Row{kAllGather, "ring", once_around},
+    Row{kReduce, "direct", one, kInLine},
+    Row{kAllGather, "ring", once_around, kInLine},
     Row{kAllGather, "recursive_doubling", log_once},
     Row{kAllGather, "circulant", log_once},
     Row{kAllGather, "sparbit", log_once},
     Row{kAllGather, "kbruck", digits},
     Row{kAllGather, "pat", bounded_doubling},
-    Row{kAllGather, "direct", one, true},
-    Row{kReduceScatter, "ring", once_around},
+    Row{kAllGather, "direct", one, kToAll},
+    Row{kReduceScatter, "ring", once_around, kInLine},
     Row{kReduceScatter, "recursive_halving", log_once},
     Row{kReduceScatter, "circulant", log_once},
     Row{kReduceScatter, "pat", bounded_doubling},
-    Row{kReduceScatter, "direct", one, true},
-    Row{kAllToAll, "direct", one, true},
-    Row{kAllToAll, "pairwise", in_turn, true},
+    Row{kReduceScatter, "direct", one, kToAll},
+    Row{kAllToAll, "direct", one, kToAll},
+    Row{kAllToAll, "pairwise", in_turn, kToAll},
     Row{kAllToAll, "bruck", log_once},
     Row{kAllToAll, "kbruck", digits},
-    Row{kGather, "binomial", floor_log},
-    Row{kGather, "direct", one},
-    Row{kScatter, "binomial", floor_log},
-    Row{kScatter, "direct", one},
+    Row{kGather, "binomial", floor_log, kInLine},
+    Row{kGather, "direct", one, kInLine},
+    Row{kScatter, "binomial", floor_log, kInLine},
+    Row{kScatter, "direct", one, kInLine},
     Row{kBarrier, "dissemination", log_once},
     Row{kScan, "doubling", floor_log},
-    Row{kScan, "chain", once_around},
+    Row{kScan, "chain", once_around, kInLine},
     Row{kExScan, "doubling", log_once},
-    Row{kExScan, "chain", once_around},
+    Row{kExScan, "chain", once_around, kInLine},
 };
 
 const Row* find_row(Collective collective, std::string_view algorithm) {
@@ -141,7 +148,12 @@ std::optional<int32_t> rounds(Collective collective, std::string_view algorithm,
 
 bool sends_to_all(Collective collective, std::string_view algorithm) {
   const Row* row = find_row(collective, algorithm);
-  return row != nullptr && row->to_all;
+  return row != nullptr && row->pattern == kToAll;
+}
+
+bool goes_in_line(Collective collective, std::string_view algorithm) {
+  const Row* row = find_row(collective, algorithm);
+  return row != nullptr ? row->pattern == kInLine : algorithm == "routed_trees";
 }
 
 std::optional<int32_t> tree_rounds(Collective collective, std::span<const std::vector<Rank>> trees, Rank root) {

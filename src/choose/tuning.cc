@@ -9,27 +9,27 @@
 namespace hocket {
 namespace {
 
-// What `hocket tune` found for all-reduce of 2 and 4 ranks on two cores of an Intel Xeon server of 2024, over shared
-// memory and over TCP; it finds those of a machine. Between hosts a plain Ethernet, with the incast of
+// What `hocket tune` found for all-reduce of 2, 4 and 8 ranks on two cores of an AMD EPYC server, over shared memory
+// and over TCP (docs/choosing.md); it finds those of a machine. Between hosts a plain Ethernet, with the incast of
 // perf/line_rate.sh.
 Tuning two_cores() {
   Tuning tuning;
-  tuning.local = {.call = 400'000,
+  tuning.local = {.call = 71'000,
                   .step = 1'000,
-                  .place_byte = 3'000,
-                  .combine_byte = 17'000,
-                  .turn = 850'000,
-                  .cold_byte = 80'000,
-                  .cache_bytes = 23'000'000};
+                  .place_byte = 400,
+                  .combine_byte = 4'400,
+                  .turn = 1'140'000,
+                  .cold_byte = 59'000,
+                  .cache_bytes = 16'000'000};
   tuning.memory = {.latency = 1'000,
-                   .send = 121'000,
-                   .receive = 121'000,
-                   .send_byte = 48'500,
-                   .receive_byte = 48'500,
-                   .long_message = 296'000,
-                   .near_bytes = 388'000};
+                   .send = 25'000,
+                   .receive = 25'000,
+                   .send_byte = 41'300,
+                   .receive_byte = 41'300,
+                   .long_message = 311'000,
+                   .near_bytes = 30'000};
   tuning.socket = {
-      .latency = 500'000, .send = 2'600'000, .receive = 2'600'000, .send_byte = 84'000, .receive_byte = 84'000};
+      .latency = 1'000, .send = 3'200'000, .receive = 3'200'000, .send_byte = 63'000, .receive_byte = 63'000};
   tuning.network = tuning.socket;
   tuning.network.latency = 20'000'000;
   tuning.network.wire_byte = 800'000;  // 10 Gbit/s

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "choose/tuning.h"
 #include "prove/prove.h"
 #include "tests/simulate/networks.h"
@@ -49,6 +51,30 @@ TEST(Demand, WhoSendsToAllIsKnown) {
     if (is_rooted(builder.collective) || options.ranks < 20) return;  // few ranks are all of somebody's peers
     const Demand demand = *hocket::demand(builder, options, flat(1, 1));
     EXPECT_EQ(demand.peers == options.ranks - 1, sends_to_all(builder.collective, builder.name))
+        << name(builder.collective) << " " << builder.name << " of " << options.ranks;
+  });
+}
+
+int64_t pairs_that_talk(const Builder& builder, BuildOptions options) {
+  int64_t count = 0;
+  for (options.rank = 0; options.rank < options.ranks; ++options.rank) {
+    std::set<Rank> heard;
+    for (const Lane& lane : builder.build(options).lanes) {
+      for (const Step& step : lane.steps) {
+        for (const Place& source : step.sources) {
+          if (source.kind == Place::Kind::kMessage) heard.insert(source.peer);
+        }
+      }
+    }
+    count += static_cast<int64_t>(heard.size());
+  }
+  return count;
+}
+
+TEST(Demand, WhatGoesAlongRingsAndTreesIsKnown) {
+  for_known(40, [](const Builder& builder, const BuildOptions& options) {
+    if (options.ranks < 9 || sends_to_all(builder.collective, builder.name)) return;  // few ranks make anything a tree
+    EXPECT_EQ(pairs_that_talk(builder, options) < 2 * options.ranks, goes_in_line(builder.collective, builder.name))
         << name(builder.collective) << " " << builder.name << " of " << options.ranks;
   });
 }

@@ -112,6 +112,50 @@ TEST(Predict, AgreesWithTheSimulator) {
   }
 }
 
+Prediction crowded_all_reduce(std::string_view algorithm, const NetworkModel& model, int64_t bytes) {
+  constexpr Rank kRanks = 8;
+  BuildOptions options;
+  options.ranks = kRanks;
+  const Builder* builder = find_builder(Collective::kAllReduce, algorithm);
+  return best_cut(*demand(*builder, options, model), model, kRanks, {.bytes = bytes}, kMaxMessage).prediction;
+}
+
+// Eight ranks on two cores: a turn is four ranks', and along a ring or a tree two thirds of it.
+TEST(Predict, OnCrowdedCoresMessagesWaitForTurns) {
+  NetworkModel model = base();
+  model.levels[0].children = 8;
+  model.cores = 2;
+  NetworkModel at_once = model;
+  at_once.local.turn = 0;
+  const auto turns = [&](std::string_view algorithm) {
+    const int64_t waits =
+        crowded_all_reduce(algorithm, model, 1024).total() - crowded_all_reduce(algorithm, at_once, 1024).total();
+    return static_cast<double>(waits) / static_cast<double>(4 * model.local.turn);
+  };
+  EXPECT_NEAR(turns("one_shot"), 1, 0.01);
+  EXPECT_NEAR(turns("swing"), 6, 0.01);
+  EXPECT_NEAR(turns("binomial"), 4, 0.01);
+  EXPECT_NEAR(turns("ring"), 28.0 / 3, 0.01);
+}
+
+// What all ranks send at once does not stay in the caches of two cores; what goes around a ring does.
+TEST(Predict, OnCrowdedCoresMessagesPushEachOtherOutOfCaches) {
+  constexpr int64_t kBytes = 4 << 20;
+  NetworkModel model = base();
+  model.levels[0].children = 8;
+  model.cores = 2;
+  model.local.turn = 0;
+  NetworkModel cold = model;
+  cold.local.cold_byte = 50;
+  cold.local.cache_bytes = 16 << 20;
+  const auto more = [&](std::string_view algorithm) {
+    return crowded_all_reduce(algorithm, cold, kBytes).total() - crowded_all_reduce(algorithm, model, kBytes).total();
+  };
+  EXPECT_GT(more("two_shot"), more("ring") * 5 / 4);
+  model.cores = cold.cores = 0;
+  EXPECT_EQ(more("two_shot"), more("ring"));
+}
+
 // One host of many ranks, where nothing but wires takes time.
 Chooser wires_only(Rank ranks, Picoseconds latency, Femtoseconds wire_byte) {
   Tuning tuning;
