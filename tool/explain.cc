@@ -150,7 +150,7 @@ class Explanation {
     fmt::print("\nChosen: {}, because {}.\n", how(*choice->builder, choice->lanes, choice->slice_bytes),
                why(choice->reason));
     if (candidates.empty()) return {};
-    print_advice(candidates, *choice);
+    print_advice(chooser, candidates, *choice);
     return {};
   }
 
@@ -183,7 +183,7 @@ class Explanation {
     return {};
   }
 
-  void print_advice(const std::vector<Candidate>& candidates, const Choice& chosen) const {
+  void print_advice(const Chooser& chooser, const std::vector<Candidate>& candidates, const Choice& chosen) const {
     const Candidate& best = candidates[0];
     const auto is_as_good = [&](const Candidate& candidate) {
       return candidate.builder == chosen.builder && candidate.prediction.total() == best.prediction.total();
@@ -197,8 +197,7 @@ class Explanation {
     for (const Change& change : kChanges) {
       Tuning changed = tuning_;
       change.make(changed);
-      Chooser chooser({}, changed, placement_, kMaxMessage);
-      const Candidate faster = chooser.candidates(question_)[0];
+      const Candidate faster = chooser.with(changed).candidates(question_)[0];
       if (faster.prediction.total() > best.prediction.total() / 100 * 99) continue;  // not worth a line
       fmt::print("  {:<46}{:>12.2f} us by {}, instead of {:.2f} us\n", change.what,
                  microseconds(faster.prediction.total()), how(*faster.builder, faster.lanes, faster.cut.slice_bytes),

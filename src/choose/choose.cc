@@ -36,6 +36,14 @@ Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, size_
       max_message_(max_message),
       contenders_(network_of(tuning_, placement), routes_.loads, max_message, lanes) {}
 
+Chooser Chooser::with(const Tuning& costs) const {
+  Chooser other = *this;
+  other.tuning_ = costs;
+  other.contenders_.change_costs(network_of(costs, placement_));
+  other.decided_.clear();
+  return other;
+}
+
 BuildOptions Chooser::options_of(const Question& question) const {
   BuildOptions options;
   const std::optional<Hierarchy>& hierarchy = question.coded ? coded_hierarchy_ : hierarchy_;

@@ -66,6 +66,9 @@ class Chooser {
   // `lanes`: the user's wish for long calls; 0: none.
   Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message, int32_t lanes = 0);
 
+  // One for the same ranks with other costs; what plans ask for is not counted again.
+  Chooser with(const Tuning& costs) const;
+
   const Tuning& tuning() const { return tuning_; }
   const NetworkModel& network() const { return contenders_.network(); }
   // With which plans of what is chosen are built; the rank is the caller's to set. They point into the chooser.

@@ -77,6 +77,13 @@ std::vector<Candidate> Contenders::all(const Question& question, const BuildOpti
   return result;
 }
 
+void Contenders::change_costs(NetworkModel network) {
+  network_ = std::move(network);
+  for (auto& [kind, all] : known_) {
+    for (Known& known : all) known.least = least_time(known.chain, network_);
+  }
+}
+
 int32_t Contenders::lanes_of_unknown(const Question& question) const {
   return wished_lanes_ > 0 && allows(wished_lanes_, question) ? wished_lanes_ : 1;
 }
@@ -109,6 +116,7 @@ std::vector<Contenders::Known>& Contenders::known(const Question& question, cons
     if (!chain.has_value()) continue;
     const bool is_wide = sends_to_all(builder.collective, builder.name);
     entry->second.push_back({.builder = &builder,
+                             .chain = *chain,
                              .least = least_time(*chain, network_),
                              .many_peers = is_wide && takes_many_pipes(question.collective, question.ranks - 1),
                              .splits = {}});

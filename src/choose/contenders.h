@@ -41,6 +41,8 @@ class Contenders {
                                    const Builder* only = nullptr);
   // All, fastest first.
   std::vector<Candidate> all(const Question& question, const BuildOptions& options);
+  // Costs of the same levels: what plans ask for is not counted again.
+  void change_costs(NetworkModel network);
   // How many lanes a call takes of which the model knows nothing.
   int32_t lanes_of_unknown(const Question& question) const;
 
@@ -51,6 +53,7 @@ class Contenders {
   };
   struct Known {
     const Builder* builder = nullptr;
+    int32_t chain = 0;          // messages of the longest
     Picoseconds least = 0;      // no call takes less
     bool many_peers = false;    // too many, as can be told without a plan
     std::vector<Split> splits;  // by number of lanes, most first; empty: not counted yet

@@ -291,7 +291,9 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
     result.host_chunks = chunks_of_host(builder, options, model);
   for (const Rank rank : is_long ? std::set<Rank>{first.rank} : ranks_to_see(options, border)) {
     own.rank = rank;
-    const RankDemand seen = count(rank == first.rank ? first : build(builder, own), model, options.coded);
+    // Plans of many ranks are not copied.
+    const RankDemand seen =
+        rank == first.rank ? count(first, model, options.coded) : count(build(builder, own), model, options.coded);
     raise(result.busiest, seen);
     keep_heavy(result.heavy, seen);
     result.average += seen;

@@ -272,6 +272,22 @@ TEST(Chooser, CandidatesComeFastestFirst) {
   }
 }
 
+TEST(Chooser, OtherCostsChangeWhatIsSaidAsANewChooserWould) {
+  const Placement placement{.ranks = 24, .per_host = 4};
+  Chooser chooser({}, built_in_tuning(), placement, kMaxMessage);
+  const Question question{.collective = Collective::kAllReduce, .ranks = 24, .bytes = 1 << 20};
+  ASSERT_TRUE(chooser.choose(question).ok());
+  Tuning costs = built_in_tuning();
+  costs.network.latency *= 100;
+  const std::vector<Candidate> changed = chooser.with(costs).candidates(question);
+  const std::vector<Candidate> fresh = Chooser({}, costs, placement, kMaxMessage).candidates(question);
+  ASSERT_EQ(changed.size(), fresh.size());
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    EXPECT_EQ(changed[i].builder, fresh[i].builder);
+    EXPECT_EQ(changed[i].prediction.total(), fresh[i].prediction.total());
+  }
+}
+
 TEST(Chooser, AnOrderedOperationGetsAnOrderedAlgorithm) {
   Chooser here = chooser(tuned(), {.ranks = 7, .per_host = 7, .memory = true});
   Question question = all_reduce(7, 1 << 20);
