@@ -75,12 +75,11 @@ def forgotten():
     rank, size = ranks()
     if rank > 0:
         time.sleep(_LONG / 1000)
-    first = dist.all_reduce(torch.ones(1), async_op=True)  # holds up the other rank's stream
     given, got = torch.full((1000,), rank + 1.0), torch.zeros(1000 * size)
-    work = dist.all_gather_into_tensor(got, given, async_op=True)
+    dist.all_reduce(torch.ones(1), async_op=True)  # holds up the other rank's stream
+    dist.all_gather_into_tensor(got, given, async_op=True)  # nor does its work keep it
     del given
-    first.wait()
-    work.wait()
+    dist.all_reduce(torch.ones(1), async_op=True).wait()
     equal(got, torch.arange(1.0, size + 1).repeat_interleave(1000))
 
 
