@@ -10,7 +10,7 @@ from hocket._library import LIBRARY
 
 _waits_on = None  # the handle of the communicator that the main thread is inside
 _listening = None
-_also = []  # what else ends calls of the main thread
+_also: list = []  # what else ends calls of the main thread
 
 
 def _listen(ours):
