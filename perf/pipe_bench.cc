@@ -5,7 +5,8 @@
 // gives without them (one cache line, one TCP socket). The distance of the two cores changes on virtual machines within
 // seconds, so every line carries the raw figure measured next to it.
 //
-//   pipe_bench [--latency BYTES | --slice BYTES --total BYTES] [--rounds N] [transport ...]     all of all by default
+//   pipe_bench [--latency BYTES | --slice BYTES --total BYTES] [--rounds N] [--lasting] [transport ...]
+//                                                                                            all of all by default
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <pthread.h>
@@ -16,12 +17,14 @@
 #include <atomic>
 #include <cstring>
 #include <latch>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/system.h"
 #include "kernels/kernels.h"
+#include "transports/lasting_memory.h"
 #include "transports/pipe.h"
 
 namespace hocket {
@@ -36,6 +39,7 @@ struct Choice {
   int rounds = 0;      // of a ping-pong
   size_t slice = 0;    // bytes of messages whose throughput is measured, and nothing else
   size_t total = 0;    // bytes that are sent for it
+  bool lasting = false;
 };
 Choice choice;
 
@@ -257,7 +261,7 @@ double throughput(const Transport& transport, size_t slice, Way way, const std::
         for (size_t done = 0; done < total; done += slice) {
           const std::byte* source = from.data() + done % kBuffer;
           if (way == Way::kInPlace) {
-            while (pipe.sender->send_stable({source, slice}, {}) == 0) check(pipe.sender->progress());
+            while (pipe.sender->lend({source, slice}, {}) == 0) check(pipe.sender->progress());
             continue;
           }
           std::byte* memory;
@@ -333,7 +337,14 @@ int main(int argc, char** argv) {
                     ->check(CLI::Range(size_t{1}, kMaxMessage))
                     ->excludes(latency);
   app.add_option("--total", choice.total, "bytes that are sent to measure a throughput")->needs(slice);
+  app.add_flag("--lasting", choice.lasting, "the buffers last, so devices may keep them registered");
   CLI11_PARSE(app, argc, argv);
+  std::optional<LastingMemory::Hold> source_lasts;
+  std::optional<LastingMemory::Hold> target_lasts;
+  if (choice.lasting) {
+    source_lasts.emplace(LastingMemory::Bytes(from));
+    target_lasts.emplace(LastingMemory::Bytes(to));
+  }
   for (const Transport* transport : must(choose_transports(fmt::format("{}", fmt::join(names, ","))))) {
     if (choice.slice == 0) print_latency(*transport);
     if (choice.latency == 0) print_throughput(*transport, from, to);
