@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/caught.h"
 #include "transports/pipe_end.h"
 
 namespace hocket {
@@ -49,7 +50,7 @@ bool share_word(std::string_view ours, std::string_view theirs, std::string_view
 }
 
 void PipeState::fail(Code code, std::string_view what) {
-  if (status_.ok()) status_ = Status(code, fmt::format("{}: {}", name_, what));
+  if (status_.ok()) status_ = tried([&] { return Status(code, fmt::format("{}: {}", name_, what)); });
 }
 
 bool PipeState::may_ask(size_t bytes, size_t max_message) {

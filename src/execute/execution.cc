@@ -503,7 +503,6 @@ void Execution::keep_flushing(Sender* pipe) {
 // The call ends when nothing of it is left in this process and no pipe reads the caller's memory.
 Execution::Progress Execution::finish() {
   if (!pipes_work()) return Progress::kFailed;
-  std::erase_if(tickets_, [](const OpenTicket& open) { return open.pipe->done(open.ticket); });
   return unflushed_.empty() && tickets_.empty() ? Progress::kDone : Progress::kIdle;
 }
 
@@ -513,6 +512,8 @@ bool Execution::pipes_work() {
     if (!status_.ok()) return false;
   }
   std::erase_if(unflushed_, [](Sender* pipe) { return pipe->flushed(); });
+  // To ask moves them on: who lends may be asked for the bytes themselves.
+  std::erase_if(tickets_, [](const OpenTicket& open) { return open.pipe->done(open.ticket); });
   for (const LaneState& lane : lanes_) {
     if (ended(lane)) continue;
     if (lane.blocked.sender != nullptr) status_ = lane.blocked.sender->progress();

@@ -342,6 +342,20 @@ TEST_F(Failover, AnIdleConnectionIsNotSilent) {
   EXPECT_EQ(fake_connected_pairs(1), 2u);
 }
 
+TEST_F(Failover, TimeInWhichNobodyLookedIsNotSilence) {
+  PipePair made = open_pair();
+  exchange(made, 5);
+  pass(std::chrono::minutes(10));
+  hold_fake_acknowledgements(true);
+  ASSERT_TRUE(send(*made.sender, sent_, kShort));
+  made.sender->set_waiting(true);
+  EXPECT_EQ(fake_connected_pairs(1), 2u);
+  hold_fake_acknowledgements(false);
+  EXPECT_TRUE(receive(made, sent_, kShort));
+  received_ = ++sent_;
+  exchange(made, 5);
+}
+
 // What it hears when it is about to sleep counts as much as what it hears at work.
 TEST_F(Failover, ASenderThatHearsOfItsNewWayBeforeItSleepsSendsInOrder) {
   PipePair made = open_pair();

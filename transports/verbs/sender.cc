@@ -132,7 +132,10 @@ void VerbsSender::follow(Status moved) {
   if (moved.ok() && resumption) moved = send_again(*resumption);
   const auto request = path_.take_request();
   if (moved.ok() && request) moved = give(*request);
-  if (!moved.ok()) state_.fail(moved);
+  if (moved.ok()) return;
+  // What is lent is the caller's again as soon as the pipe has failed: no device reads it any more.
+  if (repaid_ != lent_) path_.close();
+  state_.fail(moved);
 }
 
 void VerbsSender::push() {

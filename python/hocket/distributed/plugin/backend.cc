@@ -83,6 +83,7 @@ void Backend::enter(const c10::intrusive_ptr<c10d::Store>& store, const std::str
 Backend::~Backend() {
   if (ended_) return;
   const bool given_up = is_under_way(collectives_) || is_under_way(transfers_) || is_under_way(tagged_);
+  if (given_up) *aborted_ = true;
   end(given_up ? hocketCommAbort : hocketCommDestroy);
 }
 
