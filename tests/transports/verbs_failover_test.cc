@@ -345,6 +345,8 @@ TEST_F(Failover, AnIdleConnectionIsNotSilent) {
 TEST_F(Failover, TimeInWhichNobodyLookedIsNotSilence) {
   PipePair made = open_pair();
   exchange(made, 5);
+  pass(std::chrono::seconds(1));
+  made.sender->set_waiting(true);
   pass(std::chrono::minutes(10));
   hold_fake_acknowledgements(true);
   ASSERT_TRUE(send(*made.sender, sent_, kShort));
