@@ -43,7 +43,8 @@ class Conformance : public testing::TestWithParam<std::string> {
   }
 
   Status decode(const Bytes& message, std::optional<ReduceOp> op, DataType type, Bytes& values) const {
-    return codec_->decode_reduce(message, op, {type, values.data(), values.size() / element_bytes(type)});
+    const Bytes exact(message.begin(), message.end());  // room behind it would hide a read beyond it
+    return codec_->decode_reduce(exact, op, {type, values.data(), values.size() / element_bytes(type)});
   }
 
   Bytes round_trip(DataType type, const Bytes& values, uint64_t draw = 1) const {

@@ -142,11 +142,14 @@ Status sum_sparse(Collectives& collectives, const SparseVector& mine, const Spar
   const int ranks = collectives.ranks();
   const std::vector<Bytes> messages = messages_of(mine, Chunks(mine.count, ranks), ranks);
   uint64_t bytes = 0;
-  for (const Bytes& message : messages) bytes += message.size();
+  for (const Bytes& message : messages) bytes += sizeof(uint32_t) + message.size();  // joined
   const Result<uint64_t> most = agree(collectives, bytes, mine.count);
   HOCKET_TRY(most.status());
   Summation summation(collectives, mine, sink);
-  if (*most * static_cast<uint64_t>(ranks) >= kFewSparseBytes) return summation.by_owners(messages);
+  // Sent to all at once, of which a dense sum would send at most twice the vector.
+  const uint64_t at_once = *most * static_cast<uint64_t>(ranks);
+  const uint64_t dense = 2 * mine.count * element_bytes(mine.type);
+  if (at_once >= kFewSparseBytes || at_once > dense) return summation.by_owners(messages);
   std::vector<Bytes> all;
   HOCKET_TRY(collectives.gather(joined(messages), all));
   return summation.at_once(all);

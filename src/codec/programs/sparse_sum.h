@@ -26,7 +26,8 @@ struct SparseVector {
 };
 
 inline constexpr uint64_t kMaxSparseCount = uint64_t{1} << 31;
-// Where the rank with most has less than this divided by their number, all send to all at once.
+// Where the rank with most has less than this divided by their number, all send to all at once, if that is not more
+// than of dense vectors.
 inline constexpr uint64_t kFewSparseBytes = 16 << 10;
 
 // Hears of the sum chunk after chunk: where it begins, and its elements.
