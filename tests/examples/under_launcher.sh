@@ -27,7 +27,7 @@ variables_of() {
 }
 
 start_by_hand() {
-  local rank pids=() port=$((20000 + $$ % 20000)) # below the range from which the kernel hands out ports
+  local rank pids=() port=$((20000 + $$ % 12000)) # below the range from which the kernel hands out ports
   for rank in 0 1 2 3; do
     # shellcheck disable=SC2046 # several variables
     env $(variables_of "$rank" "$port") "${program[@]}" &
