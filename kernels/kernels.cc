@@ -17,6 +17,7 @@
 
 #include "kernels/host/codec_table.h"
 #include "kernels/host/table.h"
+#include "kernels/streaming.h"
 
 namespace hocket {
 namespace {
@@ -137,6 +138,16 @@ void combine_user(const Combine& combine) {
   }
 }
 
+void combine_at_once(const Combine& combine) {
+  if (combine.user) return combine_user(combine);
+  const bool is_alone = combine.sources.size() == 1;
+  const bool unscaled = combine.scale_first == nullptr || combine.first_mask == 0;
+  const bool enters = combine.first_mask != 0 && unscaled;
+  if (is_alone && enters && combine.op >= ReduceOp::kLogicalAnd) return combine_with_itself(combine);
+  if (is_alone && unscaled && combine.divide_last == 0) return copy_to_all(combine);
+  kernel(combine.type, combine.op)(combine);
+}
+
 }  // namespace
 
 const host::Table& host::table_in_use() {
@@ -157,20 +168,20 @@ bool supports(DataType type, ReduceOp op) { return op <= ReduceOp::kMin || !is_f
 void combine(const Combine& combine) {
   assert(!combine.sources.empty() && !combine.destinations.empty());
   assert(combine.user || supports(combine.type, combine.op));
-  if (combine.user) return combine_user(combine);
-  const bool is_alone = combine.sources.size() == 1;
-  const bool unscaled = combine.scale_first == nullptr || combine.first_mask == 0;
-  const bool enters = combine.first_mask != 0 && unscaled;
-  if (is_alone && enters && combine.op >= ReduceOp::kLogicalAnd) return combine_with_itself(combine);
-  if (is_alone && unscaled && combine.divide_last == 0) return copy_to_all(combine);
-  kernel(combine.type, combine.op)(combine);
+  if (combine.streaming_mask == 0) return combine_at_once(combine);
+  const Streaming way = way_of_streaming(combine.count * element_bytes(combine.type));
+  if (way == Streaming::kStrings) return combine_and_move(combine);
+  if (way == Streaming::kAround) return combine_at_once(combine);
+  Combine plain = combine;
+  plain.streaming_mask = 0;
+  combine_at_once(plain);
 }
 
 void copy(std::byte* destination, const std::byte* source, size_t bytes, bool streaming) {
-  // Below this, waiting for the stores to drain costs more than keeping the destination out of the cache saves.
-  constexpr size_t kStreamFrom = 4096;
   if (destination == source || bytes == 0) return;
-  if (!streaming || bytes < kStreamFrom) {
+  const Streaming way = streaming ? way_of_streaming(bytes) : Streaming::kPlain;
+  if (way == Streaming::kStrings) return move_string(destination, source, bytes);
+  if (way == Streaming::kPlain) {
     std::memcpy(destination, source, bytes);
     return;
   }

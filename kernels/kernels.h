@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -71,15 +72,30 @@ struct Combine {
   const void* scale_first = nullptr;          // prologue: multiply by this scalar of `type`, rounding to `type` ...
   uint64_t first_mask = 0;                    // ... the sources whose bit is set; no scalar, logical: make them 0 or 1
   int64_t divide_last = 0;                    // epilogue: divide by this (0: none); integers truncate toward zero
-  uint64_t streaming_mask = 0;                // destinations to be written with non-temporal stores
+  uint64_t streaming_mask = 0;                // destinations that another core will read next, and not this one
   UserFunction user = nullptr;                // replaces `op`; no prologue or epilogue
   void* user_context = nullptr;
 };
 
 void combine(const Combine& combine);
 
-// Copy with one source: type-free, in bytes. `streaming`: the destination will not be read soon by this core.
+// Copy with one source: type-free, in bytes. `streaming`: another core will read the destination next, and not this
+// one.
 void copy(std::byte* destination, const std::byte* source, size_t bytes, bool streaming);
+
+// How destinations are written that another core reads next. Their lines lie in that core's cache, from where a plain
+// store fetches them first; between distant cores that takes longer than all else. docs/performance.md compares the
+// three.
+enum class Streaming : uint8_t {
+  kStrings,  // by the instruction that moves strings, which claims lines without fetching them, out of the first-level
+             // cache
+  kAround,   // past the caches, by non-temporal stores
+  kPlain,
+};
+// What is best on this processor; for tests, a way to force another (nothing: the best again). Not while another thread
+// combines.
+Streaming streaming();
+void force_streaming(std::optional<Streaming> way);
 
 // The instruction set in use ("AVX3", "AVX2", "SSE4", "SCALAR", ...).
 std::string_view instruction_set();

@@ -248,7 +248,7 @@ double latency(const Transport& transport, size_t bytes) {
   return seconds * 1e9 / rounds / 2;
 }
 
-enum class Way { kPlain, kStreaming, kInPlace };
+enum class Way { kPlain, kAround, kStrings, kInPlace };
 
 // Bytes per nanosecond from a buffer here to a buffer there. kInPlace: from and to the callers' memory without a copy.
 double throughput(const Transport& transport, size_t slice, Way way, const std::vector<std::byte>& from,
@@ -256,6 +256,7 @@ double throughput(const Transport& transport, size_t slice, Way way, const std::
   const size_t usual = transport.carrier() == Transport::Carrier::kSocket ? kBuffer * 2 : kBuffer * 4;
   const size_t total = choice.total != 0 ? choice.total / slice * slice : usual;
   Pipe pipe = make_pipe(transport);
+  force_streaming(way == Way::kAround ? Streaming::kAround : Streaming::kStrings);
   const double seconds = on_two_cores(
       [&] {
         for (size_t done = 0; done < total; done += slice) {
@@ -266,7 +267,7 @@ double throughput(const Transport& transport, size_t slice, Way way, const std::
           }
           std::byte* memory;
           while ((memory = pipe.sender->reserve(slice)) == nullptr) check(pipe.sender->progress());
-          copy(memory, source, slice, way == Way::kStreaming);
+          copy(memory, source, slice, way != Way::kPlain);
           pipe.sender->commit(slice, {});
         }
         while (!pipe.sender->flushed()) check(pipe.sender->progress());
@@ -305,17 +306,18 @@ void print_latency(const Transport& transport) {
 
 void print_throughput(const Transport& transport, const std::vector<std::byte>& from, std::vector<std::byte>& to) {
   const bool socket = transport.carrier() == Transport::Carrier::kSocket;
-  fmt::print("# {}: throughput, GB/s\n# {:>8} {:>8} {:>10} {:>9} {:>9}{}\n", transport.name(), "slice", "plain",
-             "streaming", "in place", "line, ns", socket ? "   raw tcp" : "");
+  fmt::print("# {}: throughput, GB/s\n# {:>8} {:>8} {:>8} {:>8} {:>9} {:>9}{}\n", transport.name(), "slice", "plain",
+             "around", "strings", "in place", "line, ns", socket ? "   raw tcp" : "");
   const size_t first = choice.slice != 0 ? choice.slice : 1 << 10;
   const size_t last = choice.slice != 0 ? choice.slice : kMaxMessage;
   for (size_t slice = first; slice <= last; slice *= 2) {
     const double before = raw_line_latency();
     const double plain = throughput(transport, slice, Way::kPlain, from, to);
-    const double streaming = throughput(transport, slice, Way::kStreaming, from, to);
+    const double around = throughput(transport, slice, Way::kAround, from, to);
+    const double strings = throughput(transport, slice, Way::kStrings, from, to);
     const double in_place = throughput(transport, slice, Way::kInPlace, from, to);
-    fmt::print("  {:>8} {:>8.2f} {:>10.2f} {:>9.2f} {:>4.0f}-{:<4.0f}", slice, plain, streaming, in_place, before,
-               raw_line_latency());
+    fmt::print("  {:>8} {:>8.2f} {:>8.2f} {:>8.2f} {:>9.2f} {:>4.0f}-{:<4.0f}", slice, plain, around, strings, in_place,
+               before, raw_line_latency());
     fmt::print("{}\n", socket ? fmt::format("{:>9.2f}", raw_socket_throughput(slice, from, to)) : "");
   }
 }

@@ -52,7 +52,7 @@ class Sender {
   // Memory for one message of up to `bytes` (<= max_message; 0 is a message too). Null: the pipe is full now, come
   // back. Repeated calls with the same size return the same memory until commit, or until send_stable gives it up.
   virtual std::byte* reserve(size_t bytes) = 0;
-  // Sends the first `bytes` of what was reserved. Whoever wrote with non-temporal stores has fenced them (sfence):
+  // Sends the first `bytes` of what was reserved. Whoever wrote past the caches has fenced the stores (sfence):
   // the release store in here does not order them. kernels::copy and combine end with that fence.
   virtual void commit(size_t bytes, const Envelope& envelope) = 0;
   // Sends one message from the caller's memory, which must stay unchanged until done(ticket). 0: full now, come back.
@@ -75,7 +75,8 @@ class Sender {
   // every sleep, then look once more, then sleep for a bounded time: a peer that acts at that very moment may miss it.
   virtual void set_waiting(bool) {}
 
-  // reserve() memory is best written with non-temporal stores for messages from this size on.
+  // Another core reads reserve() memory next: messages from this size on are best written as streams
+  // (kernels/kernels.h).
   size_t streaming_from = SIZE_MAX;
   // send_stable() sends without a copy for messages from this size on.
   size_t stable_from = SIZE_MAX;

@@ -29,10 +29,8 @@ bool is_amd() {
 #endif
 }
 
-// Whether writing around the cache is faster than through it depends on who made the cores. Between distant ones of an
-// AMD EPYC it is three times as fast (5.6 against 2.0 GB/s at 4 KiB, 8.0 against 2.2 at 64 KiB); between those of an
-// Intel Xeon it takes one and a half times as long (docs/performance.md, `pipe_bench`).
-size_t find_streaming_from() { return is_amd() ? 4 << 10 : SIZE_MAX; }
+// Shorter messages are as fast through plain stores, which leave them in this core's cache.
+constexpr size_t kStreamFrom = 4 << 10;
 
 // Reading another process' memory costs a call of the system and the lookup of each page, which pays from here on; on
 // an AMD EPYC, whose cores read each other's caches slowly, it has not been measured (docs/decisions/0015).
@@ -71,7 +69,7 @@ Ring::Ring(std::shared_ptr<void> owner, std::span<std::byte> memory, size_t max_
 RingSender::RingSender(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer)
     : ring_(std::move(ring)), name_(std::move(name)), wake_peer_(std::move(wake_peer)) {
   slot_of_.fill(kNoSlot);
-  streaming_from = find_streaming_from();
+  streaming_from = kStreamFrom;
   std::random_device random;  // another container may have a process of our number, with a ring at our address
   proof_ = uint64_t{random()} << 32 | random();
   const auto address = reinterpret_cast<uint64_t>(&proof_);

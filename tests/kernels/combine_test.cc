@@ -260,6 +260,25 @@ TEST(UserFunction, SeesOperandsInOrderAlsoInPlace) {
   EXPECT_EQ(elements, 2 * kCount);
 }
 
+constexpr std::array kWays = {Streaming::kStrings, Streaming::kAround, Streaming::kPlain};
+
+// More than one block of what is streamed, by each way of doing it.
+TEST(Streaming, OfManyBlocksIsWrittenByEachWay) {
+  std::mt19937_64 random(11);
+  for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8, DataType::kFloat64}) {
+    for (const Streaming way : kWays) {
+      force_streaming(way);
+      for (size_t i = 0; i < 24; ++i) {
+        Case one(random, type, ReduceOp::kSum, 1 + i % 3, 1 + i % 4, 20'011);
+        one.run_everywhere();
+        ASSERT_FALSE(HasFatalFailure()) << "way " << static_cast<int>(way);
+      }
+    }
+  }
+  force_streaming({});
+  force_instruction_set("");
+}
+
 TEST(Copy, CopiesWhateverSizeAndAlignment) {
   std::vector<std::byte> source(200000), destination(source.size());
   for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i * 31 >> 3);
@@ -267,9 +286,12 @@ TEST(Copy, CopiesWhateverSizeAndAlignment) {
     ASSERT_TRUE(force_instruction_set(set));
     for (size_t bytes : {0u, 1u, 63u, 64u, 65u, 4095u, 4096u, 4097u, 100003u}) {
       for (size_t to : {0u, 1u, 63u}) {
-        for (bool streaming : {false, true}) {
+        for (const std::optional<Streaming> way :
+             {std::optional<Streaming>(), std::optional(Streaming::kStrings), std::optional(Streaming::kAround),
+              std::optional(Streaming::kPlain)}) {
+          force_streaming(way);
           std::fill(destination.begin(), destination.end(), kUntouched);
-          copy(&destination[64 + to], &source[5], bytes, streaming);
+          copy(&destination[64 + to], &source[5], bytes, way.has_value());
           ASSERT_EQ(std::memcmp(&destination[64 + to], &source[5], bytes), 0);
           ASSERT_EQ(destination[64 + to - 1], kUntouched);
           ASSERT_EQ(destination[64 + to + bytes], kUntouched);
@@ -277,6 +299,7 @@ TEST(Copy, CopiesWhateverSizeAndAlignment) {
       }
     }
   }
+  force_streaming({});
   force_instruction_set("");
 }
 
