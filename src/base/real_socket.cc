@@ -3,6 +3,8 @@
 //
 // Stream sockets that never block: TCP and unix.
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -17,6 +19,7 @@ namespace {
 constexpr size_t kPartsPerSend = 64;
 constexpr size_t kMaxHandles = 64;           // sent at once, or arrived and not taken
 constexpr size_t kMaxHandlesMessage = 4096;  // bytes that surely travel as one piece
+constexpr unsigned kReceptionsPerRequest = 16;
 
 union ControlBuffer {
   cmsghdr align;
@@ -55,6 +58,7 @@ class RealSocket : public Socket {
     ssize_t count = retry_interrupted([&] { return ::recvmsg(handle(), &message, MSG_CMSG_CLOEXEC); });
     if (count > 0) {
       HOCKET_TRY(keep_handles(message));
+      if (receptions_++ % kReceptionsPerRequest == 0) acknowledge_later();
       connected_ = true;
       return static_cast<size_t>(count);
     }
@@ -108,6 +112,14 @@ class RealSocket : public Socket {
     return fail(errno);
   }
 
+  // Most connections carry data one way, where the kernel acknowledges each short message at once: nothing goes back that
+  // could tell as well, and that takes a sixth of the message's time. It waits when asked, until it has waited in vain.
+  // Unix sockets know of no such thing.
+  void acknowledge_later() {
+    const int at_once = 0;
+    ::setsockopt(handle(), IPPROTO_TCP, TCP_QUICKACK, &at_once, sizeof at_once);
+  }
+
   // The kernel tells the cause once and then only that the connection is gone, so the first failure is kept.
   Status fail(int error) {
     if (!failure_.ok()) return failure_;
@@ -134,6 +146,7 @@ class RealSocket : public Socket {
   std::string peer_name_;
   const bool passes_handles_;
   bool connected_ = false;
+  unsigned receptions_ = 0;
   Status failure_;
   std::vector<Descriptor> arrived_;
 };
