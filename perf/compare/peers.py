@@ -20,6 +20,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 MIB = 1 << 20
 TORCH_VERSION = "2.13.0"
+TRANSPORTS = ("shm", "window", "tcp")  # "window": Hocket's buffers are registered; peers, who know none, take shared memory
 MPI_COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "alltoall")
 
 
@@ -99,9 +100,9 @@ class Peer:
 
 @dataclasses.dataclass
 class ByHand(Peer):
-    """What two processes reach with code for this alone, from private buffers (perf/limits.cc): no peer, but a limit."""
+    """What two processes reach with code for this alone (perf/limits.cc): no peer, but a limit."""
     program: pathlib.Path = None
-    kinds = {"shm": ("oneshot", "staged"), "tcp": ("socket",)}
+    kinds = {"shm": ("oneshot", "staged"), "window": ("direct", "directown"), "tcp": ("socket",)}
 
     def can(self, transport, ranks, collective):
         return ranks == 2 and super().can(transport, ranks, collective)
@@ -128,7 +129,7 @@ class OpenMpi(Peer):
     shared_memory: str = "vader"
 
     def command(self, transport, ranks, collective):
-        btl = {"shm": f"self,{self.shared_memory}", "tcp": "self,tcp"}[transport]
+        btl = "self,tcp" if transport == "tcp" else f"self,{self.shared_memory}"
         yielding = ["--mca", "mpi_yield_when_idle", "1"] if crowded(ranks) else []
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         return [self.launcher, *root, "--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", btl, *yielding,
@@ -184,9 +185,10 @@ class Hocket(Peer):
         iterations = iterations_for(size)
         with tempfile.TemporaryDirectory() as folder:
             table = pathlib.Path(folder) / "hocket.csv"
+            registered, over = (1, "shm") if transport == "window" else (0, transport)
             run_command([self.programs / f"{collective}_perf", "--ranks", ranks, "-b", size, "-e", size, "-n",
-                         iterations, "-w", iterations // 10 + 1, "-a", 3, "--csv", table],
-                        {"HOCKET_TRANSPORTS": transport})
+                         iterations, "-w", iterations // 10 + 1, "-a", 3, "-R", registered, "--csv", table],
+                        {"HOCKET_TRANSPORTS": over})
             # As the peers' benchmarks have it: MPI's broadcast knows one buffer only.
             in_place = "1" if collective in ("all_reduce", "broadcast") else "0"
             with open(table, newline="", encoding="utf-8") as file:
@@ -197,8 +199,8 @@ class Hocket(Peer):
 
 
 def compile_bench(compiler, folder, name, environment=None):
-    bench = folder / f"mpi_bench-{name.replace(' ', '-').lower()}"
-    run_command([compiler, "-O2", "-std=c11", HERE / "mpi_bench.c", "-o", bench], environment)
+    bench = folder / f"bench-{name.replace(' ', '-').lower()}"
+    run_command([compiler, "-O2", "-std=c11", HERE / "bench.c", HERE / "mpi_calls.c", "-o", bench], environment)
     return bench
 
 
@@ -220,7 +222,7 @@ def find_openmpi(folder, place=None):
     version = last_word_of_line_with("mpirun", run_command([launcher, "--version"]))
     name = f"Open MPI {version.split('.')[0]}"
     bench = compile_bench(program(place, f"mpicc{suffix}"), folder, name)
-    return OpenMpi(name, f"Open MPI {version}", ("shm", "tcp"), MPI_COLLECTIVES, bench, launcher,
+    return OpenMpi(name, f"Open MPI {version}", TRANSPORTS, MPI_COLLECTIVES, bench, launcher,
                    "vader" if version.startswith("4") else "sm")
 
 
@@ -233,7 +235,7 @@ def find_mpich(folder, place=None):
     over_tcp = ("-genv", "UCX_TLS", "tcp,self")
     if place is not None:  # built for both; over UCX it takes shared memory all the same
         over_tcp = ("-genv", "MPIR_CVAR_CH4_NETMOD", "ofi", "-genv", "FI_PROVIDER", "tcp")
-    return Mpich(name, f"MPICH {version}", ("shm", "tcp"), MPI_COLLECTIVES, bench, launcher, over_tcp)
+    return Mpich(name, f"MPICH {version}", TRANSPORTS, MPI_COLLECTIVES, bench, launcher, over_tcp)
 
 
 def find_intel_mpi(folder, place):
@@ -241,8 +243,22 @@ def find_intel_mpi(folder, place):
     launcher = program(place, "mpiexec.hydra")
     version = next(word for word in run_command([launcher, "--version"]).split() if word[0].isdigit())
     bench = compile_bench(program(place, "mpigcc"), folder, "Intel MPI", environment)
-    peer = IntelMpi("Intel MPI", f"Intel MPI {version}", ("shm", "tcp"), MPI_COLLECTIVES, bench, launcher)
+    peer = IntelMpi("Intel MPI", f"Intel MPI {version}", TRANSPORTS, MPI_COLLECTIVES, bench, launcher)
     peer.environment = environment
+    return peer
+
+
+def find_oneccl(folder, place, headers):
+    """Over Intel MPI's libraries, which come with it, and its transport for the network it is told."""
+    launcher = program(place, "mpiexec.hydra")
+    bench = folder / "bench-oneccl"
+    run_command(["cc", "-O2", "-std=c11", "-c", HERE / "bench.c", f"-I{headers}", "-o", folder / "oneccl.o"])
+    run_command(["c++", "-O2", "-std=c++17", folder / "oneccl.o", HERE / "oneccl_calls.cc", f"-I{place}/include", f"-I{headers}",
+                 f"-L{place}/lib", "-lccl", "-lmpi", "-Wl,--allow-shlib-undefined", "-o", bench])
+    version = next(path.name.split("-")[1] for path in place.glob("lib/python*/site-packages/oneccl-*.dist-info"))
+    peer = IntelMpi("oneCCL", f"oneCCL {version.removesuffix('.dist')}", TRANSPORTS, MPI_COLLECTIVES, bench, launcher)
+    peer.environment = {"I_MPI_ROOT": str(place), "CCL_ROOT": str(place), "LD_LIBRARY_PATH": str(place / "lib"),
+                        "CCL_ATL_TRANSPORT": "mpi", "CCL_LOG_LEVEL": "error"}
     return peer
 
 
@@ -261,7 +277,8 @@ def find_peers(options, folder):
     if options.peers.is_dir():
         finders += [lambda: find_openmpi(folder, options.peers / "openmpi"),
                     lambda: find_mpich(folder, options.peers / "mpich"),
-                    lambda: find_intel_mpi(folder, options.peers / "impi")]
+                    lambda: find_intel_mpi(folder, options.peers / "impi"),
+                    lambda: find_oneccl(folder, options.peers / "oneccl", options.peers / "impi" / "include")]
     if not options.no_torch:
         finders.append(lambda: find_gloo(options.torch_python))
     found = []

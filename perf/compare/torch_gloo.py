@@ -3,7 +3,7 @@
 # Copyright The Hocket authors
 """All-reduce of float32, in place, over torch's Gloo: a peer's side of compare.py.
 
-torch_gloo.py RANKS BYTES:ITERATIONS... prints "bytes,microseconds,wrong" for each size, as mpi_bench does.
+torch_gloo.py RANKS BYTES:ITERATIONS... prints "bytes,microseconds,wrong" for each size, as bench.c does.
 """
 import os
 import sys

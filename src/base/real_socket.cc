@@ -112,9 +112,9 @@ class RealSocket : public Socket {
     return fail(errno);
   }
 
-  // Most connections carry data one way, where the kernel acknowledges each short message at once: nothing goes back that
-  // could tell as well, and that takes a sixth of the message's time. It waits when asked, until it has waited in vain.
-  // Unix sockets know of no such thing.
+  // Most connections carry data one way, where the kernel acknowledges each short message at once: nothing goes back
+  // that could tell as well, and that takes a sixth of the message's time. It waits when asked, until it has waited in
+  // vain. Unix sockets know of no such thing.
   void acknowledge_later() {
     const int at_once = 0;
     ::setsockopt(handle(), IPPROTO_TCP, TCP_QUICKACK, &at_once, sizeof at_once);

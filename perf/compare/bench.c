@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Copyright The Hocket authors
  *
- * Collectives of float32 over any MPI: the peers' side of compare.py. Arguments: all_reduce, broadcast, all_gather,
- * reduce_scatter or alltoall, and then BYTES:ITERATIONS for each size. Sizes count as nccl-tests counts them: the whole
- * of the larger buffer. All-reduce and broadcast work in place, the others out of place. Rank 0 prints
- * "bytes,microseconds,wrong" for each size: the slowest rank's mean time and the wrong elements of all.
+ * Collectives of float32 by any library that has calls.h: the peers' side of compare.py. Arguments: all_reduce,
+ * broadcast, all_gather, reduce_scatter or alltoall, and then BYTES:ITERATIONS for each size. Sizes count as nccl-tests
+ * counts them: the whole of the larger buffer. All-reduce and broadcast work in place, the others out of place. Rank 0
+ * prints "bytes,microseconds,wrong" for each size: the slowest rank's mean time and the wrong elements of all.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "calls.h"
 
 struct job {
   int rank, ranks;
@@ -39,28 +41,20 @@ static size_t whole(const struct job* job) { return job->count; }
 static size_t all_parts(const struct job* job) { return job->part * (size_t)job->ranks; }
 static size_t one_part(const struct job* job) { return job->part; }
 
-static void all_reduce(const struct job* job) {
-  MPI_Allreduce(MPI_IN_PLACE, job->recv, (int)job->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-}
+static void all_reduce(const struct job* job) { call_all_reduce(job->recv, job->count); }
 
-static void broadcast(const struct job* job) { MPI_Bcast(job->recv, (int)job->count, MPI_FLOAT, 0, MPI_COMM_WORLD); }
+static void broadcast(const struct job* job) { call_broadcast(job->recv, job->count); }
 static float of_root(const struct job* job, size_t index) { return (void)job, element(index, 0); }
 
-static void all_gather(const struct job* job) {
-  MPI_Allgather(job->send, (int)job->part, MPI_FLOAT, job->recv, (int)job->part, MPI_FLOAT, MPI_COMM_WORLD);
-}
+static void all_gather(const struct job* job) { call_all_gather(job->send, job->recv, job->part); }
 static float gathered(const struct job* job, size_t index) {
   return element(index % job->part, (int)(index / job->part));
 }
 
-static void reduce_scatter(const struct job* job) {
-  MPI_Reduce_scatter_block(job->send, job->recv, (int)job->part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-}
+static void reduce_scatter(const struct job* job) { call_reduce_scatter(job->send, job->recv, job->part); }
 static float scattered(const struct job* job, size_t index) { return sum(job, (size_t)job->rank * job->part + index); }
 
-static void alltoall(const struct job* job) {
-  MPI_Alltoall(job->send, (int)job->part, MPI_FLOAT, job->recv, (int)job->part, MPI_FLOAT, MPI_COMM_WORLD);
-}
+static void alltoall(const struct job* job) { call_alltoall(job->send, job->recv, job->part); }
 static float exchanged(const struct job* job, size_t index) {
   return element((size_t)job->rank * job->part + index % job->part, (int)(index / job->part));
 }
@@ -114,23 +108,25 @@ static const struct collective* find(const char* name) {
   for (size_t i = 0; i < sizeof collectives / sizeof *collectives; ++i) {
     if (strcmp(collectives[i].name, name) == 0) return &collectives[i];
   }
-  fprintf(stderr, "mpi_bench: there is no '%s'\n", name);
+  fprintf(stderr, "bench: there is no '%s'\n", name);
   MPI_Abort(MPI_COMM_WORLD, 2);
   return NULL;
 }
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
+  calls_begin();
   const struct collective* collective = find(argc > 1 ? argv[1] : "");
   for (int i = 2; i < argc; ++i) {
     size_t bytes = 0;
     int iterations = 0;
     if (sscanf(argv[i], "%zu:%d", &bytes, &iterations) != 2 || bytes < sizeof(float) || iterations < 1) {
-      fprintf(stderr, "mpi_bench: '%s' is not BYTES:ITERATIONS\n", argv[i]);
+      fprintf(stderr, "bench: '%s' is not BYTES:ITERATIONS\n", argv[i]);
       MPI_Abort(MPI_COMM_WORLD, 2);
     }
     run(collective, bytes, iterations);
   }
+  calls_end();
   MPI_Finalize();
   return 0;
 }
