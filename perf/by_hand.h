@@ -166,8 +166,8 @@ class Rank {
     await(shared_.given[1 - rank_], slice + 1);
     float* mine = buffers_.local + part.begin;
     float* sums = shared_.sums[rank_][slice % 2];
-    add(sums, mine, shared_.halves[1 - rank_][slice % 2], part.count);
-    std::memcpy(mine, sums, part.count * sizeof(float));
+    add(mine, mine, shared_.halves[1 - rank_][slice % 2], part.count);
+    std::memcpy(sums, mine, part.count * sizeof(float));
     shared_.summed[rank_].value.store(slice + 1, std::memory_order_release);
   }
 
