@@ -8,6 +8,7 @@ fuzzing has learnt stays among the seeds of tests/fuzz: inputs that reach code w
 broke something, for ever. A target that breaks is not run again before the next session, where its input comes first.
 """
 import argparse
+import contextlib
 import datetime
 import os
 import pathlib
@@ -147,6 +148,13 @@ def work(ledger, waiting, broken, until):
                 waiting.append(campaign)
 
 
+def yield_to_others():
+    """Niceness counts only within a session where the kernel shares the processors among sessions first."""
+    os.nice(19)
+    with contextlib.suppress(OSError):
+        pathlib.Path("/proc/self/autogroup").write_text("19", encoding="ascii")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60)
@@ -154,6 +162,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="at the same time")
     parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/campaigns.md"))
     options = parser.parse_args()
+    yield_to_others()
 
     campaigns = [Fuzzing(program) for program in sorted(pathlib.Path("build/fuzz/tests/fuzz").glob("*_fuzzer"))]
     campaigns += [Simulating(program) for program in pathlib.Path("build/tests/comm").glob("simulated_mesh_test")]
