@@ -224,7 +224,7 @@ TEST(Registration, IsNeededWhereTheAlgorithmIsForced) {
 }
 
 TEST(Registration, AtDifferentOffsetsIsReportedOnAllRanks) {
-  constexpr size_t kCount = 40000;
+  constexpr size_t kCount = 300000;
   run_threads(2, [](Member& member) {
     const Registered memory(member, 2 * kCount);
     int32_t* data = memory.send() + (member.rank == 1 ? 16 : 0);
@@ -235,7 +235,7 @@ TEST(Registration, AtDifferentOffsetsIsReportedOnAllRanks) {
 
 // What one rank's part has not is outside on all.
 TEST(Registration, OfDifferentSizesReachesAsFarAsTheSmallest) {
-  constexpr size_t kCount = 50000;
+  constexpr size_t kCount = 300000;
   run_threads(2, [](Member& member) {
     void* memory = nullptr;
     void* handle = nullptr;
@@ -278,7 +278,7 @@ TEST(Registration, ThatARankLeavesOutEndsInTime) {
 
 // The prologue of a contribution is its own rank's.
 TEST(Registration, KeepsEachRanksScalar) {
-  constexpr size_t kCount = 40000;
+  constexpr size_t kCount = 300000;
   run_threads(3, [](Member& member) {
     const Registered memory(member, kCount);
     int32_t scalar = member.rank + 2;
@@ -306,7 +306,7 @@ TEST(Registration, EndsAndBeginsAgain) {
 }
 
 TEST(Registration, WindowsOfQueuesAndGroups) {
-  constexpr size_t kCount = 30000;
+  constexpr size_t kCount = 300000;
   run_threads(2, [](Member& member) {
     const Registered memory(member, 2 * kCount);
     hocketQueue_t queue = nullptr;

@@ -207,6 +207,11 @@ TEST(Chooser, WindowsAreUsedWhereTheyPay) {
   question.recv_window = false;
   question.bytes = 1 << 20;
   EXPECT_NE(here.choose(question)->builder->name, "window") << "it reads both buffers";
+  question = all_reduce(2, 1 << 20);
+  question.send_window = question.recv_window = true;
+  EXPECT_NE(here.choose(question)->builder->name, "window") << "two ranks sum through pipes as fast";
+  question.bytes += 4;
+  EXPECT_EQ(here.choose(question)->builder->name, "window");
 }
 
 // Between hosts each byte goes once for a host, not once for a rank.
