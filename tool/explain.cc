@@ -164,7 +164,7 @@ class Explanation {
       return {Code::kInvalidUsage, fmt::format("codec {} is a program of several collectives", words_.codec)};
     }
     std::vector<CodingCost> costs;
-    for (const auto& codec : made->codecs) costs.push_back(cost_of(codec->describe(DataType::kFloat32)));
+    for (const auto& codec : made->codecs) costs.push_back(cost_of(*codec, DataType::kFloat32));
     const Weighed weighed = chooser.weigh(question_, costs);
     const Result<Prediction> without = chooser.expect(question_);
     const Result<Prediction> with = chooser.expect(weighed.coded);

@@ -6,13 +6,15 @@
 
 namespace hocket {
 
-CodingCost cost_of(const CodecDescription& codec) {
+CodingCost cost_of(const Codec& codec, DataType type) {
   constexpr double kFemtoseconds = 1e6;  // for a byte at 1 GB/s
-  if (codec.encode_speed == 0) return {};
-  const double ratio = codec.usual_ratio > 0 ? codec.usual_ratio : codec.ratio;
-  return {.ratio = std::llround(1000 * ratio),
-          .encode_byte = std::llround(kFemtoseconds / codec.encode_speed),
-          .decode_byte = std::llround(kFemtoseconds / codec.decode_speed)};
+  const CodecDescription about = codec.describe(type);
+  CodingCost cost{.adds_as_stored = adds_as_stored(codec, type)};
+  if (about.encode_speed == 0) return cost;
+  cost.ratio = std::llround(1000 * (about.usual_ratio > 0 ? about.usual_ratio : about.ratio));
+  cost.encode_byte = std::llround(kFemtoseconds / about.encode_speed);
+  cost.decode_byte = std::llround(kFemtoseconds / about.decode_speed);
+  return cost;
 }
 
 }  // namespace hocket

@@ -15,12 +15,13 @@ struct CodingCost {
   int64_t ratio = 0;  // thousandths of a message's bytes that are left; 0: there is no codec, or nobody knows
   Femtoseconds encode_byte = 0;  // of values
   Femtoseconds decode_byte = 0;  // ... and adding
+  bool adds_as_stored = false;   // codec/codec.h
   friend bool operator==(const CodingCost&, const CodingCost&) = default;
 
   // Bytes that go where so many would without a codec.
   int64_t sent(int64_t bytes) const { return ratio == 0 ? bytes : bytes / 1000 * ratio + bytes % 1000 * ratio / 1000; }
 };
 
-CodingCost cost_of(const CodecDescription& codec);
+CodingCost cost_of(const Codec& codec, DataType type);
 
 }  // namespace hocket

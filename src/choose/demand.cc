@@ -86,7 +86,9 @@ RankDemand count(const Plan& plan, const NetworkModel& model, bool coded) {
         }
       }
       if (coded && !step.plain) {
-        if (sends(step) && !forwards(step)) demand.chunks_encoded += chunks;
+        const bool encodes = sends(step) && !forwards(step);
+        if (encodes) demand.chunks_encoded += chunks;
+        if (encodes && keeps(step)) demand.chunks_decoded += chunks;  // what was sent
         if (!forwards(step) || keeps(step)) demand.chunks_decoded += chunks * messages_of(step.sources);
         continue;
       }

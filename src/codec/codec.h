@@ -72,6 +72,10 @@ class Codec {
   virtual Status decode_reduce(std::span<const std::byte> message, std::optional<ReduceOp> op, Values values) const = 0;
 };
 
+// Whether adding a message gives the bits that storing it, and adding what was stored, gives. Of narrow types what is
+// stored was rounded; selected elements are added where they are, and stored among zeros, which change -0.
+bool adds_as_stored(const Codec& codec, DataType type);
+
 // The codec that a specification describes: a name, and options after a colon, as in
 // "int4:block=32,scale=range,round=stochastic,seed=7". Errors name the word that is wrong and what is allowed.
 Result<std::unique_ptr<const Codec>> make_codec(std::string_view specification);

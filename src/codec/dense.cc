@@ -28,6 +28,10 @@ Status bad_message(const Codec& codec, std::string why) {
   return {Code::kInternal, fmt::format("codec {}: {}", codec.describe(DataType::kFloat32).specification, why)};
 }
 
+bool adds_as_stored(const Codec& codec, DataType type) {
+  return codec.block() > 0 && (type == DataType::kFloat32 || codec.describe(type).lossless);
+}
+
 void combine_decoded(DataType type, ReduceOp op, const std::byte* decoded, std::byte* data, size_t count) {
   const std::array<const std::byte*, 2> sources = {data, decoded};
   combine({.type = type, .op = op, .sources = sources, .destinations = {&data, 1}, .count = count});

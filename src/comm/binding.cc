@@ -50,7 +50,7 @@ Question question(const Request& request, Rank rank, Rank ranks) {
   // In place is every rank's own affair except here, where it decides how: there all ranks or none work in place.
   question.in_place = facts.collective == Collective::kAllToAll && is_in_place(request, rank);
   question.coded = facts.encodes;
-  if (request.codec != nullptr) question.coding = cost_of(request.codec->describe(facts.type));
+  if (request.codec != nullptr) question.coding = cost_of(*request.codec, facts.type);
   question.own = facts.own;
   question.send_window = facts.send_spot.window != 0;
   question.recv_window = facts.recv_spot.window != 0;

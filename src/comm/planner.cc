@@ -121,7 +121,7 @@ std::shared_ptr<const Codec> Planner::codec_for(const Request& request, const Co
   const Coded call{request.facts, is_in_place(request, options_.rank)};
   if (const auto* known = codecs_.find(call, request.facts.count)) return *known;
   std::vector<CodingCost> costs;
-  for (const auto& codec : codecs) costs.push_back(cost_of(codec->describe(request.facts.type)));
+  for (const auto& codec : codecs) costs.push_back(cost_of(*codec, request.facts.type));
   const Weighed weighed = chooser_.weigh(question_of(request), costs);
   return codecs_.keep(call, request.facts.count, is_forced || weighed.pays ? codecs[weighed.best] : nullptr);
 }

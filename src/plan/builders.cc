@@ -23,6 +23,7 @@ enum Trait : unsigned {
 };
 
 constexpr std::string_view kFewLanes = "it needs fewer lanes";
+constexpr std::string_view kFewerRanks = "it needs fewer lanes, or with a codec fewer ranks";
 constexpr std::string_view kPowerOfTwo = "it needs a power of two of ranks";
 constexpr std::string_view kRoutes = "it needs ranks that are dealt out to several hosts";
 constexpr std::string_view kTrees = "it needs trees that a search of the topology found (hocket topo --tuning)";
@@ -58,7 +59,8 @@ constexpr std::array kBuilders = {
   entry(kAllReduce, "swing", fits_any, swing::all_reduce, kLogarithmic),
   entry(kAllReduce, "chain", chain::fits_all_reduce, chain::all_reduce, kOrdered),
   entry(kAllReduce, "pairwise", pairwise::fits_all_reduce, pairwise::all_reduce),
-  entry(kAllReduce, "one_shot", fits_any, shot::all_reduce_one, kOrdered | kLeftToRight),
+  entry(kAllReduce, "one_shot", shot::fits_all_reduce_one, shot::all_reduce_one, kOrdered | kLeftToRight,
+        kFewerRanks),
   entry(kAllReduce, "two_shot", fits_any, shot::all_reduce_two, kOrdered | kLeftToRight),
   entry(kAllReduce, "in_order", fits_any, in_order::all_reduce, kLogarithmic | kOrdered),
   entry(kAllReduce, "routed_rings", routed::fits, routed::all_reduce, 0, kRoutes),

@@ -8,6 +8,8 @@
 #include <array>
 #include <cmath>
 #include <deque>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "plan/regions.h"
@@ -28,6 +30,7 @@ struct Coded {
   double noise = 0;  // of all contributions together
   int encodings = 0;
   bool decoded = false;  // and nothing was added since
+  bool stored = false;   // and so it was rounded, if that changes what is added
 };
 using Values = std::vector<Coded>;
 
@@ -68,7 +71,7 @@ class Interpreter {
       }
       size_t i = 0;
       for_each_chunk(place.regions, chunks_of(plan, place.buffer),
-                     [&](int32_t chunk) { cell(plan, place, chunk) = result[i++]; });
+                     [&](int32_t chunk) { store(result[i++], cell(plan, place, chunk)); });
     }
   }
 
@@ -116,6 +119,9 @@ class Interpreter {
       }
       if (s == 0) {
         result = std::move(operand);
+        if (code.sources.size() > 1) {
+          for (Coded& value : result) store(Coded(value), value);
+        }
       } else {
         for (size_t i = 0; i < result.size(); ++i) add(result[i], operand[i]);
       }
@@ -123,9 +129,23 @@ class Interpreter {
     return result;
   }
 
+  // Of the same two in the same order: the same bits, whoever makes it of them.
+  uint64_t version_of(uint64_t left, uint64_t right) {
+    const auto [known, is_new] = made_.try_emplace({left, right}, next_version_);
+    if (is_new) ++next_version_;
+    return known->second;
+  }
+
+  void store(const Coded& value, Coded& to) {
+    to = value;
+    if (errors_.adds_as_stored || !value.decoded || value.stored) return;
+    to.version = version_of(value.version, 0);
+    to.stored = true;
+  }
+
   void add(Coded& sum, const Coded& operand) {
-    sum.version = next_version_++;
-    sum.decoded = false;
+    sum.version = version_of(sum.version, operand.version);
+    sum.decoded = sum.stored = false;
     sum.contributions += operand.contributions;
     sum.relative += operand.relative;
     sum.relative += errors_.rounding * (sum.contributions + sum.relative);
@@ -137,6 +157,7 @@ class Interpreter {
   void encode(Coded& value) {
     if (value.decoded && errors_.idempotent) return;
     value.decoded = true;
+    value.stored = false;
     value.version = next_version_++;
     value.relative += errors_.relative_error * (value.contributions + value.relative);
     value.absolute += errors_.relative_error * value.absolute + errors_.absolute_error;
@@ -149,6 +170,7 @@ class Interpreter {
   std::vector<std::array<Values, 3>> memories_;
   std::vector<std::deque<Values>> queues_;
   uint64_t next_version_ = 1;
+  std::map<std::pair<uint64_t, uint64_t>, uint64_t> made_;  // versions, of sums and of what was stored
 };
 
 }  // namespace

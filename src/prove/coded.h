@@ -20,8 +20,9 @@ namespace hocket {
 struct CodingErrors {
   double relative_error = 0;  // of one encoding, to the largest magnitude
   double absolute_error = 0;
-  double rounding = 0;      // of one addition in the values' type, to the result
-  bool idempotent = false;  // encoding what was decoded changes nothing; chunks are whole blocks of the codec
+  double rounding = 0;          // of one addition in the values' type, to the result
+  bool idempotent = false;      // encoding what was decoded changes nothing; chunks are whole blocks of the codec
+  bool adds_as_stored = false;  // codec/codec.h
 };
 
 struct CodingEffect {

@@ -161,7 +161,7 @@ TEST(Chooser, AnImpossibleWishIsRefusedWithTheReason) {
 TEST(Chooser, EncodesBetweenHosts) {
   Chooser chooser({}, built_in_tuning(), {.ranks = 8, .per_host = 4}, kMaxMessage);
   Question question{.collective = Collective::kAllReduce, .ranks = 8, .bytes = 32 << 20, .coded = true};
-  question.coding = cost_of((*make_codec("int8"))->describe(DataType::kFloat32));
+  question.coding = cost_of(**make_codec("int8"), DataType::kFloat32);
   const Result<Choice> choice = chooser.choose(question);
   ASSERT_TRUE(choice.ok());
   EXPECT_EQ(choice->builder->name, "hierarchical");
@@ -173,11 +173,28 @@ TEST(Chooser, EncodesBetweenHosts) {
   EXPECT_EQ(one_each.choose(question)->builder->name, "two_shot");
 }
 
+// Few ranks' short messages take one hop instead of two, where all add the same bits.
+TEST(Chooser, EncodesInOneShotWhereLittleIsSent) {
+  const auto chosen = [](const char* specification, DataType type, Rank ranks, size_t bytes) {
+    Chooser chooser({}, built_in_tuning(), {.ranks = ranks, .per_host = 1}, kMaxMessage);
+    Question question = all_reduce(ranks, bytes);
+    question.coded = true;
+    question.coding = cost_of(**make_codec(specification), type);
+    return chooser.choose(question)->builder->name;
+  };
+  EXPECT_EQ(chosen("int8", DataType::kFloat32, 2, 4 << 10), "one_shot");
+  EXPECT_EQ(chosen("int8", DataType::kFloat32, 4, 4 << 10), "one_shot");
+  EXPECT_EQ(chosen("lossless", DataType::kBfloat16, 4, 4 << 10), "one_shot");
+  EXPECT_NE(chosen("int8", DataType::kFloat32, 8, 32 << 20), "one_shot");
+  EXPECT_NE(chosen("int8", DataType::kBfloat16, 4, 4 << 10), "one_shot") << "what is kept was rounded";
+  EXPECT_NE(chosen("topk", DataType::kFloat32, 4, 4 << 10), "one_shot") << "zeros are not added";
+}
+
 // A codec pays where links are slow and messages long, and who cannot know what it sends lets it be.
 TEST(Chooser, CodecsThatPay) {
   const auto pays = [](const char* specification, Rank per_host, size_t bytes) {
     Chooser chooser({}, built_in_tuning(), {.ranks = 4, .per_host = per_host}, kMaxMessage);
-    const CodingCost cost = cost_of((*make_codec(specification))->describe(DataType::kFloat32));
+    const CodingCost cost = cost_of(**make_codec(specification), DataType::kFloat32);
     return chooser.weigh(all_reduce(4, bytes), {&cost, 1}).pays;
   };
   EXPECT_TRUE(pays("int8", 1, 32 << 20));

@@ -108,6 +108,7 @@ bool fits_all_to_all(const BuildOptions& options);
 }  // namespace hierarchical
 
 namespace shot {
+bool fits_all_reduce_one(const BuildOptions& options);
 Plan all_reduce_one(const BuildOptions& options);
 Plan all_reduce_two(const BuildOptions& options);
 }  // namespace shot

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// One-shot: every rank sends everything to everybody and combines what comes, in rank order. Two-shot: the same for the
-// chunk that each rank owns, whose result then goes to everybody.
+// One-shot: every rank sends everything to everybody and combines what comes, in rank order; if a codec encodes it,
+// each rank adds its own as the others decode it. Two-shot: the same for the chunk that each rank owns, whose result
+// then goes to everybody.
+#include <utility>
+
 #include "plan/algorithms/algorithms.h"
 #include "plan/write.h"
 
@@ -24,7 +27,18 @@ void own_chunk_then_all(Lane& lane, const BuildOptions& options, int32_t base) {
   }
 }
 
+// All messages of a contribution are one step's, so that it is encoded once.
+void spread_encoded(Lane& lane, const BuildOptions& options, int32_t part) {
+  Places everywhere = to_all_others(options);
+  everywhere.push_back(recv(part));
+  add(lane, std::move(everywhere), {first(send(part))});
+}
+
 }  // namespace
+
+bool fits_all_reduce_one(const BuildOptions& options) {
+  return fits_any(options) && (!options.coded || options.ranks <= kMaxDestinations);
+}
 
 Plan all_reduce_one(const BuildOptions& options) {
   if (options.ranks == 1) return alone(Collective::kAllReduce, "one_shot", options);
@@ -32,8 +46,12 @@ Plan all_reduce_one(const BuildOptions& options) {
   plan.scratch_chunks = options.ranks > kMaxSources ? options.lanes : 0;
   for (int32_t part = 0; part < options.lanes; ++part) {
     Lane& lane = plan.lanes[static_cast<size_t>(part)];
-    spread(lane, to_all_others(options), first(send(part)));
-    finish_split(lane, {recv(part)}, from_all(options, first(send(part))), part);
+    if (options.coded) {
+      spread_encoded(lane, options, part);
+    } else {
+      spread(lane, to_all_others(options), first(send(part)));
+    }
+    finish_split(lane, {recv(part)}, from_all(options, options.coded ? recv(part) : first(send(part))), part);
   }
   return plan;
 }
