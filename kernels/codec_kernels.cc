@@ -12,6 +12,7 @@
 #include "kernels/powers.h"
 #include "kernels/quantise.h"
 #include "kernels/select.h"
+#include "kernels/signs.h"
 #include "kernels/steps.h"
 
 namespace hocket {
@@ -65,6 +66,18 @@ void read_masks(const std::byte* in, int width, size_t mask_bytes, uint32_t* cod
 
 void round_to_powers(const float* values, size_t count, DrawKey key, std::byte* out) {
   table().round_to_powers(values, count, key, out);
+}
+
+void read_powers(const std::byte* in, size_t count, bool add, float* values) {
+  table().read_powers(in, count, add, values);
+}
+
+void write_signs(const float* block, size_t count, size_t left, std::byte* out) {
+  table().write_signs(block, count, left, out);
+}
+
+void read_signs(const std::byte* in, float* block, size_t count, size_t left, bool add) {
+  table().read_signs(in, block, count, left, add);
 }
 
 size_t collect(DataType type, const std::byte* values, size_t count, uint32_t least, uint32_t* indices, uint32_t* bits,

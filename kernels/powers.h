@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Rounding to one of the two powers of two around each value, at random, right on average.
+// Rounding to one of the two powers of two around each value, at random, right on average. Values may have any
+// alignment.
 #pragma once
 
 #include <cstddef>
@@ -17,5 +18,8 @@ inline constexpr uint32_t kPowerNan = 127;
 inline constexpr uint32_t kPowerOffset = 63;  // from a float32's exponent to ours
 
 void round_to_powers(const float* values, size_t count, DrawKey key, std::byte* out);
+
+// The powers, or these added to what is there.
+void read_powers(const std::byte* in, size_t count, bool add, float* values);
 
 }  // namespace hocket

@@ -4,6 +4,7 @@
 // Reading ahead of loops over long arrays: hardware does so within a page only.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 namespace hocket::host {
@@ -26,6 +27,12 @@ inline void look_ahead(const T* at, size_t left) {
   if (left <= kFarAhead) return;
   ask_for(at + kFarAhead);
   __builtin_prefetch(at + kNearAhead, kForReading, kFirstLevel);
+}
+
+// Of all lines of the first `some` of `left` elements.
+template <typename T>
+inline void look_ahead_of(const T* from, size_t some, size_t left) {
+  for (size_t i = 0; i < std::min(some, left); i += 64 / sizeof(T)) look_ahead(from + i, left - i);
 }
 
 }  // namespace hocket::host

@@ -24,6 +24,9 @@ struct CodecTable {
   void (*split_exponents)(const std::byte*, size_t, uint8_t, std::byte*, std::byte*, const Upcoming&) = nullptr;
   void (*join_exponents)(const std::byte*, const std::byte*, size_t, uint8_t, std::byte*, const Upcoming&) = nullptr;
   void (*round_to_powers)(const float*, size_t, DrawKey, std::byte*) = nullptr;
+  void (*read_powers)(const std::byte*, size_t, bool, float*) = nullptr;
+  void (*write_signs)(const float*, size_t, size_t, std::byte*) = nullptr;
+  void (*read_signs)(const std::byte*, float*, size_t, size_t, bool) = nullptr;
   StepCodes (*to_steps)(const float*, double, uint32_t*) = nullptr;
   void (*from_steps)(const uint32_t*, bool, double, float*) = nullptr;
   void (*write_masks)(const uint32_t*, int, size_t, std::byte*) = nullptr;
@@ -39,6 +42,7 @@ void add_conversions(CodecTable& table);
 void add_quantisers(CodecTable& table);
 void add_exponents(CodecTable& table);
 void add_powers(CodecTable& table);
+void add_signs(CodecTable& table);
 void add_steps(CodecTable& table);
 void add_selectors(CodecTable& table);
 
@@ -48,6 +52,7 @@ inline CodecTable codec_kernels() {
   add_quantisers(table);
   add_exponents(table);
   add_powers(table);
+  add_signs(table);
   add_steps(table);
   add_selectors(table);
   return table;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Rounding to powers of two: a plain loop, of which compilers make vector code, compiled once for each instruction set.
+// Powers of two and their codes: plain loops, of which compilers make vector code, compiled once for each instruction
+// set.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/powers.cc"
@@ -9,7 +10,11 @@
 // foreach_target.h comes first: it includes this file again for each instruction set.
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "kernels/element.h"
+#include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
 #include "kernels/powers.h"
 
@@ -29,18 +34,58 @@ HWY_INLINE uint32_t code_of(uint32_t magnitude, uint32_t random) {
   return (((exponent - kPowerOffset) & ~is_tiny) | (tiny & is_tiny) | is_huge) & kPowerNan;
 }
 
-void round_all(const float* HWY_RESTRICT values, size_t count, DrawKey key, std::byte* HWY_RESTRICT out) {
-  auto* to = reinterpret_cast<uint8_t*>(out);
+constexpr size_t kTile = 256;
+
+// Values of any alignment.
+void round_tile(const float* HWY_RESTRICT values, size_t count, DrawKey key, uint32_t first,
+                uint8_t* HWY_RESTRICT codes) {
   for (size_t i = 0; i < count; ++i) {
-    const uint32_t bits = element::bits_of(values[i]);
-    const uint32_t code = code_of(bits & 0x7fffffffu, random_word(key, static_cast<uint32_t>(i)));
-    to[i] = static_cast<uint8_t>(bits >> 31 << 7 | code);
+    uint32_t bits;
+    memcpy(&bits, reinterpret_cast<const std::byte*>(values) + i * sizeof bits, sizeof bits);
+    const uint32_t code = code_of(bits & 0x7fffffffu, random_word(key, first + static_cast<uint32_t>(i)));
+    codes[i] = static_cast<uint8_t>(bits >> 31 << 7 | code);
+  }
+}
+
+HWY_INLINE float power_of(uint32_t code) {
+  const uint32_t magnitude = code & 0x7fu;
+  const uint32_t is_zero = 0u - static_cast<uint32_t>(magnitude == 0);
+  const uint32_t is_nan = 0u - static_cast<uint32_t>(magnitude == kPowerNan);
+  const uint32_t power = (magnitude + kPowerOffset) << 23 & ~is_zero;
+  // A NaN has no sign.
+  return element::float_of(((power | (code & 0x80u) << 24) & ~is_nan) | (0x7fc00000u & is_nan));
+}
+
+void read_tile(const uint8_t* HWY_RESTRICT codes, size_t count, bool add, float* HWY_RESTRICT values) {
+  for (size_t i = 0; i < count; ++i) values[i] = add ? values[i] + power_of(codes[i]) : power_of(codes[i]);
+}
+
+void round_all(const float* values, size_t count, DrawKey key, std::byte* out) {
+  for (size_t first = 0; first < count; first += kTile) {
+    look_ahead_of(values + first, kTile, count - first);
+    auto* const codes = reinterpret_cast<uint8_t*>(out + first);
+    round_tile(values + first, std::min(kTile, count - first), key, static_cast<uint32_t>(first), codes);
+  }
+}
+
+// By way of a copy: codes could be what misaligned values are made of.
+void read_all(const std::byte* in, size_t count, bool add, float* values) {
+  for (size_t first = 0; first < count; first += kTile) {
+    alignas(64) float tile[kTile];
+    const size_t some = std::min(kTile, count - first);
+    look_ahead_of(values + first, kTile, count - first);
+    if (add) memcpy(tile, values + first, some * sizeof(float));
+    read_tile(reinterpret_cast<const uint8_t*>(in + first), some, add, tile);
+    memcpy(values + first, tile, some * sizeof(float));
   }
 }
 
 }  // namespace
 
-void add_powers_of_target(CodecTable& table) { table.round_to_powers = round_all; }
+void add_powers_of_target(CodecTable& table) {
+  table.round_to_powers = round_all;
+  table.read_powers = read_all;
+}
 
 }  // namespace hocket::host::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

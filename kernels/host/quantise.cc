@@ -194,12 +194,6 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
   if (!is_packed) pack(quantiser.bits, codes, form.padded, out + form.heads);
 }
 
-// Of all lines of the first `some` of `left` elements.
-template <typename T>
-HWY_INLINE void look_ahead_of(const T* from, size_t some, size_t left) {
-  for (size_t i = 0; i < std::min(some, left); i += 64 / sizeof(T)) look_ahead(from + i, left - i);
-}
-
 template <typename Random>
 void quantise_groups(const Quantiser& quantiser, uint64_t draw, const float* values, size_t count, std::byte* out) {
   const DrawKey key(draw);

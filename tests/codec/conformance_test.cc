@@ -130,6 +130,42 @@ TEST_P(Conformance, AddsWhatItDecodes) {
   });
 }
 
+// Where it promises so, whatever is there before.
+TEST_P(Conformance, AddsAsItStores) {
+  for_all(samples::finite(1000), [&](DataType type, const std::vector<std::byte>& values) {
+    if (!adds_as_stored(*codec_, type)) return;
+    const std::vector<std::byte> message = encode(type, values), stored = round_trip(type, values);
+    for (const float before : {-0.0F, 0.3F, 1e-40F}) {
+      std::vector<std::byte> added = samples::as(type, std::vector<float>(values.size() / element_bytes(type), before));
+      std::vector<float> sums = samples::from(type, added);
+      ASSERT_TRUE(decode(message, ReduceOp::kSum, type, added).ok());
+      const std::vector<float> operands = samples::from(type, stored);
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += operands[i];
+      ASSERT_EQ(samples::as(type, sums), added);
+    }
+  });
+}
+
+TEST_P(Conformance, TakesValuesAndMessagesOfAnyAlignment) {
+  for_all(samples::finite(1000), [&](DataType type, const std::vector<std::byte>& values) {
+    const std::vector<std::byte> message = encode(type, values);
+    std::vector<std::byte> odd_values(values.size() + 1), odd_message(message.size() + 1);
+    std::ranges::copy(values, odd_values.begin() + 1);
+    std::ranges::copy(message, odd_message.begin() + 1);
+    const size_t count = values.size() / element_bytes(type), most = codec_->max_encoded_bytes(count, type);
+    std::vector<std::byte> out(most + 1);
+    out.resize(1 + codec_->encode({type, odd_values.data() + 1, count}, 1, {out.data() + 1, most}));
+    ASSERT_EQ(message, std::vector<std::byte>(out.begin() + 1, out.end()));
+    std::vector<std::byte> sum = values;
+    for (const auto op : {std::optional<ReduceOp>(), std::optional(ReduceOp::kSum)}) {
+      ASSERT_TRUE(decode(message, op, type, sum).ok());
+      ASSERT_TRUE(
+          codec_->decode_reduce(std::span(odd_message).subspan(1), op, {type, odd_values.data() + 1, count}).ok());
+      ASSERT_EQ(sum, std::vector<std::byte>(odd_values.begin() + 1, odd_values.end()));
+    }
+  });
+}
+
 TEST_P(Conformance, NothingInfiniteOrNanBecomesFinite) {
   for_all(samples::special(), [&](DataType type, const std::vector<std::byte>& values) {
     const std::vector<float> x = samples::from(type, values), y = samples::from(type, round_trip(type, values));

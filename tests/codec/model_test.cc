@@ -62,7 +62,9 @@ std::vector<Case> all_cases() {
   cases.push_back({"lossless", model::lossless()});
   cases.push_back({"bounded", model::bounded(1e-3)});
   cases.push_back({"bounded:error=0.25", model::bounded(0.25)});
-  cases.push_back({"bounded:error=1e-20", model::bounded(1e-20)});
+  for (const char* error : {"1e-30", "1e-20", "1e30"}) {
+    cases.push_back({std::string("bounded:error=") + error, model::bounded(std::stod(error))});
+  }
   cases.push_back({"topk", model::topk(0.01)});
   cases.push_back({"topk:ratio=0.3", model::topk(0.3)});
   cases.push_back({"threshold:least=0.5", model::threshold(0.5F)});

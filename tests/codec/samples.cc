@@ -22,8 +22,8 @@ std::vector<float> gaussian(size_t count, uint64_t seed, float size) {
 
 std::vector<Sample> finite(float most) {
   std::vector<Sample> samples;
-  for (size_t count : {0u,   1u,   2u,   31u,  32u,  33u,  63u,  64u,   100u,  127u, 128u,
-                       129u, 255u, 256u, 257u, 289u, 511u, 512u, 1000u, 4096u, 4099u}) {
+  for (size_t count : {0u,   1u,   2u,   31u,  32u,  33u,  63u,  64u,   65u,   100u,  127u,  128u,
+                       129u, 255u, 256u, 257u, 289u, 511u, 512u, 1000u, 4095u, 4096u, 4097u, 4099u}) {
     samples.push_back({"gaussian " + std::to_string(count), gaussian(count, count)});
   }
   samples.push_back({"zeros", std::vector<float>(300, 0.0f)});
