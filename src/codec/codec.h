@@ -4,9 +4,10 @@
 // A codec makes short messages of values, and values of messages. It has no state: error feedback and programs of
 // several collectives are built around it. Made from a specification (specification.h).
 //
-// Every codec: encoding needs max_encoded_bytes() of room and says how much it used. Decoding trusts nothing: a message
-// that encode() cannot have written for this count and type is an error, never a read beyond it. Infinities and NaN do
-// not become wrong finite numbers; what they become is each codec's own and stated in its file. Any number of threads.
+// Every codec: encoding needs max_encoded_bytes() of room and says how much it used. Decoding trusts nothing: what has
+// no meaning (lengths, forms, places) is an error, never a read beyond it; codes that mean some value are taken for it,
+// also where encode() would choose others. Infinities and NaN become no wrong finite numbers (each codec's file). Any
+// threads.
 #pragma once
 
 #include <cstddef>

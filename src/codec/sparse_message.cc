@@ -104,8 +104,8 @@ class Places {
   }
   // Nothing is left that next() would give.
   bool ended() {
-    if (form_ == Form::kBitmap) return next_bit() < 0;
-    return at_ == bytes_.size();
+    if (form_ != Form::kBitmap) return at_ == bytes_.size();
+    return word_ == 0 && std::ranges::all_of(bytes_.subspan(at_), [](std::byte byte) { return byte == std::byte{0}; });
   }
 
  private:

@@ -253,6 +253,19 @@ TEST_P(Conformance, CutAtItsBlockItDecodesTheSame) {
   EXPECT_EQ(round_trip(DataType::kFloat32, whole), parts);
 }
 
+// In a bitmap of five elements, whose byte has room for eight.
+TEST(SparseMessages, PlacesBeyondTheLastElementAreRefused) {
+  const auto codec = make_codec("topk");
+  const auto decoded = [&](uint8_t bitmap) {
+    std::vector<std::byte> message(10), values(20);
+    for (const auto& [at, byte] : {std::pair<size_t, uint8_t>{0, 1}, {1, 1}, {5, bitmap}})
+      message[at] = std::byte{byte};
+    return (*codec)->decode_reduce(message, std::nullopt, {DataType::kFloat32, values.data(), 5});
+  };
+  EXPECT_TRUE(decoded(0x10).ok());
+  EXPECT_FALSE(decoded(0x30).ok());
+}
+
 INSTANTIATE_TEST_SUITE_P(Codecs, Conformance, testing::ValuesIn(all_specifications()), [](const auto& specification) {
   std::string name = specification.param;
   std::replace_if(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');

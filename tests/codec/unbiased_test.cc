@@ -7,9 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "codec/codec.h"
+#include "codec/programs/program.h"
+#include "tests/codec/local_collectives.h"
 #include "tests/codec/samples.h"
 
 namespace hocket {
@@ -54,12 +57,17 @@ struct Moments {
   }
 };
 
+// Of like magnitude, so that steps that depend on it are alike.
+std::vector<float> inputs(uint64_t seed) {
+  std::vector<float> x = samples::gaussian(kCount, seed);
+  for (float& value : x) value = std::copysign(0.25f + 0.75f * std::erf(std::fabs(value)), value);
+  return x;
+}
+
 Scatter scatter_of(const std::string& specification) {
   const auto codec = make_codec(specification);
   EXPECT_TRUE(codec.ok()) << codec.status().message();
-  // Of like magnitude, so that steps that depend on it are alike.
-  std::vector<float> x = samples::gaussian(kCount, 77);
-  for (float& value : x) value = std::copysign(0.25f + 0.75f * std::erf(std::fabs(value)), value);
+  const std::vector<float> x = inputs(77);
   std::vector<float> decoded(kCount);
   std::vector<std::byte> message((*codec)->max_encoded_bytes(kCount, DataType::kFloat32));
   Moments moments;
@@ -73,28 +81,62 @@ Scatter scatter_of(const std::string& specification) {
   return moments.scatter();
 }
 
-class Unbiased : public testing::TestWithParam<const char*> {};
+// Of the sums of two ranks that a program makes.
+Scatter scatter_of_sums(const std::string& specification) {
+  const Compression made = std::move(*make_compression(specification));
+  const std::array<std::vector<float>, 2> x = {inputs(77), inputs(78)};
+  std::vector<float> sum(kCount);
+  for (size_t i = 0; i < kCount; ++i) sum[i] = x[0][i] + x[1][i];
+  Moments moments;
+  LocalTeam(2).run([&](Collectives& collectives) {
+    const auto rank = static_cast<size_t>(collectives.rank());
+    States::Tensor state;
+    for (uint64_t draw = 0; draw < kDraws; ++draw) {
+      std::vector<float> values = x[rank];
+      EXPECT_TRUE(made.program->run({collectives, state, values, draw}).ok());
+      if (rank == 0) moments.add(values, sum);
+    }
+  });
+  return moments.scatter();
+}
 
-TEST_P(Unbiased, MeansAreWhereTheyMustBe) {
-  const Scatter scatter = scatter_of(GetParam());
+void expect_unbiased(const Scatter& scatter) {
   EXPECT_GT(scatter.chi_squared, 0.9);
   EXPECT_LT(scatter.chi_squared, 1.1);
   EXPECT_LT(scatter.worst, 5.5);
 }
 
+void expect_biased(const Scatter& scatter) {
+  EXPECT_GT(scatter.chi_squared, 1.1);
+  EXPECT_GT(scatter.worst, 5.5);
+}
+
+class Unbiased : public testing::TestWithParam<const char*> {};
+
+TEST_P(Unbiased, MeansAreWhereTheyMustBe) { expect_unbiased(scatter_of(GetParam())); }
+
 INSTANTIATE_TEST_SUITE_P(Codecs, Unbiased,
-                         testing::Values("int8:round=stochastic", "int6:round=stochastic,block=256",
-                                         "int4:round=stochastic", "int4:round=stochastic,scale=minmax",
-                                         "int4:round=stochastic,rotate=1", "int3:round=stochastic",
-                                         "int2:round=stochastic", "qsgd:levels=7", "qsgd:levels=127", "terngrad",
-                                         "natural", "randomk:ratio=0.25,unbiased=1"));
+                         testing::Values("int8:round=stochastic", "int8:round=stochastic,scale=minmax",
+                                         "int6:round=stochastic,block=256", "int4:round=stochastic",
+                                         "int4:round=stochastic,scale=minmax", "int4:round=stochastic,rotate=1",
+                                         "int3:round=stochastic", "int2:round=stochastic",
+                                         "int2:round=stochastic,scale=minmax", "qsgd:levels=127", "qsgd:levels=31",
+                                         "qsgd:levels=7", "qsgd:levels=3", "qsgd:levels=1", "terngrad", "natural",
+                                         "randomk:ratio=0.25,unbiased=1"));
+
+TEST(Unbiased, SumsOfSharedScales) {
+  for (const char* bits : {"8", "6", "4", "2"}) {
+    SCOPED_TRACE(bits);
+    expect_unbiased(scatter_of_sums(std::string("shared:round=stochastic,bits=") + bits));
+  }
+}
 
 TEST(Unbiased, RoundingToNearestFails) {
   for (const char* specification : {"int8", "int4", "bf16"}) {
-    const Scatter scatter = scatter_of(specification);
-    EXPECT_GT(scatter.chi_squared, 1.1) << specification;
-    EXPECT_GT(scatter.worst, 5.5) << specification;
+    SCOPED_TRACE(specification);
+    expect_biased(scatter_of(specification));
   }
+  expect_biased(scatter_of_sums("shared"));
 }
 
 }  // namespace

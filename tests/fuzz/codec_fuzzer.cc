@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Every codec's decoder meets arbitrary bytes, and messages of its own in which some bytes are changed. What encode()
-// wrote decodes; nothing reads or writes beyond its memory.
+// Every codec's decoder, on every instruction set, meets arbitrary bytes, and messages of its own in which some bytes
+// are changed. What encode() wrote decodes; nothing reads or writes beyond its memory.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -40,7 +40,7 @@ struct Head {
   uint8_t type;
   uint16_t count;
   uint8_t changes;  // 0: the rest is a message; else: values, and so many changes to what they encode to
-  uint8_t add;
+  uint8_t add;      // bit 0: what is decoded is added; bit 1: half of the message is cut off; the rest: instruction set
 };
 
 void decode(const Codec& codec, const std::vector<std::byte>& message, bool add, DataType type, size_t count,
@@ -81,6 +81,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr std::array<DataType, 3> kTypes = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
   const DataType type = kTypes[head.type % kTypes.size()];
   if (!codec.supports(type)) return 0;
+  const auto sets = instruction_sets();
+  force_instruction_set(sets[(head.add >> 2) % sets.size()]);
   if (head.changes > 0) {
     change_and_decode(codec, head, type, data, size);
     return 0;
