@@ -24,7 +24,9 @@ constexpr Picoseconds kForever = std::numeric_limits<Picoseconds>::max();
 
 // Over levels, what goes between hosts is encoded as in coded_builder's plans.
 std::optional<Hierarchy> coded(std::optional<Hierarchy> hierarchy) {
-  if (hierarchy) hierarchy->across = coded_builder(Collective::kAllReduce)->name;
+  if (!hierarchy) return hierarchy;
+  const auto groups = static_cast<Rank>(hierarchy->levels.back().size());
+  hierarchy->across = coded_builder(Collective::kAllReduce, groups)->name;
   return hierarchy;
 }
 

@@ -6,10 +6,11 @@ namespace hocket {
 namespace {
 
 // Encodes each contribution and each result at most once, and all ranks end with the same bits.
-bool takes_codec(const Builder& builder, const CodingCost& coding) {
-  if (&builder == coded_builder(builder.collective)) return true;
+bool takes_codec(const Builder& builder, const Question& question) {
+  if (&builder == coded_builder(builder.collective, question.ranks)) return true;
   if (builder.collective != Collective::kAllReduce) return false;
-  if (builder.name == "one_shot") return coding.adds_as_stored;  // what the others decode, each adds as it kept it
+  if (builder.name == "one_shot")
+    return question.coding.adds_as_stored;  // what the others decode, each adds as it kept it
   return builder.name == "pairwise" || builder.name == "hierarchical";
 }
 
@@ -18,7 +19,7 @@ bool takes_codec(const Builder& builder, const CodingCost& coding) {
 std::string_view obstacle(const Builder& builder, const Question& question) {
   if (question.ordered && !builder.ordered) return "the operation does not commute";
   if (question.left_to_right && !builder.left_to_right) return "reductions are ordered: it does not combine one by one";
-  if (question.coded && !takes_codec(builder, question.coding)) return "a codec encodes the messages";
+  if (question.coded && !takes_codec(builder, question)) return "a codec encodes the messages";
   if (!question.equal_chunks && builder.equal_chunks_only) return "the counts differ";
   if (builder.send_window && !question.send_window) return "it needs all send buffers in a window";
   if (builder.recv_window && !question.recv_window) return "it needs all receive buffers in a window";
@@ -29,10 +30,11 @@ std::string_view obstacle(const Builder& builder, const Question& question) {
   return {};
 }
 
-const Builder* coded_builder(Collective collective) {
+const Builder* coded_builder(Collective collective, Rank ranks) {
   switch (collective) {
     case Collective::kAllReduce:
-      return find_builder(collective, "two_shot");
+      // In two-shot, one step sends a result to all others, and keeps it; two would encode it twice.
+      return find_builder(collective, ranks <= kMaxDestinations ? "two_shot" : "pairwise");
     case Collective::kReduceScatter:
     case Collective::kReduce:
     case Collective::kAllToAll:

@@ -35,6 +35,6 @@ std::string_view obstacle(const Builder& builder, const Question& question);
 
 // The algorithm of calls whose messages are encoded: each contribution once and each result once, whatever the number
 // of ranks. Null: none such.
-const Builder* coded_builder(Collective collective);
+const Builder* coded_builder(Collective collective, Rank ranks);
 
 }  // namespace hocket

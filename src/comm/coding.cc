@@ -191,7 +191,7 @@ Result<CodingEffect> Coding::error_bound(Collective collective, DataType type, R
     return Status(Code::kInvalidArgument, fmt::format("ranks: {} is not from 1 to {}", ranks, kMaxBoundRanks));
   }
   if (codecs_.empty()) return program_bound(collective, type, ranks);
-  const Builder* builder = coded_builder(collective);
+  const Builder* builder = coded_builder(collective, ranks);
   std::vector<Plan> plans;
   for (Rank rank = 0; rank < ranks; ++rank) {
     BuildOptions options;

@@ -13,10 +13,12 @@
 #include <cstring>
 #include <tuple>
 
+#include "choose/question.h"
 #include "comm/binding.h"
 #include "comm/coding.h"
 #include "execute/local_ranks.h"
 #include "plan/builders.h"
+#include "plan/check.h"
 #include "plan/coded.h"
 #include "prove/coded.h"
 #include "prove/prove.h"
@@ -297,6 +299,23 @@ TEST_P(EveryCodec, GivesAllRanksTheSameBitsWithinWhatHocketCodecErrorBoundSays) 
 INSTANTIATE_TEST_SUITE_P(Coded, EveryCodec,
                          testing::Combine(testing::Values("one_shot", "two_shot", "pairwise"),
                                           testing::Values(2, 3, 5, 8, 16, 64)));
+
+// Owners have more others than a step has destinations.
+TEST(Coded, ManyRanksHaveAPlanAndABound) {
+  const auto codec = codec_of("int8:round=stochastic");
+  for (const Rank ranks : {64, 65, 130, 256}) {
+    const std::vector<Plan> plans = build(coded_builder(Collective::kAllReduce, ranks)->name, ranks);
+    for (const Plan& plan : plans) ASSERT_TRUE(check(plan).ok()) << check(plan).message();
+    const auto bound =
+        (*Coding::make("int8:round=stochastic"))->error_bound(Collective::kAllReduce, DataType::kFloat32, ranks);
+    ASSERT_TRUE(bound.ok()) << ranks << ": " << bound.status().message();
+    if (ranks > 65) continue;
+    const auto inputs = gaussian_inputs(ranks, count_for(plans, 1));
+    const Outcome outcome = all_reduce(plans, codec.get(), inputs);
+    ASSERT_NO_FATAL_FAILURE(expect_same_bits(outcome, "stochastic"));
+    EXPECT_LE(errors_of(outcome.results[0], exact_sum(inputs)).largest, bound->relative * largest_magnitude(inputs));
+  }
+}
 
 // Never farther off than without hosts, which is what hocketCodecErrorBound says.
 TEST(Coded, BetweenHostsOnly) {
