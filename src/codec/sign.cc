@@ -28,8 +28,8 @@ class Sign final : public DenseCodec {
         .relative_error = 1,
         .idempotent = true,
         .range = largest_value(type),
-        .encode_speed = 2.2,
-        .decode_speed = 3.4};
+        .encode_speed = 8,
+        .decode_speed = 6};
     add_rounding(type, description);
     return description;
   }
