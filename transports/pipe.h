@@ -152,8 +152,6 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::string_view name() const = 0;
   virtual Carrier carrier() const = 0;
-  // Of kSocket: bytes go from the sender to the receiver only, so that the connection may be another in mid-stream.
-  virtual bool one_way() const { return false; }
   // What peers must know of this process for reaches(): words, divided by blanks.
   virtual std::string presence() const { return {}; }
   virtual bool reaches(const PeerInfo& self, const PeerInfo& peer) const = 0;

@@ -203,8 +203,9 @@ constexpr Setting kSettings[] = {
      number<&Settings::local_rank, 0>},
     {"HOCKET_LOCAL_SIZE", "number", "", "How many ranks are on this host.", number<&Settings::local_size, 1>},
     {"HOCKET_ADDRESS", "host:port", "",
-     "Where rank 0 is reached and the ranks meet: `node-a:4411` or `[fd00::1]:4411`. Also goes before the address that "
-     "a launcher tells.",
+     "Where rank 0 is reached and the ranks meet: `node-a:4411` or `[fd00::1]:4411`. Several hosts (`10.0.0.1,10.1.0.1:"
+     "4411`) are addresses of the same rank 0, by several interfaces. Also goes before the address that a launcher "
+     "tells.",
      text<&Settings::address>},
     {"HOCKET_SECRET", "text", "",
      "The secret that admits ranks that meet without a unique id. Without it, their job's name does, which others on "

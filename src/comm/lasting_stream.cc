@@ -12,7 +12,7 @@ namespace {
 
 // As much as may be on its way; fills a line of 10 Gbit/s that takes 1.6 ms there and back.
 constexpr size_t kKept = size_t{2} << 20;
-// The receiving side tells so seldom that its service thread has little to do.
+// It is told so seldom that the service threads have little to do.
 constexpr size_t kTellEvery = kKept / 8;
 constexpr size_t kMaxParts = 64;
 
@@ -40,14 +40,12 @@ class LastingStream::End final : public Socket {
   const std::shared_ptr<LastingStream> stream_;
 };
 
-LastingStream::LastingStream(std::shared_ptr<Poller> poller, Side side, std::unique_ptr<Socket> first,
+LastingStream::LastingStream(std::shared_ptr<Poller> poller, std::unique_ptr<Socket> first,
                              std::function<void()> on_news)
     : poller_(std::move(poller)),
-      side_(side),
       on_news_(std::move(on_news)),
       peer_name_(first->peer_name()),
-      socket_(std::move(first)),
-      kept_(side == Side::kSending ? std::make_unique_for_overwrite<std::byte[]>(kKept) : nullptr) {}
+      socket_(std::move(first)) {}
 
 std::unique_ptr<Socket> LastingStream::socket() { return std::make_unique<End>(shared_from_this()); }
 
@@ -63,6 +61,7 @@ void LastingStream::close() {
 Result<size_t> LastingStream::send(std::span<const std::span<const std::byte>> parts) {
   const std::lock_guard lock(mutex_);
   if (socket_ == nullptr || !catch_up()) return size_t{0};
+  if (kept_ == nullptr) kept_ = std::make_unique_for_overwrite<std::byte[]>(kKept);
   std::array<std::span<const std::byte>, kMaxParts> fitting;
   size_t room = kKept - (sent_ - acked_);
   size_t count = 0;
@@ -132,8 +131,8 @@ void LastingStream::adopt(std::unique_ptr<Socket> socket, uint16_t connection) {
     socket_ = std::move(socket);
     connection_ = connection;
     loss_.clear();
-    resuming_ = side_ == Side::kSending && reported_ != connection;
-    if (side_ == Side::kSending && !resuming_) written_ = acked_;
+    resuming_ = reported_ != connection;
+    if (!resuming_) written_ = acked_;
     if (const Status watched = poller_->add(socket_->handle()); !watched.ok()) lose(watched.message());
   }
   poller_->wake();
@@ -158,7 +157,7 @@ LastingStream::Report LastingStream::report() {
 bool LastingStream::hear(const Report& report) {
   {
     const std::lock_guard lock(mutex_);
-    if (side_ != Side::kSending || report.received < acked_ || report.received > sent_) return false;
+    if (report.received < acked_ || report.received > sent_) return false;
     acked_ = report.received;
     reported_ = report.connection;
     const bool is_this = report.connection == connection_ && socket_ != nullptr;
@@ -171,7 +170,7 @@ bool LastingStream::hear(const Report& report) {
 
 bool LastingStream::resend() {
   const std::lock_guard lock(mutex_);
-  return socket_ == nullptr || catch_up();
+  return socket_ == nullptr || resuming_ || catch_up();
 }
 
 bool LastingStream::catch_up() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// A stream of bytes to another host that outlives its connections. The sending side keeps what the receiving side has
-// not told to have; when the connection is lost, the mesh makes another one, both sides go on where the receiving side
-// has come to, and the pipe's end notices nothing. Knows no pipe and no message.
+// A stream of bytes each way between two hosts that outlives its connections. Each side keeps what the other has not
+// told to have; when the connection is lost, the mesh makes another one, both sides go on where the other has come to,
+// and the pipe's end notices nothing. Knows no pipe and no message.
 //
 // The pipe's end uses socket(), on the thread that drives it; all else is for the service thread.
 #pragma once
@@ -22,9 +22,7 @@ namespace hocket {
 
 class LastingStream : public std::enable_shared_from_this<LastingStream> {
  public:
-  enum class Side : uint8_t { kSending, kReceiving };
-
-  // What the receiving side tells the sending one.
+  // What each side tells the other.
   struct Report {
     uint16_t connection = 0;  // counted from 0
     bool lost = false;        // and another one is wanted
@@ -32,8 +30,7 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   };
 
   // `on_news`, on any thread, must not call back: the connection is lost, or a report is due.
-  LastingStream(std::shared_ptr<Poller> poller, Side side, std::unique_ptr<Socket> first,
-                std::function<void()> on_news);
+  LastingStream(std::shared_ptr<Poller> poller, std::unique_ptr<Socket> first, std::function<void()> on_news);
   LastingStream(const LastingStream&) = delete;
   LastingStream& operator=(const LastingStream&) = delete;
 
@@ -47,11 +44,11 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   // Why there is no connection now; empty: there is one, or none is needed any more.
   std::string loss() const;
   uint16_t connection() const;
-  // Receiving side: what is to be told now.
+  // What is to be told now.
   Report report();
-  // Sending side. False: it makes no sense.
+  // False: it makes no sense.
   bool hear(const Report& report);
-  // Sending side: sends again what was lost. False: some of it has still to wait.
+  // Sends again what was lost, once it is known what that is. False: some of it has still to wait.
   bool resend();
 
  private:
@@ -66,7 +63,6 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   void keep(std::span<const std::span<const std::byte>> parts, size_t bytes);
 
   const std::shared_ptr<Poller> poller_;
-  const Side side_;
   const std::function<void()> on_news_;
   const std::string peer_name_;
 
@@ -75,14 +71,14 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   bool closed_ = false;
   std::string loss_;
   uint16_t connection_ = 0;
-  // Sending side, in bytes of the stream: acked_ <= written_ <= sent_. Between acked_ and sent_ they are kept.
-  const std::unique_ptr<std::byte[]> kept_;  // touched only when used
+  // What we send, in bytes: acked_ <= written_ <= sent_. Between acked_ and sent_ they are kept.
+  std::unique_ptr<std::byte[]> kept_;  // made when something is sent
   uint64_t sent_ = 0;
   uint64_t written_ = 0;  // to this connection
   uint64_t acked_ = 0;
-  bool resuming_ = false;  // the receiving side has not yet said where
+  bool resuming_ = false;  // the other side has not yet said where
   uint16_t reported_ = 0;  // the newest connection of which it has; the report may come before the connection
-  // Receiving side:
+  // What we receive:
   uint64_t received_ = 0;
   uint64_t told_ = 0;
 };

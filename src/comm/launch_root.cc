@@ -12,6 +12,7 @@
 #include "base/socket_address.h"
 #include "comm/handshake_crypto.h"
 #include "comm/launch.h"
+#include "comm/launch_variables.h"
 #include "comm/rendezvous.h"
 #include "comm/service.h"
 #include "comm/unique_id.h"
@@ -29,11 +30,17 @@ Address unix_name(const std::string& job_key) {
   return name;
 }
 
-Result<std::vector<std::string>> numeric_hosts(const std::string& host) {
-  Result<std::vector<SocketAddress>> found = resolve(with_port(host, 0));
-  if (!found.ok()) return found.status();
+// Of names and addresses that are divided by commas.
+Result<std::vector<std::string>> numeric_hosts(const std::string& names) {
   std::vector<std::string> hosts;
-  for (const SocketAddress& each : *found) hosts.push_back(host_text(each.get()));
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    Result<std::vector<SocketAddress>> found =
+        resolve(with_port(without_brackets(names.substr(begin, end - begin)), 0));
+    if (!found.ok()) return found.status();
+    for (const SocketAddress& each : *found) hosts.push_back(host_text(each.get()));
+    begin = end + 1;
+  }
   return hosts;
 }
 

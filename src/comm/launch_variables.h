@@ -67,7 +67,13 @@ class Variables {
   std::string problem_;
 };
 
-// "host:port", "[ipv6]:port".
+// "[ipv6]" or another host.
+inline std::string without_brackets(const std::string& host) {
+  const bool has = host.size() > 2 && host.front() == '[' && host.find(']') == host.size() - 1;
+  return has ? host.substr(1, host.size() - 2) : host;
+}
+
+// "host:port", "[ipv6]:port", "host,[ipv6]:port".
 inline bool split_address(const std::string& address, std::string* host, uint16_t* port) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0) return false;
@@ -75,8 +81,7 @@ inline bool split_address(const std::string& address, std::string* host, uint16_
   digits.remove_prefix(colon + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *port);
   if (error != std::errc() || end != digits.data() + digits.size() || *port == 0) return false;
-  *host = address.substr(0, colon);
-  if (host->front() == '[' && host->back() == ']') *host = host->substr(1, host->size() - 2);
+  *host = without_brackets(address.substr(0, colon));
   return true;
 }
 

@@ -2,7 +2,7 @@
 // Copyright The Hocket authors
 //
 // When both ends dial, the lower rank's connection stays: the higher rank's is refused as a duplicate, and its dial is
-// dropped when the lower rank's arrives. A link that falls silent is moved by the lower rank, if the higher one's host
+// dropped when the lower rank's arrives. A link that falls silent is moved by who has dialled it, if the other's host
 // has several interfaces: it may be the interface that is lost, not the peer.
 #include "comm/mesh_links.h"
 
@@ -75,20 +75,30 @@ std::vector<Address> PeerLinks::addresses(int32_t peer) const {
   return all;
 }
 
-void PeerLinks::dial(int32_t peer, Entry& entry) {
-  const PeerInfo& info = owner_.peer_info(peer);
+DialOptions PeerLinks::dial_options(int32_t peer, Hello hello) const {
   const Time now = service_.system().clock.now();
+  Duration time = service_.options().timeout / 2;
   DialOptions options;
-  options.addresses = on_this_host(peer) ? std::vector<Address>{info.local_address} : info.addresses;
-  options.hello = {Purpose::kLink, self_.id, self_.rank, peer};
+  options.addresses = addresses(peer);
+  options.hello = std::move(hello);
   options.key = self_.key;
+  if (has_several_ways(peer)) {
+    options.patience = time / kAttempts;
+    time = std::max(time, Dial::longest_attempt(service_.options()));
+  }
   // The peer's process was there: when nothing answers, it is gone. The wait lets its neighbours tell how it went.
-  options.unreachable_until = now + service_.options().timeout / 2;
+  options.unreachable_until = now + time;
   options.unknown_until = now + self_.operation_timeout;
+  return options;
+}
+
+void PeerLinks::dial(int32_t peer, Entry& entry) {
+  DialOptions options = dial_options(peer, {Purpose::kLink, self_.id, self_.rank, peer});
+  if (on_this_host(peer)) options.addresses = {owner_.peer_info(peer).local_address};
   entry.dial = std::make_unique<Dial>(service_, std::move(options),
                                       [this, peer](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
                                         entries_[peer].dial.reset();
-                                        if (socket.ok()) return connect(peer, std::move(*socket));
+                                        if (socket.ok()) return connect(peer, true, std::move(*socket));
                                         if (refusal != Refusal::kDuplicate)
                                           owner_.on_unreachable(peer, refusal, socket.status());
                                       });
@@ -148,7 +158,8 @@ void PeerLinks::deliver_waiting(int32_t peer, Time until) {
 Refusal PeerLinks::decide(int32_t peer, bool is_move) const {
   const auto found = entries_.find(peer);
   if (is_move) {
-    const bool can_be = found != entries_.end() && found->second.link != nullptr && has_several_ways(peer);
+    const bool is_there = found != entries_.end() && found->second.link != nullptr;
+    const bool can_be = is_there && !found->second.dialled && has_spares(service_);
     return can_be ? Refusal::kNone : Refusal::kClosed;
   }
   if (found == entries_.end()) return Refusal::kNone;
@@ -164,13 +175,13 @@ void PeerLinks::enter(int32_t peer, bool is_move, std::unique_ptr<Socket> socket
     return is_there ? move(peer, std::move(socket)) : void();
   }
   entries_[peer].dial.reset();
-  connect(peer, std::move(socket));
+  connect(peer, false, std::move(socket));
 }
 
 // What comes of it matters little: the link ends when it stays silent.
 void PeerLinks::on_quiet(int32_t peer) {
   Entry& found = entries_[peer];
-  if (found.dial != nullptr || self_.rank > peer || !has_several_ways(peer)) return;
+  if (found.dial != nullptr || !found.dialled || !has_several_ways(peer)) return;
   const Duration left = service_.options().timeout / 2;
   DialOptions options;
   options.addresses = other_ways(peer, way_of(peer, *found.link));
@@ -194,8 +205,9 @@ void PeerLinks::move(int32_t peer, std::unique_ptr<Socket> socket) {
   owner_.on_link_moved(peer, from, way_of(peer, link));
 }
 
-void PeerLinks::connect(int32_t peer, std::unique_ptr<Socket> socket) {
+void PeerLinks::connect(int32_t peer, bool dialled, std::unique_ptr<Socket> socket) {
   Entry& found = entries_[peer];
+  found.dialled = dialled;
   const size_t max_frame = kFrameBase + static_cast<size_t>(self_.ranks) * kMaxPeerBytes;
   found.link = std::make_unique<Link>(service_.link_context(), std::move(socket), max_frame);
   Link& link = *found.link;

@@ -56,8 +56,8 @@ class PeerLinks {
   // To peers that can hear it now.
   void send_to_connected(const std::string& frame);
 
-  // Of a peer on another host: the one by which its link goes first.
-  std::vector<Address> addresses(int32_t peer) const;
+  // How to dial a peer: over the network, by the address first by which its link goes.
+  DialOptions dial_options(int32_t peer, Hello hello) const;
 
   Refusal decide(int32_t peer, bool is_move) const;
   void enter(int32_t peer, bool is_move, std::unique_ptr<Socket> socket);
@@ -75,6 +75,7 @@ class PeerLinks {
   };
   struct Entry {
     std::unique_ptr<Link> link;
+    bool dialled = false;  // by us, who know the peer's addresses: so we move it
     std::unique_ptr<Dial> dial;
     std::deque<Message> waiting;
   };
@@ -83,7 +84,8 @@ class PeerLinks {
   bool in_this_process(int32_t peer) const;
   bool on_this_host(int32_t peer) const;
   void dial(int32_t peer, Entry& entry);
-  void connect(int32_t peer, std::unique_ptr<Socket> socket);
+  void connect(int32_t peer, bool dialled, std::unique_ptr<Socket> socket);
+  std::vector<Address> addresses(int32_t peer) const;
   bool has_several_ways(int32_t peer) const;
   size_t way_of(int32_t peer, const Link& link) const;
   std::vector<Address> other_ways(int32_t peer, size_t way) const;

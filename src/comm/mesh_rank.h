@@ -151,15 +151,15 @@ class MeshRank final : public Mesh,
   std::shared_ptr<PeerWaker> waker_of(int32_t peer);
 
   // mesh_rank_streams.cc: connections of pipes between hosts that are lost and replaced
-  using StreamName = std::pair<PipeName, LastingStream::Side>;
-  std::shared_ptr<LastingStream> stream(const PipeName& name, LastingStream::Side side) const;
+  using StreamName = std::pair<PipeName, PipeEnd>;
+  std::shared_ptr<LastingStream> stream(const PipeName& name, PipeEnd end) const;
   // What the pipe's end gets of its first connection.
-  std::unique_ptr<Socket> lasting(const PipeName& name, const Transport& transport, LastingStream::Side side,
-                                  std::unique_ptr<Socket> socket);
-  void on_stream_news(const PipeName& name, LastingStream::Side side);
+  std::unique_ptr<Socket> lasting(const PipeName& name, PipeEnd end, std::unique_ptr<Socket> socket);
+  void on_stream_news(const PipeName& name, PipeEnd end);
   void on_stream(int32_t peer, Reader& reader);
   void replace(const PipeName& name, LastingStream& sending, std::unique_ptr<Socket> socket);
-  void resend(const PipeName& name);
+  void go_on(const PipeName& name, PipeEnd end, std::unique_ptr<Socket> socket, uint16_t connection);
+  void resend(const PipeName& name, PipeEnd end);
 
   // mesh_rank_windows.cc: memory that peers reach
   bool all_share_memory() const;

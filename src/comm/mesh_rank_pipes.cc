@@ -108,23 +108,16 @@ Status MeshRank::offer_handles(const PipeName& name, const Transport& transport)
 
 void MeshRank::dial_pipe(const PipeName& name, uint8_t transport) {
   if (said_farewell_ || pipe_dials_.contains(name)) return;
-  const Time now = service_.system().clock.now();
-  DialOptions options;
-  options.addresses = links_.addresses(name.peer);
-  options.hello = {
+  Hello hello{
       Purpose::kData, id_, rank_, name.peer, static_cast<uint8_t>(name.pipe_class), static_cast<uint16_t>(name.lane),
       transport};
-  if (const auto sending = stream(name, LastingStream::Side::kSending)) {
-    options.hello.connection = static_cast<uint16_t>(sending->connection() + 1);
-    if (interface_count(peer(name.peer).interfaces) > 1) options.patience = service_.options().timeout / 8;
-  }
-  options.key = key_;
-  options.unreachable_until = now + service_.options().timeout / 2;
-  options.unknown_until = now + operation_timeout_;
-  pipe_dials_[name] = std::make_unique<Dial>(
-      service_, std::move(options), [this, name, transport](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
-        on_pipe_dialled(name, transport, std::move(socket), refusal);
-      });
+  if (const auto sending = stream(name, PipeEnd::kSender))
+    hello.connection = static_cast<uint16_t>(sending->connection() + 1);
+  pipe_dials_[name] =
+      std::make_unique<Dial>(service_, links_.dial_options(name.peer, std::move(hello)),
+                             [this, name, transport](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
+                               on_pipe_dialled(name, transport, std::move(socket), refusal);
+                             });
 }
 
 void MeshRank::on_pipe_dialled(const PipeName& name, uint8_t transport, Result<std::unique_ptr<Socket>> socket,
@@ -132,11 +125,11 @@ void MeshRank::on_pipe_dialled(const PipeName& name, uint8_t transport, Result<s
   const std::unique_ptr<Dial> dial = std::move(pipe_dials_[name]);  // outlives this call
   pipe_dials_.erase(name);
   if (!socket.ok()) return on_unreachable(name.peer, refusal, socket.status());
-  const auto sending = stream(name, LastingStream::Side::kSending);
+  const auto sending = stream(name, PipeEnd::kSender);
   if (sending != nullptr) return replace(name, *sending, std::move(*socket));
   const Transport& chosen = *transport_of(transport);
   Offer offer;
-  offer.socket = lasting(name, chosen, LastingStream::Side::kSending, std::move(*socket));
+  offer.socket = lasting(name, PipeEnd::kSender, std::move(*socket));
   Result<std::unique_ptr<Sender>> sender = chosen.open(context_for(name.peer, chosen, nullptr), offer);
   if (!sender.ok()) return fail(sender.status());
   pipes_.put(name, std::move(*sender));
@@ -146,9 +139,7 @@ void MeshRank::on_pipe_dialled(const PipeName& name, uint8_t transport, Result<s
 void MeshRank::accept_later(const PipeName& name, uint8_t transport, std::shared_ptr<Offer> offer) {
   when_complete([this, name, transport, offer = std::move(offer)] {
     const Transport& chosen = *transport_of(transport);
-    if (offer->socket != nullptr) {
-      offer->socket = lasting(name, chosen, LastingStream::Side::kReceiving, std::move(offer->socket));
-    }
+    if (offer->socket != nullptr) offer->socket = lasting(name, PipeEnd::kReceiver, std::move(offer->socket));
     const Status accepted = accept_pipe(name, chosen, std::move(*offer), nullptr);
     if (!accepted.ok()) fail(accepted);
   });
@@ -197,17 +188,15 @@ Refusal MeshRank::decide(const Hello& hello) {
   const bool can_be = hello.purpose == Purpose::kData && is_pipe(name) && transport != nullptr &&
                       transport->carrier() == Transport::Carrier::kSocket;
   if (!can_be) return Refusal::kNotAllowed;
-  const bool is_new = pipes_.receiver(name) == nullptr || stream(name, LastingStream::Side::kReceiving) != nullptr;
+  const bool is_new = pipes_.receiver(name) == nullptr || stream(name, PipeEnd::kReceiver) != nullptr;
   return is_new ? Refusal::kNone : Refusal::kDuplicate;
 }
 
 void MeshRank::enter(const Hello& hello, std::unique_ptr<Socket> socket) {
   if (hello.purpose == Purpose::kLink) return links_.enter(hello.from, hello.connection > 0, std::move(socket));
   const PipeName name{static_cast<PipeClass>(hello.pipe_class), hello.from, hello.lane};
-  if (const auto receiving = stream(name, LastingStream::Side::kReceiving)) {
-    receiving->adopt(std::move(socket), hello.connection);
-    return on_stream_news(name, LastingStream::Side::kReceiving);
-  }
+  if (stream(name, PipeEnd::kReceiver) != nullptr)
+    return go_on(name, PipeEnd::kReceiver, std::move(socket), hello.connection);
   const auto offer = std::make_shared<Offer>();
   offer->socket = std::move(socket);
   accept_later(name, hello.transport, offer);

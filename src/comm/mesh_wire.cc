@@ -169,23 +169,25 @@ bool read_offer(Reader& reader, PipeName* name, uint8_t* transport) {
   return reader.finished() && is_pipe(*name);
 }
 
-std::string stream_message(const PipeName& name, const LastingStream::Report& report) {
+std::string stream_message(const PipeName& name, PipeEnd ours, const LastingStream::Report& report) {
   Writer writer = message(MessageType::kStream);
   writer.u8(static_cast<uint8_t>(name.pipe_class));
   writer.i32(name.lane);
+  writer.u8(static_cast<uint8_t>(ours));
   writer.u16(report.connection);
   writer.u8(report.lost ? 1 : 0);
   writer.u64(report.received);
   return writer.take();
 }
 
-bool read_stream(Reader& reader, PipeName* name, LastingStream::Report* report) {
+bool read_stream(Reader& reader, PipeName* name, PipeEnd* theirs, LastingStream::Report* report) {
   name->pipe_class = static_cast<PipeClass>(reader.u8());
   name->lane = reader.i32();
+  *theirs = static_cast<PipeEnd>(reader.u8());
   report->connection = reader.u16();
   report->lost = reader.u8() != 0;
   report->received = reader.u64();
-  return reader.finished() && is_pipe(*name);
+  return reader.finished() && is_pipe(*name) && *theirs <= PipeEnd::kReceiver;
 }
 
 bool is_pipe(const PipeName& name) {

@@ -32,7 +32,7 @@ enum class MessageType : uint8_t {
   kAccess,  // to the receiver's part of a window (remote_wire.h)
   kAccessReply,
   kPace,    // how the sender gets on
-  kStream,  // how far the sender has received a stream of the receiver's
+  kStream,  // how far the sender has received the stream of a pipe
 };
 
 void write_peer(Writer& writer, const PeerInfo& peer);
@@ -54,8 +54,10 @@ std::string opinion_message(const Opinion& opinion);
 bool read_opinion(Reader& reader, int32_t ranks, Opinion* opinion);
 std::string offer_message(const PipeName& name, uint8_t transport);
 bool read_offer(Reader& reader, PipeName* name, uint8_t* transport);
-std::string stream_message(const PipeName& name, const LastingStream::Report& report);
-bool read_stream(Reader& reader, PipeName* name, LastingStream::Report* report);
+// Which end of a pipe: the sender dials it.
+enum class PipeEnd : uint8_t { kSender, kReceiver };
+std::string stream_message(const PipeName& name, PipeEnd ours, const LastingStream::Report& report);
+bool read_stream(Reader& reader, PipeName* name, PipeEnd* theirs, LastingStream::Report* report);
 // A rank's part of a window.
 struct WindowOffer {
   uint32_t number = 0;

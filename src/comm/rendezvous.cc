@@ -46,8 +46,10 @@ void Rendezvous::enter(const Hello&, std::unique_ptr<Socket> socket) {
   std::unique_ptr<Link>& link = links_[number];
   link = std::make_unique<Link>(service_.link_context(), std::move(socket), kMaxFrame);
   const auto guest = std::make_shared<Guest>(0);
-  const auto drop = [this, number, guest] {
-    if (*guest != 0) withdraw(*guest);
+  const auto drop = [this, number, guest](Link::End how) {
+    // Who is silent may not have got its reply, and come once more.
+    const bool awaits_reply = how == Link::End::kSilent && unheard_.contains(*guest);
+    if (*guest != 0 && !awaits_reply) withdraw(*guest);
     links_.erase(number);
   };
   const Status started = link->start(
@@ -58,8 +60,8 @@ void Rendezvous::enter(const Hello&, std::unique_ptr<Socket> socket) {
           if (const auto found = links_.find(number); found != links_.end()) found->second->send(reply);
         });
       },
-      [drop](Link::End, const Status&) { drop(); });
-  if (!started.ok()) drop();
+      [drop](Link::End how, const Status&) { drop(how); });
+  if (!started.ok()) drop(Link::End::kClosed);
 }
 
 Rendezvous::Guest Rendezvous::admit(std::string_view frame, Reply reply) {
@@ -69,6 +71,7 @@ Rendezvous::Guest Rendezvous::admit(std::string_view frame, Reply reply) {
     reply(refused_message(Status(Code::kRemote, "the root could not read the check-in")));
     return guest;
   }
+  if (comes_again(check_in, guest, reply)) return guest;
   if (const Status no = objection(check_in); !no.ok()) {
     refuse({guest, check_in.info, std::move(reply)}, no);
     return guest;
@@ -84,6 +87,22 @@ Rendezvous::Guest Rendezvous::admit(std::string_view frame, Reply reply) {
     after(service_.options().timeout, [](Rendezvous& self) { self.settle_numbers(); });
   }
   return guest;
+}
+
+bool Rendezvous::comes_again(const CheckIn& check_in, Guest guest, const Reply& reply) {
+  const bool is_admitted = static_cast<int32_t>(admitted_.size()) == check_in.ranks;
+  const auto waiting = groups_.find(check_in.ranks);
+  if (!is_admitted && waiting == groups_.end()) return false;
+  Group& group = is_admitted ? admitted_ : waiting->second;
+  const auto place = group.find(check_in.rank);
+  if (place == group.end() || place->second.info.process != check_in.info.process) return false;
+  const Guest before = std::exchange(place->second.guest, guest);
+  place->second.reply = reply;
+  if (is_admitted) {
+    unheard_.erase(before);
+    tell_neighbours(place->first, place->second);
+  }
+  return true;
 }
 
 // The least patient decides: the others cannot start without it.
@@ -125,6 +144,10 @@ Status Rendezvous::objection(const CheckIn& check_in) const {
 }
 
 void Rendezvous::withdraw(Guest guest) {
+  if (unheard_.erase(guest) > 0) {
+    if (unheard_.empty()) admitted_.clear();
+    return;
+  }
   for (auto& [expected, group] : groups_) {
     const auto place =
         std::find_if(group.begin(), group.end(), [&](const auto& each) { return each.second.guest == guest; });
@@ -185,19 +208,23 @@ int32_t Rendezvous::likeliest_number() const {
 }
 
 void Rendezvous::complete(int32_t ranks) {
-  const Group group = std::move(groups_[ranks]);
+  admitted_ = std::move(groups_[ranks]);
   groups_.erase(ranks);
-  for (const auto& [rank, place] : group) {
-    std::vector<PeerInfo> neighbours;
-    for (const int32_t ahead : ranks_ahead(rank, ranks)) neighbours.push_back(group.at(ahead).info);
-    place.reply(admitted_message(neighbours));
-  }
+  for (const auto& [rank, place] : admitted_) tell_neighbours(rank, place);
   while (!groups_.empty()) {
     const int32_t number = groups_.begin()->first;
     refuse_group(number, Status(Code::kInvalidUsage, fmt::format("{}, but the communicator has started with {}",
                                                                  expectation(number), ranks)));
   }
   finish(fmt::format("all {} ranks of the communicator have come already", ranks));
+}
+
+void Rendezvous::tell_neighbours(int32_t rank, const Place& place) {
+  std::vector<PeerInfo> neighbours;
+  for (const int32_t ahead : ranks_ahead(rank, static_cast<int32_t>(admitted_.size())))
+    neighbours.push_back(admitted_.at(ahead).info);
+  unheard_.insert(place.guest);
+  place.reply(admitted_message(neighbours));
 }
 
 void Rendezvous::give_up(milliseconds patience) {
@@ -251,6 +278,8 @@ void Rendezvous::look_round() {
 
 void Rendezvous::shut() {
   groups_.clear();
+  admitted_.clear();
+  unheard_.clear();
   links_.clear();
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -33,7 +34,7 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
 
   // A check-in, from a socket or from this process. The reply comes once, perhaps at once.
   Guest admit(std::string_view check_in, Reply reply);
-  // The guest died or lost its patience: its place is free, for a while, for another.
+  // The guest has its reply, died or lost its patience: its place is free, for a while, for another.
   void withdraw(Guest guest);
 
  private:
@@ -46,6 +47,9 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
 
   TimerId after(Duration delay, std::function<void(Rendezvous&)> action);
   Status objection(const CheckIn& check_in) const;
+  // A rank whose connection fell silent, by another interface: it keeps its place, or hears its reply once more.
+  bool comes_again(const CheckIn& check_in, Guest guest, const Reply& reply);
+  void tell_neighbours(int32_t rank, const Place& place);
   void complete(int32_t ranks);
   void wait_at_most(std::chrono::milliseconds patience);
   void stop_waiting();
@@ -65,6 +69,8 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   const std::string key_;
   Guest last_guest_ = 0;
   std::map<int32_t, Group> groups_;  // by the number of ranks that they expect
+  Group admitted_;                   // until all of them have heard it
+  std::set<Guest> unheard_;          // who has not
   std::map<uint64_t, std::unique_ptr<Link>> links_;
   uint64_t last_link_ = 0;
   TimerId deadline_{};         // the earliest that a guest has brought ...

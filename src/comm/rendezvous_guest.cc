@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/log.h"
+
 namespace hocket {
 namespace {
 
@@ -29,7 +31,14 @@ void RootVisit::start() {
   if (const auto root = std::dynamic_pointer_cast<Rendezvous>(service_.find_door(id_.public_id(), kRoot))) {
     return check_in_here(root);
   }
-  for (const Address& address : id_.addresses) dial(address);
+  const Duration time = id_.root_may_be_late ? check_in_.patience : service_.options().timeout;
+  dial_all(service_.system().clock.now() + time);
+}
+
+void RootVisit::dial_all(Time until) {
+  dials_.clear();
+  failed_dials_ = 0;
+  for (const Address& address : id_.addresses) dial(address, until);
 }
 
 void RootVisit::check_in_here(const std::shared_ptr<Rendezvous>& root) {
@@ -41,14 +50,12 @@ void RootVisit::check_in_here(const std::shared_ptr<Rendezvous>& root) {
   });
 }
 
-void RootVisit::dial(const Address& address) {
-  const Time now = service_.system().clock.now();
+void RootVisit::dial(const Address& address, Time until) {
   DialOptions options;
   options.addresses = {address};
   options.hello = {Purpose::kCheckIn, id_.public_id(), check_in_.rank, kRoot};
   options.key = id_.key;
-  options.unreachable_until = now + (id_.root_may_be_late ? check_in_.patience : service_.options().timeout);
-  options.unknown_until = options.unreachable_until;
+  options.unreachable_until = options.unknown_until = until;
   dials_.push_back(std::make_unique<Dial>(
       service_, std::move(options),
       [this](Result<std::unique_ptr<Socket>> socket, Refusal refusal) { on_dialled(std::move(socket), refusal); }));
@@ -77,13 +84,19 @@ void RootVisit::check_in(std::unique_ptr<Socket> socket) {
         for (const Handle handle : handles) service_.system().network.close(handle);
         finish(read_reply(frame));
       },
-      [this, root](Link::End, const Status& why) {
-        finish(
-            Status(Code::kRemote, fmt::format("rank {} lost the root of the communicator at {} before all had come: {}",
-                                              check_in_.rank, root, why.message())));
-      });
+      [this, root](Link::End end, const Status& why) { on_link_end(end, root, why); });
   if (!started.ok()) return finish(started);
   link_->send(check_in_message(check_in_));
+}
+
+void RootVisit::on_link_end(Link::End end, const std::string& root, const Status& why) {
+  const Status lost(Code::kRemote,
+                    fmt::format("rank {} lost the root of the communicator at {} before all had come: {}",
+                                check_in_.rank, root, why.message()));
+  if (end != Link::End::kSilent || id_.addresses.size() == 1) return finish(lost);
+  log_warn("{}; it is looked for at {}", lost.message(), fmt::join(id_.addresses, ", "));
+  link_.reset();
+  dial_all(service_.system().clock.now() + service_.options().timeout);
 }
 
 void RootVisit::finish(Result<std::vector<PeerInfo>> neighbours) {

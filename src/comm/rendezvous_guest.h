@@ -2,7 +2,8 @@
 // Copyright The Hocket authors
 //
 // One rank's visit to the root: finds it at one of its addresses (or in this process), checks in, hears the reply.
-// Service thread only; destroying the visit withdraws the check-in.
+// Comes once more where the root falls silent and has several addresses: it may be an interface that is lost. Service
+// thread only; destroying the visit withdraws the check-in.
 #pragma once
 
 #include <functional>
@@ -31,9 +32,11 @@ class RootVisit {
 
  private:
   void check_in_here(const std::shared_ptr<Rendezvous>& root);
-  void dial(const Address& address);
+  void dial_all(Time until);
+  void dial(const Address& address, Time until);
   void on_dialled(Result<std::unique_ptr<Socket>> socket, Refusal refusal);
   void check_in(std::unique_ptr<Socket> socket);
+  void on_link_end(Link::End end, const std::string& root, const Status& why);
   void finish(Result<std::vector<PeerInfo>> neighbours);
 
   Service& service_;

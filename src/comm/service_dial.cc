@@ -38,14 +38,23 @@ void Dial::attempt() {
   const Address& address = options_.addresses[attempts_++ % options_.addresses.size()];
   const Status status = connect(address);
   if (!status.ok()) return try_later(status, false);
-  // Longer than the acceptor's patience, so that its refusal arrives first.
-  const bool is_short = options_.patience > Duration::zero();
-  const Duration limit = is_short ? options_.patience : service_.options().handshake_timeout * 3 / 2;
-  timer_ = service_.reactor().at(service_.system().clock.now() + limit, [this, address] {
-    try_later(Status(Code::kTimeout, fmt::format("{} did not answer in time", address)), handshake_->was_answered());
-  });
+  const Duration limit = longest_attempt(service_.options());
+  const Duration first = options_.patience > Duration::zero() ? std::min(options_.patience, limit) : limit;
+  expect_end(address, first, limit - first);
   advance();
 }
+
+// Who has made a connection may have let us in already, and must not find it closed.
+void Dial::expect_end(const Address& address, Duration within, Duration more) {
+  timer_ = service_.reactor().at(service_.system().clock.now() + within, [this, address, more] {
+    const bool was_answered = handshake_->was_answered();
+    if (was_answered && more > Duration::zero()) return expect_end(address, more, Duration::zero());
+    try_later(Status(Code::kTimeout, fmt::format("{} did not answer in time", address)), was_answered);
+  });
+}
+
+// Longer than the acceptor's patience, so that its refusal arrives first.
+Duration Dial::longest_attempt(const ServiceOptions& options) { return options.handshake_timeout * 3 / 2; }
 
 Status Dial::connect(const Address& address) {
   Result<std::string> nonce = random_bytes(kNonceBytes);

@@ -16,6 +16,7 @@
 namespace hocket {
 
 class Service;
+struct ServiceOptions;
 
 struct DialOptions {
   std::vector<Address> addresses;  // tried in turn
@@ -23,7 +24,7 @@ struct DialOptions {
   std::string key;
   Time unreachable_until;  // how long to try again while nothing answers there
   Time unknown_until;      // how long to try again while something answers that does not (yet) know the communicator
-  Duration patience{};     // with one address; zero: as long as its refusal may take
+  Duration patience{};     // with an address that takes no connection; zero: as with one that does
 };
 
 class Dial {
@@ -36,9 +37,14 @@ class Dial {
   Dial(const Dial&) = delete;
   Dial& operator=(const Dial&) = delete;
 
+  // At one address that takes the connection.
+  static Duration longest_attempt(const ServiceOptions& options);
+
  private:
   void attempt();
   Status connect(const Address& address);
+  // The handshake may take so long, and more once the connection is made.
+  void expect_end(const Address& address, Duration within, Duration more);
   void advance();
   void close();
   void try_later(const Status& status, bool answered);

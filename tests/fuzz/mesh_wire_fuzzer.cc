@@ -44,12 +44,13 @@ void read_the_rest(std::string_view bytes) {
   hocket::PipeName name;
   uint8_t transport = 0;
   if (Reader reader(bytes); read_offer(reader, &name, &transport)) check(is_pipe(name));
+  hocket::PipeEnd end{};
   hocket::LastingStream::Report progress;
-  if (Reader reader(bytes); read_stream(reader, &name, &progress)) {
-    const std::string message = stream_message(name, progress);
+  if (Reader reader(bytes); read_stream(reader, &name, &end, &progress)) {
+    const std::string message = stream_message(name, end, progress);
     Reader again = behind_type(message);
     hocket::LastingStream::Report same;
-    check(read_stream(again, &name, &same) && same.received == progress.received && same.lost == progress.lost);
+    check(read_stream(again, &name, &end, &same) && same.received == progress.received && same.lost == progress.lost);
   }
   hocket::WindowOffer window;
   if (Reader reader(bytes); read_window(reader, &window) && window.segment_bytes > 0) {

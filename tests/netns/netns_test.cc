@@ -10,8 +10,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/api/grid.h"
@@ -87,6 +90,14 @@ const Role caller_role("caller", [](const Part& part) {
   }
 });
 
+// What a command of the shell prints.
+std::string output_of(const std::string& command) {
+  std::string output;
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
+  for (int c = 0; pipe != nullptr && (c = std::fgetc(pipe.get())) != EOF;) output += static_cast<char>(c);
+  return output;
+}
+
 // Sums that add up exactly, for so many seconds after it has said that it runs.
 const Role summer_role("summer", [](const Part& part) {
   Member member{part.rank, part.ranks, nullptr};
@@ -154,6 +165,48 @@ class Hosts : public testing::Test {
     return result;
   }
 
+  // Where rank 0 may be found by either.
+  Processes::Settings by_two_interfaces() const {
+    Processes::Settings both = settings("10.77.0.1,10.78.0.1:4477");
+    both.environment.emplace_back("HOCKET_INTERFACE=eth0,eth1");
+    return both;
+  }
+
+  // What joins all hosts' eth0 ("br") or eth1 ("bs"): what is sent while it is off vanishes.
+  static bool set_switch(const std::string& which, bool on) {
+    return std::system(("ip link set " + prefix() + which + (on ? " up" : " down")).c_str()) == 0;
+  }
+
+  using Loss = std::pair<int, std::string>;  // of a host's interface
+
+  // How ranks end that sum while these are lost.
+  std::vector<Processes::End> sum_while_losing(const std::vector<Loss>& losses) const {
+    Processes processes("summer", kHosts, by_two_interfaces());
+    for (int rank = 0; rank < kHosts; ++rank)
+      EXPECT_TRUE(processes.wait_for(rank, "running", Seconds(60))) << "rank " << rank;
+    for (const auto& [host, interface] : losses) EXPECT_TRUE(lose(host, interface));
+    return processes.finish(Seconds(100));
+  }
+
+  void expect_sums_go_on(const std::vector<Loss>& losses, const std::string& lost_way) const {
+    for (const Processes::End& end : sum_while_losing(losses)) {
+      EXPECT_FALSE(end.hung) << end.output;
+      EXPECT_EQ(end.status, 0) << end.output;
+      EXPECT_THAT(end.output, testing::HasSubstr("all right"));
+      EXPECT_THAT(end.output, testing::HasSubstr("nothing comes over " + lost_way));
+      EXPECT_THAT(end.output, testing::HasSubstr("1 of 2 interfaces is lost"));
+    }
+  }
+
+  static void expect_failure(const Processes::End& end, const std::string& culprit) {
+    EXPECT_FALSE(end.hung) << end.output;
+    EXPECT_THAT(end.output, testing::HasSubstr("failed " + std::to_string(hocketRemoteError) + ": " + culprit));
+  }
+
+  static bool lose(int host, const std::string& interface) {
+    return std::system(("ip -n " + prefix() + std::to_string(host) + " link set " + interface + " down").c_str()) == 0;
+  }
+
   static std::string prefix() { return "hk" + std::to_string(getpid() % 100000) + "n"; }
 
  private:
@@ -182,21 +235,61 @@ TEST_F(Hosts, SeveralRanksOnEachGoToTheWireTogether) {
 }
 
 // In the middle of sums, and nobody closes a connection.
-TEST_F(Hosts, AnotherInterfaceCarriesOnWhenOneIsLost) {
-  Processes::Settings both = settings("10.78.0.1:4477");
-  both.environment.emplace_back("HOCKET_INTERFACE=eth0,eth1");
-  Processes processes("summer", kHosts, both);
-  for (int rank = 0; rank < kHosts; ++rank)
-    ASSERT_TRUE(processes.wait_for(rank, "running", Seconds(60))) << "rank " << rank;
-  ASSERT_EQ(std::system(("ip -n " + prefix() + "2 link set eth0 down").c_str()), 0);
+TEST_F(Hosts, AnotherInterfaceCarriesOnWhenOneIsLost) { expect_sums_go_on({{2, "eth0"}}, "eth0 (10.77.0."); }
+
+TEST_F(Hosts, AnotherInterfaceCarriesOnWhenTwoHostsLoseOne) {
+  expect_sums_go_on({{1, "eth0"}, {2, "eth0"}}, "eth0 (10.77.0.");
+}
+
+TEST_F(Hosts, AHostThatLosesAllItsInterfacesIsNamed) {
+  const std::vector<Processes::End> ends = sum_while_losing({{2, "eth0"}, {2, "eth1"}});
+  for (const int rank : {0, 1, 3}) expect_failure(ends[static_cast<size_t>(rank)], "rank 2 ");
+}
+
+// Host 1 is on the one network now, host 2 on the other, hosts 0 and 3 on both: which of the two goes, all agree on.
+TEST_F(Hosts, OneOfTwoHostsThatAreLeftWithoutACommonNetworkIsNamed) {
+  const std::vector<Processes::End> ends = sum_while_losing({{1, "eth1"}, {2, "eth0"}});
+  const bool first_goes =
+      ends[0].output.find("failed " + std::to_string(hocketRemoteError) + ": rank 1 ") != std::string::npos;
+  for (const Processes::End& end : ends) expect_failure(end, first_goes ? "rank 1 " : "rank 2 ");
+}
+
+// The ranks find rank 0, each other and then all pipes by the interface that is left.
+TEST_F(Hosts, AnInterfaceMayBeLostBeforeAllBegins) {
+  ASSERT_TRUE(set_switch("br", false));
+  for (const Processes::End& end : Processes("pair", kHosts, by_two_interfaces()).finish(Seconds(100))) {
+    EXPECT_EQ(end.status, 0) << end.output;
+    EXPECT_THAT(end.output, testing::HasSubstr("0 are wrong"));
+  }
+}
+
+// When three of four ranks wait at the root, whose reply will go by the other interface.
+TEST_F(Hosts, AnInterfaceMayBeLostWhileRanksJoin) {
+  ASSERT_TRUE(set_switch("bs", false));
+  const std::string last_may_come = testing::TempDir() + prefix() + "come";
+  Processes::Settings settings = by_two_interfaces();
+  settings.launcher = {"sh", "-c",
+                       "rank={}; while [ $rank = 3 ] && [ ! -e " + last_may_come +
+                           " ]; do sleep 0.05; done; exec ip netns exec " + prefix() + "$rank \"$@\"",
+                       "sh"};
+  Processes processes("pair", kHosts, settings);
+  // Connections that are established (01) at 10.77.0.1:4477.
+  const std::string guests = "ip netns exec " + prefix() + "0 grep -c '01004D0A:117D [^ ]* 01 ' /proc/net/tcp";
+  for (int looks = 0; output_of(guests) != "2\n"; ++looks) {
+    ASSERT_LT(looks, 1000) << "ranks 1 and 2 do not come: " << processes.finish(Seconds(1))[1].output;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  ASSERT_TRUE(set_switch("bs", true) && set_switch("br", false));
+  std::ofstream{last_may_come};
   const std::vector<Processes::End> ends = processes.finish(Seconds(100));
-  for (int rank = 0; rank < kHosts; ++rank) {
-    const Processes::End& end = ends[static_cast<size_t>(rank)];
-    EXPECT_FALSE(end.hung) << "rank " << rank << " wrote: " << end.output;
-    EXPECT_EQ(end.status, 0) << "rank " << rank << " wrote: " << end.output;
-    EXPECT_THAT(end.output, testing::HasSubstr("all right"));
-    EXPECT_THAT(end.output, testing::HasSubstr("nothing comes over eth0 (10.77.0."));
-    EXPECT_THAT(end.output, testing::HasSubstr("1 of 2 interfaces is lost"));
+  std::filesystem::remove(last_may_come);
+  for (const Processes::End& end : ends) {
+    EXPECT_EQ(end.status, 0) << end.output;
+    EXPECT_THAT(end.output, testing::HasSubstr("0 are wrong"));
+  }
+  for (const int guest : {1, 2}) {
+    EXPECT_THAT(ends[static_cast<size_t>(guest)].output,
+                testing::HasSubstr("lost the root of the communicator at 10.77.0.1:4477"));
   }
 }
 

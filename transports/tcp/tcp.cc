@@ -13,7 +13,6 @@ class TcpTransport final : public Transport {
  public:
   std::string_view name() const override { return "tcp"; }
   Carrier carrier() const override { return Carrier::kSocket; }
-  bool one_way() const override { return true; }
   bool reaches(const PeerInfo& self, const PeerInfo& peer) const override {
     return !self.addresses.empty() && !peer.addresses.empty();
   }
