@@ -470,10 +470,14 @@ std::byte* Execution::landing_place(const Slice& slice) const {
   return nullptr;
 }
 
+void Execution::drop_done_tickets() {
+  std::erase_if(tickets_, [](const OpenTicket& open) { return open.pipe->done(open.ticket); });
+}
+
 // True when no stable send still reads what the slice will write.
 bool Execution::memory_is_free(const Slice& slice) {
   if (tickets_.empty()) return true;
-  std::erase_if(tickets_, [](const OpenTicket& open) { return open.pipe->done(open.ticket); });
+  drop_done_tickets();
   for (const Place& place : slice.step->destinations) {
     if (place.kind != Place::Kind::kChunk || tickets_.empty()) continue;
     const Layout& where = layout(place.buffer);
@@ -513,7 +517,7 @@ bool Execution::pipes_work() {
   }
   std::erase_if(unflushed_, [](Sender* pipe) { return pipe->flushed(); });
   // To ask moves them on: who lends may be asked for the bytes themselves.
-  std::erase_if(tickets_, [](const OpenTicket& open) { return open.pipe->done(open.ticket); });
+  drop_done_tickets();
   for (const LaneState& lane : lanes_) {
     if (ended(lane)) continue;
     if (lane.blocked.sender != nullptr) status_ = lane.blocked.sender->progress();

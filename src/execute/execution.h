@@ -182,6 +182,7 @@ class Execution {
 
   Outcome take_sources(LaneState& lane, Slice& slice);
   Outcome take_destinations(LaneState& lane, Slice& slice);
+  void drop_done_tickets();
   bool memory_is_free(const Slice& slice);
   void combine_pieces(Slice& slice);
   void combine_run(const Slice& slice, size_t offset, size_t count);

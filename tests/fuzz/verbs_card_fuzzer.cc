@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   read_record<hocket::Turn>(bytes, hocket::decode_turn, hocket::encode_turn);
   read_record<hocket::Answer>(bytes, hocket::decode_answer, hocket::encode_answer);
   read_record<hocket::Stand>(bytes, hocket::decode_stand, hocket::encode_stand);
-  read_record<uint32_t>(bytes, hocket::decode_broken, hocket::encode_broken);
+  read_record<uint32_t>(bytes, hocket::decode_path, hocket::encode_path);
   read_record<uint64_t>(bytes, hocket::decode_fetch, hocket::encode_fetch);
   read_record<hocket::LentBytes>(bytes, hocket::decode_lent_bytes, hocket::encode_lent_bytes);
   return 0;

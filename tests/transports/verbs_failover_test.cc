@@ -32,14 +32,7 @@ class StillClock final : public Clock {
 
 class Failover : public Verbs {
  protected:
-  Failover() : system_{clock_, real_system().threads, real_system().network, real_system().memory} {
-    FakePort fast;
-    fast.speed = 64;
-    fast.gids = {fake_gid("::ffff:10.0.0.1", 0)};
-    FakePort slow;
-    slow.gids = {fake_gid("::ffff:10.1.0.1", 1)};
-    set_fake_ports({fast, slow});
-  }
+  Failover() : system_{clock_, real_system().threads, real_system().network, real_system().memory} { set_two_ports(); }
 
   PipePair pair() { return make_pair(system_, {"verbs", "fake verbs", "127.0.0.1:0", 0, {}}, kMaxMessage); }
   // Both ends, and a message that went through.

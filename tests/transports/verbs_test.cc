@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/system.h"
+#include "transports/lasting_memory.h"
 #include "transports/verbs/receiver.h"
 #include "transports/verbs/record.h"
 #include "transports/verbs/sender.h"
@@ -509,6 +510,32 @@ TEST_F(LyingReceiver, AboutWhatWasLent) {
   socket_->send(RecordKind::kFetch, encode_fetch(0));
   ASSERT_TRUE(socket_->flush().ok());
   EXPECT_THAT(failure(*sender_).message(), HasSubstr("asks for what was lent at 0, where nothing was"));
+}
+
+// Which the sender would send to it again and again.
+TEST_F(LyingReceiver, AboutWhatItWasGiven) {
+  VerbsCard card;
+  card.gid = VerbsPorts(**fake_verbs()).all()[0].gids[0];
+  card.ring = {4096, 1, kMinRing};
+  hold_fake_acknowledgements(true);
+  socket_->send(RecordKind::kAnswer, encode_answer({1, kMinRing, {}, card}));
+  ASSERT_TRUE(socket_->flush().ok());
+  const std::vector<std::byte> source(kMaxMessage);
+  const LastingMemory::Hold lasts(source);
+  ASSERT_TRUE(wait_until(real_system(), [&] {
+    return sender_->progress().ok() && sender_->lend(source, envelope(0)) != 0 && fake_registered_bytes() > 0;
+  })) << sender_->progress().message();
+  socket_->send(RecordKind::kFetch, encode_fetch(0));
+  ASSERT_TRUE(socket_->flush().ok());
+  ASSERT_TRUE(wait_until(real_system(), [&] {
+    EXPECT_TRUE(sender_->progress().ok()) << sender_->progress().message();
+    const auto got = *socket_->next();
+    return got && got->kind == RecordKind::kLentBytes;
+  }));
+  socket_->send(RecordKind::kFetch, encode_fetch(0));
+  ASSERT_TRUE(socket_->flush().ok());
+  EXPECT_THAT(failure(*sender_).message(), HasSubstr("asks once more for what was lent at 0"));
+  hold_fake_acknowledgements(false);
 }
 
 // ---- Cards

@@ -104,7 +104,7 @@ Status ReceivingPath::check_arrived() const {
 void ReceivingPath::lose(std::string_view why) {
   rails_.report_broken(*port_, pipe_, why, system_.clock.now());
   drop_pair();
-  records_.send(RecordKind::kBroken, encode_broken(path_));
+  records_.send(RecordKind::kBroken, encode_path(path_));
 }
 
 void ReceivingPath::watch() {
@@ -161,6 +161,7 @@ Status ReceivingPath::hear(const Record& record) {
     HOCKET_TRY(decode_lent_bytes(record.body, &part));
     return on_lent_bytes(part);
   }
+  if (record.kind == RecordKind::kWithdrawn) return withdrawn(records_.peer_name());
   if (record.kind != RecordKind::kTurn) {
     return Status(Code::kInternal, fmt::format("a record of kind {}", static_cast<int>(record.kind)));
   }
@@ -266,7 +267,10 @@ Status ReceivingPath::on_lent_bytes(const LentBytes& part) {
 void ReceivingPath::end_loan() {
   const bool under_way = loan_ && loan_->by_device;
   loan_.reset();
-  if (under_way) drop_pair();
+  if (!under_way) return;
+  records_.send(RecordKind::kWithdrawn, encode_path(path_));
+  (void)records_.flush();
+  drop_pair();
 }
 
 Status ReceivingPath::arm() {

@@ -47,12 +47,6 @@ Status read_card(std::string_view left, CardOf end, std::optional<VerbsCard>* ca
   return left.empty() ? Status() : decode_card(left, end, &card->emplace());
 }
 
-Status read_number(std::string_view bytes, std::string_view what, uint32_t* number) {
-  Reader reader(bytes);
-  *number = reader.u32();
-  return reader.finished() ? Status() : malformed(what);
-}
-
 }  // namespace
 
 std::string encode_turn(const Turn& turn) {
@@ -104,14 +98,20 @@ Status decode_stand(std::string_view bytes, Stand* stand) {
   return reader.finished() ? check(*stand) : malformed("stand");
 }
 
-std::string encode_broken(uint32_t path) {
+std::string encode_path(uint32_t path) {
   Writer writer;
   writer.u32(path);
   return writer.take();
 }
 
-Status decode_broken(std::string_view bytes, uint32_t* path) {
-  return read_number(bytes, "word of a broken path", path);
+Status decode_path(std::string_view bytes, uint32_t* path) {
+  Reader reader(bytes);
+  *path = reader.u32();
+  return reader.finished() ? Status() : malformed("word of a path");
+}
+
+Status withdrawn(std::string_view peer) {
+  return Status(Code::kRemote, fmt::format("{} has taken back the memory of a message that was under way", peer));
 }
 
 std::string encode_fetch(uint64_t position) {
@@ -165,7 +165,7 @@ Result<std::optional<Record>> Records::next() {
     const uint8_t kind = reader.u8();
     left_ = reader.u32();
     if (!is_ours) return refuse(Status(Code::kInternal, "no record of ours"));
-    if (kind < 1 || kind > static_cast<uint8_t>(RecordKind::kLentBytes) || left_ == 0 || left_ > kLongest) {
+    if (kind < 1 || kind > static_cast<uint8_t>(RecordKind::kWithdrawn) || left_ == 0 || left_ > kLongest) {
       return refuse(Status(Code::kInternal, fmt::format("a record of kind {} with {} bytes", kind, left_)));
     }
     begun_ = Record{static_cast<RecordKind>(kind), {}};

@@ -25,7 +25,8 @@ enum class RecordKind : uint8_t {
   kStand,
   kFarewell,  // a stand: the receiver leaves, and nothing before that is lost
   kFetch,
-  kLentBytes  // of the sender
+  kLentBytes,  // of the sender
+  kWithdrawn   // of either: its caller has taken memory back, so this pipe ends, and no port is to blame
 };
 
 struct Record {
@@ -60,9 +61,11 @@ std::string encode_answer(const Answer& answer);
 Status decode_answer(std::string_view bytes, Answer* answer);
 std::string encode_stand(const Stand& stand);
 Status decode_stand(std::string_view bytes, Stand* stand);
-// The receiver's end of a path has broken.
-std::string encode_broken(uint32_t path);
-Status decode_broken(std::string_view bytes, uint32_t* path);
+// A path that the receiver's end of has broken, or that an end has withdrawn from.
+std::string encode_path(uint32_t path);
+Status decode_path(std::string_view bytes, uint32_t* path);
+// What an end does with kWithdrawn: fails.
+Status withdrawn(std::string_view peer);
 // The receiver cannot read what is lent by the frame at this position of the stream: it should come over the socket.
 std::string encode_fetch(uint64_t position);
 Status decode_fetch(std::string_view bytes, uint64_t* position);

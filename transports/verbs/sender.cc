@@ -166,19 +166,23 @@ void VerbsSender::push_part(Outgoing& next, size_t frame) {
 }
 
 void VerbsSender::push_loan(Outgoing& next) {
-  loan(lent_++) = {next.left, written_.bytes, ++taken_};
+  loan(lent_++) = {next.left, written_.bytes, ++taken_, false};
   const LentPlace place{reinterpret_cast<uint64_t>(next.left.data()), static_cast<uint32_t>(next.left.size()), 0, 0, 0};
   std::memcpy(mirror_at(written_.bytes) + kFrameGrain, &place, sizeof(place));
   send_frame(sizeof(place), kLent, next.digest);
 }
 
 void VerbsSender::refresh_place(uint64_t position) {
-  std::byte* at = mirror_at(position) + kFrameGrain;
-  LentPlace place;
-  std::memcpy(&place, at, sizeof(place));
+  LentPlace place = place_at(position);
   place.key = path_.key_for({reinterpret_cast<const std::byte*>(place.address), place.bytes});
   place.path = place.key != 0 ? path_.number() : 0;
-  std::memcpy(at, &place, sizeof(place));
+  std::memcpy(mirror_at(position) + kFrameGrain, &place, sizeof(place));
+}
+
+LentPlace VerbsSender::place_at(uint64_t position) const {
+  LentPlace place;
+  std::memcpy(&place, mirror_at(position) + kFrameGrain, sizeof(place));
+  return place;
 }
 
 void VerbsSender::end_loans() {
@@ -187,8 +191,14 @@ void VerbsSender::end_loans() {
 
 Status VerbsSender::give(uint64_t position) {
   for (uint64_t number = repaid_; number < lent_; ++number) {
-    if (loan(number).position != position) continue;
-    path_.give(position, loan(number).bytes);
+    Loan& asked = loan(number);
+    if (asked.position != position) continue;
+    if (std::exchange(asked.given, true)) {
+      return Status(Code::kInternal,
+                    fmt::format("{} asks once more for what was lent at {}", path_.peer_name(), position));
+    }
+    if (place_at(position).path == path_.number()) path_.stop_lending();
+    path_.give(position, asked.bytes);
     return {};
   }
   return Status(Code::kInternal,

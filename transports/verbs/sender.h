@@ -45,6 +45,7 @@ class VerbsSender final : public Sender {
     std::span<const std::byte> bytes;
     uint64_t position = 0;  // of the frame
     Ticket ticket = 0;
+    bool given = false;  // over the socket
   };
   enum class Reservation : uint8_t { kNone, kMirror, kSlot };
 
@@ -64,6 +65,7 @@ class VerbsSender final : public Sender {
   Status give(uint64_t position);
   // Makes the frame of a lent message say how it can be read by the way that there is now.
   void refresh_place(uint64_t position);
+  LentPlace place_at(uint64_t position) const;
   // What the receiver has not got by the way that was lost.
   Status send_again(uint64_t from);
   // The receiver has left with all that was sent, or that is a failure.

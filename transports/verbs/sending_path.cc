@@ -73,6 +73,7 @@ void SendingPath::turn() {
     turn.card->ring.bytes = turn.ring;
   }
   open_ = proved_ = false;
+  lends_ = true;
   silence_.end(system_.clock.now());
   next_change_ = system_.clock.now() + kChangeEvery;
   records_.send(RecordKind::kTurn, encode_turn(turn));
@@ -113,8 +114,14 @@ void SendingPath::send(uint64_t position, std::span<const std::byte> frame, Ring
 }
 
 uint32_t SendingPath::key_for(std::span<const std::byte> bytes) const {
-  const auto keys = pair_ != nullptr && open_ ? pair_->keys_for(bytes) : std::nullopt;
+  const auto keys = pair_ != nullptr && open_ && lends_ ? pair_->keys_for(bytes) : std::nullopt;
   return keys ? keys->remote : 0;
+}
+
+void SendingPath::close() {
+  records_.send(RecordKind::kWithdrawn, encode_path(path_));
+  (void)records_.flush();
+  drop_pair();
 }
 
 void SendingPath::give(uint64_t position, std::span<const std::byte> bytes) {
@@ -180,7 +187,9 @@ Status SendingPath::hear() {
     auto record = records_.next();
     if (!record.ok()) return record.status();
     if (!*record) return {};
-    if (const Status status = hear(**record); !status.ok()) return records_.refuse(status);
+    if (const Status status = hear(**record); !status.ok()) {
+      return status.code() == Code::kInternal ? records_.refuse(status) : status;
+    }
   }
   return {};
 }
@@ -199,7 +208,7 @@ Status SendingPath::hear(const Record& record) {
     }
     case RecordKind::kBroken: {
       uint32_t path = 0;
-      HOCKET_TRY(decode_broken(record.body, &path));
+      HOCKET_TRY(decode_path(record.body, &path));
       if (path == path_ && pair_ != nullptr) lose("the receiver's end broke");
       return {};
     }
@@ -216,6 +225,8 @@ Status SendingPath::hear(const Record& record) {
       request_ = position;
       return {};
     }
+    case RecordKind::kWithdrawn:
+      return withdrawn(records_.peer_name());
     default:
       return Status(Code::kInternal, fmt::format("a record of kind {}", static_cast<int>(record.kind)));
   }

@@ -48,7 +48,9 @@ class SendingPath {
   std::optional<uint64_t> take_request() { return std::exchange(request_, std::nullopt); }
   void give(uint64_t position, std::span<const std::byte> bytes);
   // Nothing more is sent, and the receiver reads nothing more.
-  void close() { drop_pair(); }
+  void close();
+  // The receiver's device cannot read what is lent by this way: what follows is copied.
+  void stop_lending() { lends_ = false; }
 
   // Everything from here on is to be sent again, now.
   std::optional<uint64_t> take_resumption() { return std::exchange(resumption_, std::nullopt); }
@@ -94,6 +96,7 @@ class SendingPath {
   uint32_t path_ = 0;
   bool open_ = false;
   bool proved_ = false;   // the port has carried something
+  bool lends_ = true;     // by this way
   bool settled_ = true;   // when the path was left, everything had arrived
   RingTotal sent_;        // of the stream
   uint64_t arrived_ = 0;  // of those bytes, as far as the receiver has told
