@@ -7,10 +7,12 @@
 
 #include <cstdint>
 
+#include "kernels/element.h"
+
 namespace hocket {
 
 // 64 well-mixed bits (the finisher of SplitMix64).
-inline uint64_t mix(uint64_t value) {
+HOCKET_ELEMENT uint64_t mix(uint64_t value) {
   value += 0x9e3779b97f4a7c15u;
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
   value = (value ^ value >> 27) * 0x94d049bb133111ebu;
@@ -21,14 +23,14 @@ inline uint64_t mix(uint64_t value) {
 struct DrawKey {
   uint32_t before;
   uint32_t between;
-  explicit DrawKey(uint64_t draw)
+  HOCKET_ELEMENT explicit DrawKey(uint64_t draw)
       : before(static_cast<uint32_t>(mix(draw))), between(static_cast<uint32_t>(mix(draw) >> 32)) {}
 };
 
 inline constexpr uint32_t kFirstFactor = 0x21f0aaadu;
 inline constexpr uint32_t kSecondFactor = 0xd35a2d97u;
 
-inline uint32_t random_word(DrawKey key, uint32_t index) {
+HOCKET_ELEMENT uint32_t random_word(DrawKey key, uint32_t index) {
   uint32_t x = index + key.before;
   x = (x ^ x >> 16) * kFirstFactor;
   x = ((x ^ x >> 15) + key.between) * kSecondFactor;
@@ -36,7 +38,7 @@ inline uint32_t random_word(DrawKey key, uint32_t index) {
 }
 
 // In [0, 1), a multiple of 2^-24.
-inline float random_fraction(DrawKey key, uint32_t index) {
+HOCKET_ELEMENT float random_fraction(DrawKey key, uint32_t index) {
   return static_cast<float>(random_word(key, index) >> 8) * 0x1p-24f;
 }
 

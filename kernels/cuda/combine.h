@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/batch.h"
+#include "kernels/cuda/pack.h"
 #include "kernels/element.h"
 
 #ifdef __CUDACC__
@@ -24,12 +25,6 @@ template <typename Element>
 HOCKET_CALLED typename Element::Wide divided(typename Element::Wide value, int64_t divisor) {
   return Element::divide(value, divisor);
 }
-
-// Consecutive elements that are loaded and stored at once.
-template <typename Storage, int kCount>
-struct alignas(kCount * sizeof(Storage)) Pack {
-  Storage values[kCount];
-};
 
 template <DataType type, ReduceOp op>
 class TaskCombiner {

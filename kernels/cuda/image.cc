@@ -38,4 +38,12 @@ const char* combine_kernel(DataType type) {
   }
 }
 
+CodingKernels coding_kernels(CodedForm::Kind kind, DataType type) {
+#define HOCKET_NAMES(its_kind, its_type, encoding, decoding) \
+  if (kind == CodedForm::Kind::its_kind && type == DataType::its_type) return {#encoding, #decoding};
+  HOCKET_CODING_KERNELS(HOCKET_NAMES)
+#undef HOCKET_NAMES
+  return {};
+}
+
 }  // namespace hocket::device

@@ -4,6 +4,7 @@
 // The device kernels as the library carries them: code of several devices in one image, which the driver loads.
 #pragma once
 
+#include "kernels/coded_form.h"
 #include "kernels/kernels.h"
 
 namespace hocket::device {
@@ -15,5 +16,12 @@ inline constexpr int kOldestMajor = 8;
 
 // The symbol of the kernel that combines elements of the type, whose argument is a Batch; null: there is none.
 const char* combine_kernel(DataType type);
+
+// Those that make messages of values of the type, and values of messages; their argument is a CodingWork.
+struct CodingKernels {
+  const char* encode = nullptr;
+  const char* decode = nullptr;
+};
+CodingKernels coding_kernels(CodedForm::Kind kind, DataType type);
 
 }  // namespace hocket::device

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The combine kernels: each type of element with the symbol of its kernel.
+// The kernels: of combine, each type of element with its symbol; of codecs, each kind and type, once to encode and once
+// to decode.
 #pragma once
 
 #define HOCKET_COMBINE_KERNELS(X)           \
@@ -17,3 +18,14 @@
   X(kBfloat16, hocket_combine_bfloat16)     \
   X(kFloat8e4m3, hocket_combine_float8e4m3) \
   X(kFloat8e5m2, hocket_combine_float8e5m2)
+
+#define HOCKET_CODING_KERNELS(X)                                                      \
+  X(kCast, kFloat32, hocket_encode_cast_float32, hocket_decode_cast_float32)          \
+  X(kCast, kFloat16, hocket_encode_cast_float16, hocket_decode_cast_float16)          \
+  X(kCast, kBfloat16, hocket_encode_cast_bfloat16, hocket_decode_cast_bfloat16)       \
+  X(kBlocks, kFloat32, hocket_encode_blocks_float32, hocket_decode_blocks_float32)    \
+  X(kBlocks, kFloat16, hocket_encode_blocks_float16, hocket_decode_blocks_float16)    \
+  X(kBlocks, kBfloat16, hocket_encode_blocks_bfloat16, hocket_decode_blocks_bfloat16) \
+  X(kSign, kFloat32, hocket_encode_sign_float32, hocket_decode_sign_float32)          \
+  X(kSign, kFloat16, hocket_encode_sign_float16, hocket_decode_sign_float16)          \
+  X(kSign, kBfloat16, hocket_encode_sign_bfloat16, hocket_decode_sign_bfloat16)

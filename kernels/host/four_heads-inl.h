@@ -10,7 +10,7 @@
 #define HOCKET_KERNELS_HOST_FOUR_HEADS_INL_H
 #endif
 
-#include "kernels/host/block_scale.h"
+#include "kernels/block_scale.h"
 #include "kernels/host/words-inl.h"
 #include "kernels/quantise.h"
 

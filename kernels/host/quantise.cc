@@ -9,8 +9,8 @@
 // foreach_target.h comes first: it includes this file again for each instruction set.
 #include <type_traits>
 
+#include "kernels/block_scale.h"
 #include "kernels/host/ahead.h"
-#include "kernels/host/block_scale.h"
 #include "kernels/host/codec_table.h"
 #include "kernels/host/four_heads-inl.h"
 #include "kernels/host/planes-inl.h"
@@ -60,22 +60,6 @@ HWY_INLINE BlockExtremes extremes_of(const Quantiser& quantiser, const float* bl
   return extremes;
 }
 
-// The smallest and largest code, before `bias` makes it unsigned.
-struct CodeRange {
-  float lowest;
-  float highest;
-  int32_t bias;
-};
-
-CodeRange code_range(const Quantiser& quantiser) {
-  const int32_t half = 1 << (quantiser.bits - 1);
-  if (quantiser.scaling == Scaling::kRange) return {0, static_cast<float>(2 * half - 1), 0};
-  if (quantiser.scaling == Scaling::kSignedExtreme) {
-    return {static_cast<float>(-half), static_cast<float>(half - 1), half};
-  }
-  return {static_cast<float>(-quantiser.levels), static_cast<float>(quantiser.levels), half};
-}
-
 HWY_INLINE void store_codes(WordVector codes, uint8_t* to) { hn::StoreU(hn::TruncateTo(Bytes(), codes), Bytes(), to); }
 
 // Where nothing is random.
@@ -90,8 +74,7 @@ HWY_INLINE void integer_codes(const float* block, size_t count, const BlockScale
   const Floats floats;
   const auto inverse = hn::Set(floats, scale.inverse), offset = hn::Set(floats, scale.offset);
   const auto lowest = hn::Set(floats, range.lowest), highest = hn::Set(floats, range.highest);
-  // Added to a small number, this leaves its nearest integer, ties to even, in the lowest bits.
-  const auto magic = hn::Set(floats, 12582912.0f + static_cast<float>(range.bias));
+  const auto magic = hn::Set(floats, rounding_magic(range));
   for_vectors(count, [&](size_t i) HWY_ATTR {
     auto value = hn::Add(hn::Mul(hn::LoadU(floats, block + i), inverse), offset);
     if constexpr (std::is_same_v<Random, RandomWords>) value = hn::Floor(hn::Add(value, random.next_fraction()));
@@ -135,20 +118,6 @@ HWY_INLINE void codes_of(const Quantiser& quantiser, const float* block, const B
     integer_codes(block, quantiser.block, scale, code_range(quantiser), random, codes);
   }
 }
-
-// Where the parts of a group of `count` elements lie.
-struct GroupForm {
-  size_t blocks;
-  size_t padded;  // elements that have codes
-  size_t heads;   // bytes
-  size_t bytes;
-
-  GroupForm(const Quantiser& quantiser, size_t count)
-      : blocks((count + quantiser.block - 1) / quantiser.block),
-        padded((count + 31) / 32 * 32),
-        heads(blocks * head_bytes(quantiser.scaling)),
-        bytes(heads + padded * static_cast<size_t>(quantiser.bits) / 8) {}
-};
 
 // Four blocks; false where they need to be looked at one by one.
 template <typename Random>
@@ -326,7 +295,7 @@ size_t quantised_bytes(const Quantiser& quantiser, size_t count) {
   const size_t stored = quantiser.rotated ? (count + kQuantiseGroup - 1) / kQuantiseGroup * kQuantiseGroup
                                           : count - rest + (rest + 31) / 32 * 32;
   const size_t blocks = (stored + quantiser.block - 1) / quantiser.block;
-  return blocks * host::head_bytes(quantiser.scaling) + stored * static_cast<size_t>(quantiser.bits) / 8;
+  return blocks * head_bytes(quantiser.scaling) + stored * static_cast<size_t>(quantiser.bits) / 8;
 }
 
 }  // namespace hocket

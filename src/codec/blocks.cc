@@ -41,8 +41,10 @@ double relative_error(const Quantiser& quantiser) {
 class Blocks final : public DenseCodec {
  public:
   Blocks(std::string specification, const Quantiser& quantiser, uint64_t seed)
-      : specification_(std::move(specification)), quantiser_(quantiser), seed_(mix(seed)) {
-    for (size_t i = 0; i < quantiser_.signs.size(); ++i) quantiser_.signs[i] = static_cast<uint32_t>(mix(seed_ + i));
+      : specification_(std::move(specification)),
+        form_{.kind = CodedForm::Kind::kBlocks, .quantiser = quantiser, .seed = mix(seed)} {
+    auto& signs = form_.quantiser.signs;
+    for (size_t i = 0; i < signs.size(); ++i) signs[i] = static_cast<uint32_t>(mix(form_.seed + i));
   }
 
   CodecDescription describe(DataType type) const override {
@@ -50,32 +52,33 @@ class Blocks final : public DenseCodec {
     description.ratio =
         static_cast<double>(encoded_bytes(kQuantiseGroup)) / static_cast<double>(kQuantiseGroup * element_bytes(type));
     // In the worst case all of a group's energy meets in one element, before and after.
-    const double rotation = quantiser_.rotated ? kQuantiseGroup * (1 + 0x1p-10) : 1;
-    description.relative_error = relative_error(quantiser_) * rotation;
+    const double rotation = form_.quantiser.rotated ? kQuantiseGroup * (1 + 0x1p-10) : 1;
+    description.relative_error = relative_error(form_.quantiser) * rotation;
     description.absolute_error *= rotation;
-    description.unbiased = quantiser_.stochastic;
-    description.range = largest_value(type) * 0.99 / static_cast<double>(quantiser_.rotated ? kQuantiseGroup : 1);
-    const bool plain = !quantiser_.stochastic && !quantiser_.rotated && quantiser_.scaling != Scaling::kRange;
+    description.unbiased = form_.quantiser.stochastic;
+    description.range = largest_value(type) * 0.99 / static_cast<double>(form_.quantiser.rotated ? kQuantiseGroup : 1);
+    const bool plain =
+        !form_.quantiser.stochastic && !form_.quantiser.rotated && form_.quantiser.scaling != Scaling::kRange;
     description.idempotent = plain;
     description.encode_speed = plain ? 11 : 6;
-    description.decode_speed = quantiser_.rotated ? 8 : 13;
+    description.decode_speed = form_.quantiser.rotated ? 8 : 13;
     add_rounding(type, description);
     return description;
   }
   size_t block() const override { return kQuantiseGroup; }
+  const CodedForm* form() const override { return &form_; }
 
  private:
-  size_t encoded_bytes(size_t count) const override { return quantised_bytes(quantiser_, count); }
+  size_t encoded_bytes(size_t count) const override { return quantised_bytes(form_.quantiser, count); }
   void encode_floats(const float* values, size_t count, uint64_t draw, std::byte* out) const override {
-    quantise(quantiser_, draw ^ seed_, values, count, out);
+    quantise(form_.quantiser, draw ^ form_.seed, values, count, out);
   }
   void decode_floats(const std::byte* in, float* values, size_t count, bool add) const override {
-    dequantise(quantiser_, in, values, count, add);
+    dequantise(form_.quantiser, in, values, count, add);
   }
 
   std::string specification_;
-  Quantiser quantiser_;
-  uint64_t seed_;
+  CodedForm form_;
 };
 
 uint32_t read_block(Specification& specification) {

@@ -15,7 +15,8 @@ namespace {
 
 class Cast final : public DenseCodec {
  public:
-  Cast(std::string specification, DataType wire) : specification_(std::move(specification)), wire_(wire) {}
+  Cast(std::string specification, DataType wire)
+      : specification_(std::move(specification)), wire_(wire), form_{.kind = CodedForm::Kind::kCast, .wire = wire} {}
 
   CodecDescription describe(DataType type) const override {
     const bool half = wire_ == DataType::kFloat16;
@@ -33,6 +34,7 @@ class Cast final : public DenseCodec {
     return description;
   }
   size_t block() const override { return 1; }
+  const CodedForm* form() const override { return &form_; }
 
  private:
   size_t encoded_bytes(size_t count) const override { return 2 * count; }
@@ -45,6 +47,7 @@ class Cast final : public DenseCodec {
 
   std::string specification_;
   DataType wire_;
+  CodedForm form_;
 };
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "kernels/coded_form.h"
 #include "kernels/kernels.h"
 
 namespace hocket {
@@ -71,6 +72,9 @@ class Codec {
   // values := values (op) decoded, or decoded where there is no operation. Only `lossless` knows operations other than
   // kSum. After a failure the values are undefined.
   virtual Status decode_reduce(std::span<const std::byte> message, std::optional<ReduceOp> op, Values values) const = 0;
+
+  // What kernels of devices need to do the same, to the last bit; null: the host alone can.
+  virtual const CodedForm* form() const { return nullptr; }
 };
 
 // Whether adding a message gives the bits that storing it, and adding what was stored, gives. Of narrow types what is

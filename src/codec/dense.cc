@@ -14,7 +14,7 @@
 namespace hocket {
 namespace {
 
-constexpr size_t kTile = 4096;  // elements; a multiple of every codec's block
+constexpr size_t kTile = kCodedTile;
 
 }  // namespace
 

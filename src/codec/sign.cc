@@ -19,7 +19,10 @@ size_t bytes_of(size_t count) { return count == 0 ? 0 : sizeof(float) + (count +
 
 class Sign final : public DenseCodec {
  public:
-  Sign(std::string specification, size_t block) : specification_(std::move(specification)), block_(block) {}
+  Sign(std::string specification, size_t block)
+      : specification_(std::move(specification)),
+        block_(block),
+        form_{.kind = CodedForm::Kind::kSign, .sign_block = static_cast<uint32_t>(block)} {}
 
   CodecDescription describe(DataType type) const override {
     CodecDescription description{
@@ -34,6 +37,7 @@ class Sign final : public DenseCodec {
     return description;
   }
   size_t block() const override { return block_; }
+  const CodedForm* form() const override { return &form_; }
 
  private:
   size_t encoded_bytes(size_t count) const override {
@@ -56,6 +60,7 @@ class Sign final : public DenseCodec {
 
   std::string specification_;
   size_t block_;
+  CodedForm form_;
 };
 
 }  // namespace

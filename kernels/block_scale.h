@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// From the extremes of a block to the head that describes it and the numbers that encode and decode its elements.
-// Scalar: once per block. Knows no vectors.
+// From the extremes of a block to the head that describes it and the numbers that encode and decode its elements, for
+// host and device alike. Scalar: once per block. Knows no vectors.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "kernels/element.h"
 #include "kernels/quantise.h"
 
-namespace hocket::host {
+namespace hocket {
 
 inline constexpr uint32_t kSmallestScale = 0x00800000u;  // 2^-126, so that the inverse is finite
 inline constexpr uint32_t kLargestScale = 0x7f7f0000u;   // the largest bfloat16
@@ -35,8 +35,27 @@ struct BlockScale {
   float low = 0;
 };
 
+// The smallest and largest code, before `bias` makes it unsigned.
+struct CodeRange {
+  float lowest;
+  float highest;
+  int32_t bias;
+};
+
+HOCKET_ELEMENT CodeRange code_range(const Quantiser& quantiser) {
+  const int32_t half = 1 << (quantiser.bits - 1);
+  if (quantiser.scaling == Scaling::kRange) return {0, static_cast<float>(2 * half - 1), 0};
+  if (quantiser.scaling == Scaling::kSignedExtreme) {
+    return {static_cast<float>(-half), static_cast<float>(half - 1), half};
+  }
+  return {static_cast<float>(-quantiser.levels), static_cast<float>(quantiser.levels), half};
+}
+
+// Added to a small number, this leaves its nearest integer, ties to even, and the bias in the lowest bits.
+HOCKET_ELEMENT float rounding_magic(const CodeRange& range) { return 12582912.0f + static_cast<float>(range.bias); }
+
 // 1 / the number of steps between the extremes that make a block's scale.
-inline float step_share(const Quantiser& quantiser) {
+HOCKET_ELEMENT float step_share(const Quantiser& quantiser) {
   const auto codes = static_cast<float>(1 << quantiser.bits);
   switch (quantiser.scaling) {
     case Scaling::kSignedExtreme:
@@ -48,48 +67,64 @@ inline float step_share(const Quantiser& quantiser) {
   }
 }
 
-inline bool is_float8(Scaling scaling) { return scaling >= Scaling::kFloat8e4m3; }
+HOCKET_ELEMENT bool is_float8(Scaling scaling) { return scaling >= Scaling::kFloat8e4m3; }
 
-inline size_t head_bytes(Scaling scaling) {
+HOCKET_ELEMENT size_t head_bytes(Scaling scaling) {
   if (is_float8(scaling)) return 1;
   return scaling == Scaling::kRange ? 4 : 2;
 }
 
-inline void write_bfloat16(float value, uint8_t* to) {
+// Where the parts of a group of `count` elements lie.
+struct GroupForm {
+  size_t blocks;
+  size_t padded;  // elements that have codes
+  size_t heads;   // bytes
+  size_t bytes;
+
+  HOCKET_ELEMENT GroupForm(const Quantiser& quantiser, size_t count)
+      : blocks((count + quantiser.block - 1) / quantiser.block),
+        padded((count + 31) / 32 * 32),
+        heads(blocks * head_bytes(quantiser.scaling)),
+        bytes(heads + padded * static_cast<size_t>(quantiser.bits) / 8) {}
+};
+
+HOCKET_ELEMENT void write_bfloat16(float value, uint8_t* to) {
   const uint32_t bits = element::bits_of(value);
   to[0] = static_cast<uint8_t>(bits >> 16);
   to[1] = static_cast<uint8_t>(bits >> 24);
 }
 
-inline float read_bfloat16(const uint8_t* from) {
+HOCKET_ELEMENT float read_bfloat16(const uint8_t* from) {
   return element::float_of(static_cast<uint32_t>(from[0] | from[1] << 8) << 16);
 }
 
 // A positive scale as a bfloat16. To nearest, the largest code still stands for the largest magnitude, so that encoding
 // again changes nothing; upward, no element lies beyond the largest code: rounding at random has no bias then, and the
 // 255 steps of a range would not bear less.
-inline float rounded_scale(float exact, bool upward) {
+HOCKET_ELEMENT float rounded_scale(float exact, bool upward) {
   const uint32_t bits = element::bits_of(exact);
   const uint32_t rounded = (bits + (upward ? 0xffffu : 0x7fffu + (bits >> 16 & 1u))) & 0xffff0000u;
-  return element::float_of(std::clamp(rounded, kSmallestScale, kLargestScale));
+  return element::float_of(std::clamp(rounded, uint32_t{kSmallestScale}, uint32_t{kLargestScale}));
 }
 
 // The largest bfloat16 that is not above a finite value.
-inline float bfloat16_below(float value) {
+HOCKET_ELEMENT float bfloat16_below(float value) {
   const uint32_t bits = element::bits_of(value);
   const uint32_t rounded = (bits + (bits >> 31 ? 0xffffu : 0u)) & 0xffff0000u;
-  return element::float_of(std::min(rounded & 0x7fffffffu, kLargestScale) | (rounded & 0x80000000u));
+  return element::float_of(std::min(rounded & 0x7fffffffu, uint32_t{kLargestScale}) | (rounded & 0x80000000u));
 }
 
 // The exponent that brings a block into the range of an 8-bit float whose largest value is 1.75 * 2^`top`.
-inline int float8_exponent(uint32_t magnitude, int top) {
+HOCKET_ELEMENT int float8_exponent(uint32_t magnitude, int top) {
   const int exponent = static_cast<int>(magnitude >> 23) - 127 - top;
   return std::max(exponent + ((magnitude & 0x7fffffu) > 0x600000u ? 1 : 0), -126);
 }
 
-inline float power_of_two(int exponent) { return element::float_of(static_cast<uint32_t>(exponent + 127) << 23); }
+HOCKET_ELEMENT float power_of_two(int exponent) {
+  return element::float_of(static_cast<uint32_t>(exponent + 127) << 23);
+}
 
-inline float exact_scale(Scaling scaling, const BlockExtremes& block, float share) {
+HOCKET_ELEMENT float exact_scale(Scaling scaling, const BlockExtremes& block, float share) {
   if (scaling == Scaling::kNorm) return block.norm * share;
   if (scaling != Scaling::kRange) return element::float_of(block.magnitude) * share;
   // Divided one by one: the difference of the extremes may be too large for a float.
@@ -98,7 +133,8 @@ inline float exact_scale(Scaling scaling, const BlockExtremes& block, float shar
 }
 
 // Writes the head of a block whose elements are all finite.
-inline BlockScale write_head(const Quantiser& quantiser, const BlockExtremes& block, float share, uint8_t* head) {
+HOCKET_ELEMENT BlockScale write_head(const Quantiser& quantiser, const BlockExtremes& block, float share,
+                                     uint8_t* head) {
   BlockScale result;
   if (is_float8(quantiser.scaling)) {
     const int exponent = float8_exponent(block.magnitude, quantiser.scaling == Scaling::kFloat8e4m3 ? 8 : 15);
@@ -121,7 +157,7 @@ inline BlockScale write_head(const Quantiser& quantiser, const BlockExtremes& bl
   return result;
 }
 
-inline void write_poisoned_head(const Quantiser& quantiser, uint8_t* head) {
+HOCKET_ELEMENT void write_poisoned_head(const Quantiser& quantiser, uint8_t* head) {
   const float nan = element::float_of(0x7fc00000u);
   if (is_float8(quantiser.scaling)) {
     *head = 0xff;
@@ -133,7 +169,7 @@ inline void write_poisoned_head(const Quantiser& quantiser, uint8_t* head) {
   }
 }
 
-inline BlockScale read_head(const Quantiser& quantiser, const uint8_t* head) {
+HOCKET_ELEMENT BlockScale read_head(const Quantiser& quantiser, const uint8_t* head) {
   BlockScale result;
   if (is_float8(quantiser.scaling)) {
     result.scale = element::float_of(*head == 0xff ? 0x7fc00000u : static_cast<uint32_t>(*head) << 23);
@@ -146,4 +182,4 @@ inline BlockScale read_head(const Quantiser& quantiser, const uint8_t* head) {
   return result;
 }
 
-}  // namespace hocket::host
+}  // namespace hocket

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The threads of one block, which work in phases on memory that they share. A device runs a phase on all of them at
+// once, the host on one after the other, so that its tests run what the device runs. No thread may read what another
+// one writes in the same phase: tests find out by turning the order round.
+#pragma once
+
+#include "kernels/cuda/batch.h"
+#include "kernels/element.h"
+
+namespace hocket::device {
+
+// Of the host, which has no threads of a block; a device has nothing to choose.
+enum class ThreadOrder : uint8_t { kForward, kBackward };
+
+class Team {
+ public:
+  HOCKET_ELEMENT explicit Team(ThreadOrder order = ThreadOrder::kForward) : order_(order) {}
+
+  // Runs phase(thread) for each thread of the block; all of it is done, and seen by all, when this returns.
+  template <typename Phase>
+  HOCKET_ELEMENT void each(Phase phase) const {
+#ifdef __CUDA_ARCH__
+    phase(threadIdx.x);
+    __syncthreads();
+#else
+    for (unsigned i = 0; i < kBlockThreads; ++i) {
+      phase(order_ == ThreadOrder::kForward ? i : kBlockThreads - 1 - i);
+    }
+#endif
+  }
+
+ private:
+  [[maybe_unused]] ThreadOrder order_;
+};
+
+}  // namespace hocket::device

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The devices' coding kernels, run on the host thread by thread, against the host's codecs: the same bits of every
+// codec that has a form, every type, awkward value and length around its tiles and blocks, whichever thread goes first.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "codec/codec.h"
+#include "kernels/cuda/coding.h"
+#include "kernels/cuda/image.h"
+#include "kernels/cuda/names.h"
+#include "tests/codec/samples.h"
+#include "tests/codec/specifications.h"
+
+namespace hocket::device {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+constexpr auto kUntouched = std::byte{0xa5};
+constexpr size_t kMargin = 64;  // bytes before and after that nobody may write
+constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
+constexpr uint64_t kBlocks = 3;
+
+// Bytes with room around them, `offset` from where packs would fit.
+class Guarded {
+ public:
+  Guarded(const Bytes& bytes, size_t offset) : size_(bytes.size()), offset_(offset) {
+    const size_t packs = (size_ + offset + 2 * kMargin) / sizeof(Aligned) + 1;
+    memory_.resize(packs);
+    std::memset(memory_.data(), static_cast<int>(kUntouched), packs * sizeof(Aligned));
+    std::memcpy(data(), bytes.data(), size_);
+  }
+  std::byte* data() { return reinterpret_cast<std::byte*>(memory_.data()) + kMargin + offset_; }
+  Bytes bytes() { return {data(), data() + size_}; }
+  bool rest_is_untouched() const {
+    const auto* const all = reinterpret_cast<const std::byte*>(memory_.data());
+    for (size_t i = 0; i < memory_.size() * sizeof(Aligned); ++i) {
+      const bool inside = i >= kMargin + offset_ && i < kMargin + offset_ + size_;
+      if (!inside && all[i] != kUntouched) return false;
+    }
+    return true;
+  }
+
+ private:
+  struct alignas(16) Aligned {
+    uint8_t bytes[16];
+  };
+  size_t size_;
+  size_t offset_;
+  std::vector<Aligned> memory_;
+};
+
+template <typename Tiles>
+void run_tiles(bool encodes, const CodingWork& work, const Team& team) {
+  const auto shared = std::make_unique<typename Tiles::Shared>();
+  for (uint64_t block = 0; block < kBlocks; ++block) {
+    if (encodes) encode_tiles<Tiles>(work, team, {block, kBlocks}, *shared);
+    if (!encodes) decode_tiles<Tiles>(work, team, {block, kBlocks}, *shared);
+  }
+}
+
+void run(bool encodes, DataType type, const CodingWork& work, ThreadOrder order) {
+#define HOCKET_RUN(its_kind, its_type, encoding, decoding)                       \
+  if (work.form.kind == CodedForm::Kind::its_kind && type == DataType::its_type) \
+    return run_tiles<TileCoder<CodedForm::Kind::its_kind, DataType::its_type>>(encodes, work, Team(order));
+  HOCKET_CODING_KERNELS(HOCKET_RUN)
+#undef HOCKET_RUN
+  FAIL() << "no such kernel";
+}
+
+// The same values; of NaN any bits that are one.
+bool alike(DataType type, const Bytes& a, const Bytes& b) {
+  if (a == b) return true;
+  const std::vector<float> x = samples::from(type, a), y = samples::from(type, b);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const bool both_nan = x[i] != x[i] && y[i] != y[i];
+    if (!both_nan && element::bits_of(x[i]) != element::bits_of(y[i])) return false;
+  }
+  return true;
+}
+
+class EveryForm : public testing::TestWithParam<std::string> {
+ protected:
+  const std::unique_ptr<const Codec> codec_ = std::move(*make_codec(GetParam()));
+
+  CodingWork work(Guarded& values, Guarded& message, size_t count, uint64_t draw) const {
+    return {.form = *codec_->form(), .draw = draw, .count = count, .values = values.data(), .message = message.data()};
+  }
+
+  bool is_message(const Bytes& bytes, const Bytes& wanted) const {
+    const CodedForm& form = *codec_->form();
+    return form.kind == CodedForm::Kind::kCast ? alike(form.wire, bytes, wanted) : bytes == wanted;
+  }
+
+  void compare(DataType type, const std::vector<float>& floats, uint64_t draw) {
+    const Bytes values = samples::as(type, floats);
+    const size_t count = floats.size();
+    Bytes wanted(codec_->max_encoded_bytes(count, type));
+    ASSERT_EQ(codec_->encode({type, values.data(), count}, draw, wanted), wanted.size());
+    const size_t offset = draw % 3 * element_bytes(type);
+    for (const ThreadOrder order : {ThreadOrder::kForward, ThreadOrder::kBackward}) {
+      Guarded from(values, offset), message(Bytes(wanted.size()), 0);
+      run(true, type, work(from, message, count, draw), order);
+      ASSERT_TRUE(is_message(message.bytes(), wanted)) << name(type) << ", " << count << " elements";
+      ASSERT_TRUE(message.rest_is_untouched() && from.rest_is_untouched()) << name(type) << ", " << count;
+      for (const bool adds : {false, true}) compare_decoding(type, floats, wanted, adds, order, offset);
+    }
+  }
+
+  void compare_decoding(DataType type, const std::vector<float>& floats, const Bytes& message, bool adds,
+                        ThreadOrder order, size_t offset) {
+    std::vector<float> before(floats.rbegin(), floats.rend());
+    Bytes wanted = samples::as(type, before);
+    Guarded to(wanted, offset), from(message, 0);
+    const auto op = adds ? std::optional(ReduceOp::kSum) : std::nullopt;
+    ASSERT_TRUE(codec_->decode_reduce(message, op, {type, wanted.data(), floats.size()}).ok());
+    CodingWork decoding = work(to, from, floats.size(), 0);
+    decoding.adds = adds;
+    run(false, type, decoding, order);
+    ASSERT_TRUE(alike(type, to.bytes(), wanted)) << name(type) << ", " << floats.size() << " elements, adds " << adds;
+    ASSERT_TRUE(to.rest_is_untouched()) << name(type) << ", " << floats.size();
+  }
+};
+
+TEST_P(EveryForm, GivesTheBitsOfTheHostAtEveryLength) {
+  uint64_t draw = 0;
+  for (const size_t count :
+       {1u, 3u, 31u, 32u, 33u, 65u, 255u, 256u, 257u, 511u, 1023u, 1024u, 1025u, 4095u, 4096u, 4097u, 10007u}) {
+    for (const DataType type : kTypes) {
+      ++draw;
+      compare(type, samples::gaussian(count, draw, 3), draw);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(EveryForm, GivesTheBitsOfTheHostOfAwkwardValues) {
+  uint64_t draw = 100;
+  std::vector<samples::Sample> awkward = samples::finite(60000), special = samples::special();
+  awkward.insert(awkward.end(), special.begin(), special.end());
+  for (const samples::Sample& sample : awkward) {
+    if (sample.values.empty()) continue;
+    for (const DataType type : kTypes) {
+      compare(type, sample.values, ++draw);
+      if (HasFatalFailure()) FAIL() << sample.name;
+    }
+  }
+}
+
+std::vector<std::string> with_form() {
+  std::vector<std::string> list = all_specifications();
+  list.insert(list.end(), {"fp8:block=256", "int6:scale=minmax,block=256", "int8:rotate=1,round=stochastic,block=128",
+                           "int3:block=256,scale=signed", "qsgd:levels=127,block=256", "sign:block=4096"});
+  std::erase_if(list, [](const std::string& text) { return (*make_codec(text))->form() == nullptr; });
+  return list;
+}
+INSTANTIATE_TEST_SUITE_P(Codecs, EveryForm, testing::ValuesIn(with_form()), [](const auto& each) {
+  std::string text = each.param;
+  for (char& letter : text) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
+  return text;
+});
+
+TEST(CodingKernels, HaveNamesThatSayWhatTheyAre) {
+  for (const DataType type : kTypes) {
+    const CodingKernels names = coding_kernels(CodedForm::Kind::kBlocks, type);
+    ASSERT_NE(names.encode, nullptr);
+    EXPECT_EQ(names.encode, "hocket_encode_blocks_" + std::string(name(type)));
+    EXPECT_EQ(names.decode, "hocket_decode_blocks_" + std::string(name(type)));
+  }
+  EXPECT_EQ(coding_kernels(CodedForm::Kind::kCast, DataType::kFloat64).encode, nullptr);
+}
+
+}  // namespace
+}  // namespace hocket::device
