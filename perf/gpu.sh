@@ -14,6 +14,7 @@ pack() {
   cp "$build/tool/hocket" "$folder/bin/"
   cp -L "$build/src/api/libhocket.so.0" "$folder/lib/"
   cp -L "$build/src/nccl/lib/libnccl.so.2" "$folder/lib/hocket/"
+  cp "$build/kernels/cuda/kernels.fatbin" "$folder/lib/"
   # All but what belongs to the C library and the compiler, of which the other machine's are newer or as new.
   while read -r library; do cp -L "$library" "$folder/lib/"; done < <(
     ldd "$build/tool/hocket" "$build/src/api/libhocket.so.0" | awk '$3 ~ /^\// { print $3 }' | sort -u |
@@ -35,6 +36,10 @@ run() {
   status=0
   timeout "$limit" "$folder/bin/hocket" run -n 1 --plain --nccl python3 perf/gpu_joint.py >>"$results" || status=$?
   printf '{"program": "joint", "ranks": 8, "status": %s}\n' "$status" >>"$results"
+  status=0
+  PYTHONPATH=python HOCKET_COMPRESSION=always timeout "$limit" "$folder/bin/hocket" run -n 2 --plain \
+    python3 perf/gpu_codecs.py "$folder/lib/kernels.fatbin" >>"$results" || status=$?
+  printf '{"program": "codecs", "ranks": 2, "status": %s}\n' "$status" >>"$results"
   for ranks in 1 2; do check "$ranks" graph --nccl; done
   check 1 train # by NCCL: its losses must be those of the next
   check 1 train --nccl

@@ -272,6 +272,7 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   bind_layouts(request, call);
   const size_t bytes = std::max(call.send.total, call.recv.total) * element_bytes(call.type);
   call.lends = request.lendable && bytes <= recent.lends_up_to;
+  call.runner = request.runner.get();
   bind_windows(request, mesh_->windows(), call);
 }
 
@@ -303,7 +304,8 @@ Result<std::byte*> Communicator::Memory::at_least(size_t wanted) {
 
 Status Communicator::lend_memory(Call& call) {
   if (call.plan->scratch_chunks > 0) {
-    Result<std::byte*> memory = scratch_.at_least(Execution::scratch_bytes(call));
+    const size_t bytes = Execution::scratch_bytes(call);
+    Result<std::byte*> memory = call.runner != nullptr ? call.runner->scratch(bytes) : scratch_.at_least(bytes);
     if (!memory.ok()) return memory.status();
     call.scratch = *memory;
   }

@@ -3,11 +3,9 @@
 #include "comm/joint_call.h"
 
 #include <algorithm>
-#include <array>
-#include <mutex>
 
-#include "base/log.h"
 #include "comm/binding.h"
+#include "comm/device_kernels.h"
 #include "comm/extents.h"
 #include "cuda/kernels.h"
 #include "cuda/memory.h"
@@ -17,9 +15,6 @@
 
 namespace hocket {
 namespace {
-
-// Enough to hide how long memory takes to answer; more would only queue.
-constexpr unsigned kBlocksPerMultiprocessor = 8;
 
 bool is_same(const cuda::Stream& a, const cuda::Stream& b) {
   return a.handle() == b.handle() && a.context() == b.context();
@@ -93,61 +88,6 @@ std::vector<Call> calls_of(const std::vector<JointMember>& members, std::vector<
   return calls;
 }
 
-// The kernels that this process has looked up.
-class Kernels {
- public:
-  // Null: there are none.
-  cuda::Kernel find(const cuda::Driver& driver, DataType type) {
-    const std::lock_guard lock(mutex_);
-    cuda::Kernel& kernel = kernels_[static_cast<size_t>(type)];
-    if (kernel == nullptr && !failed_) {
-      const Status status = look_up(driver, type, kernel);
-      failed_ = !status.ok();
-      if (failed_) log_warn("no kernels, so device memory is staged: {}", status.message());
-    }
-    return kernel;
-  }
-
- private:
-  Status look_up(const cuda::Driver& driver, DataType type, cuda::Kernel& kernel) {
-    if (!library_) {
-      const Result<cuda::KernelLibrary> loaded = cuda::KernelLibrary::load(driver, device::kernel_image());
-      HOCKET_TRY(loaded.status());
-      library_ = *loaded;
-    }
-    const Result<cuda::Kernel> found = library_->find(device::combine_kernel(type));
-    if (found.ok()) kernel = *found;
-    return found.status();
-  }
-
-  std::mutex mutex_;
-  std::optional<cuda::KernelLibrary> library_;         // guarded by mutex_
-  std::array<cuda::Kernel, kDataTypes> kernels_ = {};  // guarded by mutex_
-  bool failed_ = false;                                // guarded by mutex_
-};
-
-cuda::Kernel find_kernel(const cuda::Driver& driver, DataType type) {
-  static Kernels kernels;
-  return device::kernel_image() == nullptr ? nullptr : kernels.find(driver, type);
-}
-
-// 0: the device is too old for our kernels.
-unsigned most_blocks(const cuda::Driver& driver, int device) {
-  const Result<int> major = cuda::device_attribute(driver, device, cuda::kComputeMajor);
-  const Result<int> count = cuda::device_attribute(driver, device, cuda::kMultiprocessors);
-  if (!major.ok() || !count.ok() || *major < device::kOldestMajor) return 0;
-  return static_cast<unsigned>(*count) * kBlocksPerMultiprocessor;
-}
-
-cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned most_blocks) {
-  uint64_t longest = 0;
-  for (uint32_t i = 0; i < batch.tasks; ++i) longest = std::max(longest, batch.task[i].count);
-  const uint64_t block_bytes = device::kBlockThreads * device::kPackBytes;
-  const uint64_t wanted = (longest * element_bytes + block_bytes - 1) / block_bytes;
-  const unsigned most = std::max(1u, most_blocks / batch.tasks);
-  return {static_cast<unsigned>(std::min<uint64_t>(wanted, most)), batch.tasks, device::kBlockThreads};
-}
-
 // ---- The order of streams
 
 // What is put on the later ones from here on waits for what the earlier ones hold.
@@ -193,7 +133,7 @@ bool JointCall::add_parts(const std::vector<JointMember>& members) {
   const std::vector<Call> calls = calls_of(members, plans);
   const cuda::Driver& driver = members.front().stream.driver();
   const DataType type = joint_type(calls.front());
-  kernel_ = find_kernel(driver, type);
+  kernel_ = find_kernel(driver, device::combine_kernel(type));
   element_bytes_ = element_bytes(type);
   for (const JointMember& member : members) {
     add_once(member.stream, streams_);

@@ -19,6 +19,8 @@
 
 namespace hocket {
 
+class SliceRunner;
+
 // What an operation handle stands for. The handle itself is equal on all ranks.
 struct Reduction {
   int32_t handle = 0;
@@ -79,6 +81,7 @@ struct Request {
   uint64_t draw = 0;                   // for the codec's random choices
   bool lendable = true;                // other processes may read the buffers where the system lets them
   std::shared_ptr<CodedTraffic> traffic;
+  std::shared_ptr<SliceRunner> runner;  // of device memory that kernels work on; null: the host does
   // V-forms: per rank, in elements; empty where this rank does not know or need them.
   std::vector<size_t> send_counts, send_offsets, recv_counts, recv_offsets;
 };

@@ -11,6 +11,7 @@
 
 #include "base/caught.h"
 #include "comm/communicator.h"
+#include "comm/device_runner.h"
 
 namespace hocket {
 
@@ -118,6 +119,13 @@ StreamBatch::~StreamBatch() {
 
 Status StreamBatch::stage(Request& request, Rank rank, Rank ranks) {
   const cuda::Entered entered(stream_.driver(), stream_.context());
+  Result<std::shared_ptr<SliceRunner>> runner = device_runner(stream_, engine_, request, rank, ranks);
+  HOCKET_TRY(runner.status());
+  if (*runner != nullptr) {
+    request.runner = std::move(*runner);
+    request.lendable = false;
+    return {};
+  }
   Result<Staging> staging = Staging::make(stream_, request, rank, ranks);
   if (staging.ok()) stagings_.push_back(std::move(*staging));
   return staging.status();

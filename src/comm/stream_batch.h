@@ -29,7 +29,8 @@ class StreamBatch : public std::enable_shared_from_this<StreamBatch> {
   StreamBatch& operator=(const StreamBatch&) = delete;
 
   bool is_captured() const { return stream_.graph() != nullptr; }
-  // Moves the buffers of a checked request, of which work of this batch will be made, to where the host can use them.
+  // Of a checked request, of which work of this batch will be made: moves its buffers to where the host can use them,
+  // or finds what does its slices where they are.
   Status stage(Request& request, Rank rank, Rank ranks);
   void add(const std::shared_ptr<Communicator>& communicator, std::unique_ptr<Work> work);
   // Puts everything on the stream. When it fails, the work is not to be issued.

@@ -32,6 +32,7 @@ inline constexpr DriverResult kSuccess = 0;
 inline constexpr DriverResult kNotReady = 600;
 inline constexpr unsigned kPortable = 1;           // CU_MEMHOSTALLOC_PORTABLE
 inline constexpr unsigned kNoTiming = 2;           // CU_EVENT_DISABLE_TIMING
+inline constexpr unsigned kNonBlocking = 1;        // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kWaitEqual = 1;          // CU_STREAM_WAIT_VALUE_EQ
 inline constexpr unsigned kNoDestructorSync = 1;   // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
 inline constexpr unsigned kMoveReference = 1;      // CU_GRAPH_USER_OBJECT_MOVE
@@ -64,6 +65,7 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
   X(memory_host_allocate, "cuMemHostAlloc", (void**, size_t, unsigned))                                               \
   X(memory_host_free, "cuMemFreeHost", (void*))                                                                       \
   X(copy, "cuMemcpyAsync", (Address to, Address from, size_t, StreamHandle))                                          \
+  X(stream_create, "cuStreamCreate", (StreamHandle*, unsigned flags))                                                 \
   X(stream_get_context, "cuStreamGetCtx", (StreamHandle, Context*))                                                   \
   X(stream_get_capture, "cuStreamGetCaptureInfo_v2",                                                                  \
     (StreamHandle, int* status, uint64_t* id, Graph*, const void** dependencies, size_t* count))                      \

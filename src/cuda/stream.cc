@@ -40,6 +40,12 @@ Result<Stream> Stream::find(const Driver& driver, StreamHandle handle) {
   return stream;
 }
 
+Result<Stream> Stream::make(const Driver& driver) {
+  StreamHandle handle = nullptr;
+  HOCKET_TRY(checked(driver, driver.stream_create(&handle, kNonBlocking), "cuStreamCreate"));
+  return find(driver, handle);
+}
+
 Status Stream::copy(void* to, const void* from, size_t bytes) const {
   return checked(*driver_, driver_->copy(address_of(to), address_of(from), bytes, handle_), "cuMemcpyAsync");
 }

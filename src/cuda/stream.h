@@ -40,6 +40,8 @@ class Stream {
  public:
   // Fails where the handle is none, or its capture has gone wrong.
   static Result<Stream> find(const Driver& driver, StreamHandle handle);
+  // One of our own, in a context that was entered: waits for no other, and is never destroyed.
+  static Result<Stream> make(const Driver& driver);
 
   const Driver& driver() const { return *driver_; }
   StreamHandle handle() const { return handle_; }

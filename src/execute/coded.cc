@@ -12,78 +12,193 @@ namespace {
 // Of what a codec makes short messages: the share that it leaves.
 constexpr double kLittle = 0.1;
 
-// Calls function(memory, offset into the slice, bytes) for the pieces of a place.
-template <typename Function>
-void for_pieces(PieceWalk walk, std::byte* base, size_t count, size_t element, Function function) {
-  for (size_t done = 0; done < count;) {
-    const size_t run = std::min(count - done, walk.piece().length);
-    function(base + walk.piece().offset * element, done * element, run * element);
-    walk.advance(run);
-    done += run;
-  }
-}
-
-bool scales(const CodedSlice& slice, const Place& place) { return place.first && slice.scale != nullptr; }
-bool divides(const CodedSlice& slice) { return slice.step->last && slice.divide != 0; }
-
-// One message comes, and nothing is done to it.
-bool is_forward(const CodedSlice& slice) {
-  const std::vector<Place>& sources = slice.step->sources;
-  return sources.size() == 1 && is_message(sources[0]) && !scales(slice, sources[0]) && !divides(slice);
-}
-
-// result := prologue(sources[0]) [op prologue(sources[1])], then the epilogue.
-void combine_whole(const CodedSlice& slice, std::span<const std::byte* const> sources, uint64_t first, bool last,
-                   std::byte* result) {
-  combine({.type = slice.type,
-           .op = slice.op,
-           .sources = sources,
-           .destinations = {&result, 1},
-           .count = slice.count,
-           .scale_first = first == 0 ? nullptr : slice.scale,
-           .first_mask = first,
-           .divide_last = last ? slice.divide : 0});
-}
-
 size_t count_local(const std::vector<Place>& places) {
   return static_cast<size_t>(
       std::count_if(places.begin(), places.end(), [](const Place& p) { return !is_message(p); }));
 }
 
-// The memory of a chunk place, if the slice is one piece there.
-std::byte* contiguous(const CodedSlice& slice, size_t place) {
-  const Layout::Range piece = slice.walks[place].piece();
-  if (piece.length < slice.count) return nullptr;
-  return slice.bases[place] + piece.offset * element_bytes(slice.type);
-}
+// A slice on its way. Chunk places are numbered as the walks are, sources first.
+class SliceWay {
+ public:
+  SliceWay(const CodedSlice& slice, const SliceRoom& room, Hands& hands)
+      : slice_(slice), room_(room), hands_(hands), local_sources_(count_local(slice.step->sources)) {}
 
-// The same as one piece in `memory`, unless it lies there.
-const std::byte* gather(const CodedSlice& slice, size_t place, std::byte* memory) {
-  for_pieces(slice.walks[place], slice.bases[place], slice.count, element_bytes(slice.type),
-             [&](std::byte* piece, size_t offset, size_t bytes) {
-               if (piece != memory + offset) std::memcpy(memory + offset, piece, bytes);
-             });
-  return memory;
-}
-
-// The memory of the only source, if nothing is to be done to it before it is encoded.
-const std::byte* as_it_lies(const CodedSlice& slice) {
-  const std::vector<Place>& sources = slice.step->sources;
-  if (sources.size() != 1 || is_message(sources[0]) || scales(slice, sources[0]) || divides(slice)) return nullptr;
-  return contiguous(slice, 0);
-}
-
-// Whether the result may lie in `home` at once: no source but the first is there, which the result would overwrite.
-bool may_begin_at_home(const CodedSlice& slice, const std::byte* home) {
-  const std::vector<Place>& sources = slice.step->sources;
-  size_t local = 0;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    if (is_message(sources[i])) continue;
-    const std::byte* memory = contiguous(slice, local++);
-    if (i > 0 && (memory == nullptr || memory == home)) return false;
+  Result<size_t> go() {
+    const bool keeps = slice_.walks.size() > local_sources_;
+    std::byte* const home = keeps ? contiguous(local_sources_) : nullptr;
+    const std::byte* values = as_it_lies();
+    if (values == nullptr) {
+      std::byte* const result = may_begin_at(home) ? home : room_.result;
+      HOCKET_TRY(combine_sources(result));
+      values = result;
+    }
+    size_t bytes = 0;
+    if (!slice_.reserved.empty()) {
+      const Result<size_t> written = write_messages(values);
+      HOCKET_TRY(written.status());
+      bytes = *written;
+      if (keeps && !is_forward()) {
+        std::byte* const decoded = home != nullptr ? home : room_.result;
+        HOCKET_TRY(hands_.decode(slice_.reserved[0].first(bytes), false, decoded));
+        values = decoded;
+      }
+    }
+    if (keeps) HOCKET_TRY(store(values));
+    return bytes;
   }
-  return home != nullptr;
-}
+
+ private:
+  bool scales(const Place& place) const { return place.first && slice_.scale != nullptr; }
+  bool divides() const { return slice_.step->last && slice_.divide != 0; }
+
+  // One message comes, and nothing is done to it.
+  bool is_forward() const {
+    const std::vector<Place>& sources = slice_.step->sources;
+    return sources.size() == 1 && is_message(sources[0]) && !scales(sources[0]) && !divides();
+  }
+
+  // The memory of a chunk place, if the slice is one piece there.
+  std::byte* contiguous(size_t place) const {
+    const Layout::Range piece = slice_.walks[place].piece();
+    if (piece.length < slice_.count) return nullptr;
+    return slice_.bases[place] + piece.offset * element_bytes(slice_.type);
+  }
+
+  // The memory of the only source, if nothing is to be done to it before it is encoded.
+  const std::byte* as_it_lies() const {
+    const std::vector<Place>& sources = slice_.step->sources;
+    if (sources.size() != 1 || is_message(sources[0]) || scales(sources[0]) || divides()) return nullptr;
+    return contiguous(0);
+  }
+
+  // Whether the result may lie in `home` at once: no source but the first is there, which the result would overwrite.
+  bool may_begin_at(const std::byte* home) const {
+    const std::vector<Place>& sources = slice_.step->sources;
+    size_t local = 0;
+    for (size_t i = 0; i < sources.size(); ++i) {
+      if (is_message(sources[i])) continue;
+      const std::byte* memory = contiguous(local++);
+      if (i > 0 && (memory == nullptr || memory == home)) return false;
+    }
+    return home != nullptr;
+  }
+
+  // Calls function(memory, offset into the slice, bytes) -> Status for the pieces of a chunk place.
+  template <typename Function>
+  Status for_pieces(size_t place, Function function) const {
+    const size_t element = element_bytes(slice_.type);
+    PieceWalk walk = slice_.walks[place];
+    for (size_t done = 0; done < slice_.count;) {
+      const size_t run = std::min(slice_.count - done, walk.piece().length);
+      std::byte* const memory = slice_.bases[place] + walk.piece().offset * element;
+      HOCKET_TRY(function(memory, done * element, run * element));
+      walk.advance(run);
+      done += run;
+    }
+    return {};
+  }
+
+  // As one piece in `memory`, unless it lies there.
+  Status gather(size_t place, std::byte* memory) {
+    return for_pieces(place, [&](std::byte* piece, size_t offset, size_t bytes) {
+      return piece == memory + offset ? Status() : hands_.copy(memory + offset, piece, bytes);
+    });
+  }
+
+  Status combine_sources(std::byte* result) {
+    const std::vector<Place>& sources = slice_.step->sources;
+    size_t local = 0;
+    auto message = slice_.messages.begin();
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const bool first = i == 0;
+      if (is_message(sources[i])) {
+        HOCKET_TRY(hands_.decode(*message++, !first, result));
+        continue;
+      }
+      const std::byte* operand = contiguous(local);
+      if (first || operand == nullptr) {
+        std::byte* const memory = first ? result : room_.operand;
+        HOCKET_TRY(gather(local, memory));
+        operand = memory;
+      }
+      ++local;
+      const std::array<const std::byte*, 2> both = {result, operand};
+      const uint64_t scaled = scales(sources[i]) ? 1 : 0;
+      if (!first) HOCKET_TRY(hands_.combine(both, scaled << 1, false, result));
+      if (first && scaled != 0) HOCKET_TRY(hands_.combine(std::span(both).first(1), 1, false, result));
+    }
+    const std::byte* const whole = result;
+    return divides() ? hands_.combine({&whole, 1}, 0, true, result) : Status();
+  }
+
+  Result<size_t> write_messages(const std::byte* values) {
+    const std::span<std::byte> first = slice_.reserved[0];
+    size_t bytes;
+    if (is_forward()) {
+      bytes = slice_.messages[0].size();
+      if (bytes > first.size()) return Status(Code::kInternal, "a message that is passed on is too long");
+      HOCKET_TRY(hands_.copy(first.data(), slice_.messages[0].data(), bytes));
+    } else {
+      const Result<size_t> encoded = hands_.encode(values, first);
+      HOCKET_TRY(encoded.status());
+      bytes = *encoded;
+    }
+    for (const std::span<std::byte>& other : slice_.reserved.subspan(1)) {
+      HOCKET_TRY(hands_.copy(other.data(), first.data(), bytes));
+    }
+    return bytes;
+  }
+
+  // The last destination first: what lies in the first one is read until then.
+  Status store(const std::byte* values) {
+    for (size_t place = slice_.walks.size(); place-- > local_sources_;) {
+      HOCKET_TRY(for_pieces(place, [&](std::byte* memory, size_t offset, size_t bytes) {
+        return memory == values + offset ? Status() : hands_.copy(memory, values + offset, bytes);
+      }));
+    }
+    return {};
+  }
+
+  const CodedSlice& slice_;
+  const SliceRoom& room_;
+  Hands& hands_;
+  const size_t local_sources_;
+};
+
+// On memory that we reach.
+class OwnHands final : public Hands {
+ public:
+  explicit OwnHands(const CodedSlice& slice) : slice_(slice) {}
+
+  Status copy(std::byte* to, const std::byte* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
+
+  Status combine(std::span<const std::byte* const> sources, uint64_t first, bool last, std::byte* result) override {
+    hocket::combine({.type = slice_.type,
+                     .op = slice_.op,
+                     .sources = sources,
+                     .destinations = {&result, 1},
+                     .count = slice_.count,
+                     .scale_first = first == 0 ? nullptr : slice_.scale,
+                     .first_mask = first,
+                     .divide_last = last ? slice_.divide : 0});
+    return {};
+  }
+
+  Result<size_t> encode(const std::byte* values, std::span<std::byte> message) override {
+    return slice_.codec->encode({slice_.type, values, slice_.count}, slice_.draw, message);
+  }
+
+  Status decode(std::span<const std::byte> message, bool reduces, std::byte* values) override {
+    const auto op = reduces ? std::optional(slice_.op) : std::nullopt;
+    return slice_.codec->decode_reduce(message, op, {slice_.type, values, slice_.count});
+  }
+
+ private:
+  const CodedSlice& slice_;
+};
 
 }  // namespace
 
@@ -110,86 +225,22 @@ CallCut coded_cut(const Codec& codec, DataType type, CallCut plain, size_t max_m
   return {slice_bytes, fitting < block ? fitting : fitting / block * block};
 }
 
-Status Coder::combine_sources(const CodedSlice& slice, std::byte* result) {
-  const std::vector<Place>& sources = slice.step->sources;
-  size_t local = 0;
-  auto message = slice.messages.begin();
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const bool first = i == 0;
-    if (is_message(sources[i])) {
-      const auto op = first ? std::nullopt : std::optional(slice.op);
-      HOCKET_TRY(slice.codec->decode_reduce(*message++, op, {slice.type, result, slice.count}));
-      continue;
-    }
-    const std::byte* operand = contiguous(slice, local);
-    if (first || operand == nullptr) operand = gather(slice, local, first ? result : operand_.data());
-    ++local;
-    const std::array<const std::byte*, 2> both = {result, operand};
-    const uint64_t scaled = scales(slice, sources[i]) ? 1 : 0;
-    if (!first) combine_whole(slice, both, scaled << 1, false, result);
-    if (first && scaled != 0) combine_whole(slice, std::span(both).first(1), 1, false, result);
-  }
-  const std::byte* whole = result;
-  if (divides(slice)) combine_whole(slice, {&whole, 1}, 0, true, result);
-  return {};
+Result<size_t> do_slice(const CodedSlice& slice, const SliceRoom& room, Hands& hands) {
+  return SliceWay(slice, room, hands).go();
 }
 
-Result<size_t> Coder::write_messages(const CodedSlice& slice, const std::byte* values) {
-  const std::span<std::byte> first = slice.reserved[0];
-  size_t bytes;
-  if (is_forward(slice)) {
-    bytes = slice.messages[0].size();
-    if (bytes > first.size()) return Status(Code::kInternal, "a message that is passed on is too long");
-    std::memcpy(first.data(), slice.messages[0].data(), bytes);
-  } else {
-    bytes = slice.codec->encode({slice.type, values, slice.count}, slice.draw, first);
-  }
-  for (const std::span<std::byte>& other : slice.reserved.subspan(1)) std::memcpy(other.data(), first.data(), bytes);
-  if (slice.traffic != nullptr) {
-    const size_t messages = slice.reserved.size();
-    slice.traffic->add(slice.count * element_bytes(slice.type) * messages, bytes * messages);
-  }
-  return bytes;
-}
-
-void Coder::store(const CodedSlice& slice, const std::byte* values) {
-  const size_t element = element_bytes(slice.type);
-  size_t place_number = slice.walks.size();
-  for (auto place = slice.step->destinations.rbegin(); place != slice.step->destinations.rend(); ++place) {
-    if (is_message(*place)) continue;
-    --place_number;
-    for_pieces(slice.walks[place_number], slice.bases[place_number], slice.count, element,
-               [&](std::byte* memory, size_t offset, size_t size) {
-                 if (memory != values + offset) std::memcpy(memory, values + offset, size);
-               });
-  }
+void count_traffic(const CodedSlice& slice, size_t bytes) {
+  const size_t messages = slice.reserved.size();
+  if (slice.traffic == nullptr || messages == 0) return;
+  slice.traffic->add(slice.count * element_bytes(slice.type) * messages, bytes * messages);
 }
 
 Result<size_t> Coder::run(const CodedSlice& slice) {
   result_.resize(std::max(result_.size(), slice.count * element_bytes(slice.type)));
   operand_.resize(result_.size());
-  const size_t local_sources = count_local(slice.step->sources);
-  const bool keeps = slice.walks.size() > local_sources;
-  std::byte* home = keeps ? contiguous(slice, local_sources) : nullptr;
-  std::byte* result = may_begin_at_home(slice, home) ? home : result_.data();
-  const std::byte* values = as_it_lies(slice);
-  if (values == nullptr) {
-    HOCKET_TRY(combine_sources(slice, result));
-    values = result;
-  }
-  size_t bytes = 0;
-  if (!slice.reserved.empty()) {
-    const Result<size_t> written = write_messages(slice, values);
-    HOCKET_TRY(written.status());
-    bytes = *written;
-    if (keeps && !is_forward(slice)) {
-      result = home != nullptr ? home : result_.data();
-      HOCKET_TRY(
-          slice.codec->decode_reduce(slice.reserved[0].first(bytes), std::nullopt, {slice.type, result, slice.count}));
-      values = result;
-    }
-  }
-  if (keeps) store(slice, values);
+  OwnHands hands(slice);
+  const Result<size_t> bytes = do_slice(slice, {result_.data(), operand_.data()}, hands);
+  if (bytes.ok()) count_traffic(slice, *bytes);
   return bytes;
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,8 +26,8 @@ namespace hocket {
 
 struct CodedSlice {
   const Step* step = nullptr;
-  const Codec* codec = nullptr;
-  uint64_t draw = 0;  // for the codec's random choices
+  const Codec* codec = nullptr;  // null: messages carry the values
+  uint64_t draw = 0;             // for the codec's random choices
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   const void* scale = nullptr;  // prologue: a scalar of `type`
@@ -55,17 +56,51 @@ struct CallCut {
 // message is long enough for one element.
 CallCut coded_cut(const Codec& codec, DataType type, CallCut plain, size_t max_message);
 
-// Runs slices; keeps the memory that they pass through.
+// Runs slices on memory that the calling thread does not reach, beside it.
+class SliceRunner {
+ public:
+  virtual ~SliceRunner() = default;
+  // Memory for a call's scratch chunks that it reaches; kept until it is asked again.
+  virtual Result<std::byte*> scratch(size_t bytes) = 0;
+  // Begins the slice at hand of a lane, or looks whether it has ended: then the bytes of its message. It stays the same
+  // slice until then.
+  virtual Result<std::optional<size_t>> run(int lane, const CodedSlice& slice) = 0;
+  // Returns when nothing that has begun uses any memory any more.
+  virtual void stop() = 0;
+};
+
+// What a slice needs done, by whoever reaches its memory.
+class Hands {
+ public:
+  virtual ~Hands() = default;
+  virtual Status copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
+  // result := prologue(sources[0]) [op prologue(sources[1])], then, if it is the last, the epilogue. The sources that
+  // the prologue meets have their bit set in `first`.
+  virtual Status combine(std::span<const std::byte* const> sources, uint64_t first, bool last, std::byte* result) = 0;
+  // Bytes of the message of the slice's values.
+  virtual Result<size_t> encode(const std::byte* values, std::span<std::byte> message) = 0;
+  // values := the message's, or what was there with these.
+  virtual Status decode(std::span<const std::byte> message, bool reduces, std::byte* values) = 0;
+};
+
+// Memory for a slice's elements on their way.
+struct SliceRoom {
+  std::byte* result = nullptr;
+  std::byte* operand = nullptr;
+};
+
+// Has a slice done. Bytes of the message that is written, equal in all reserved memories.
+Result<size_t> do_slice(const CodedSlice& slice, const SliceRoom& room, Hands& hands);
+// Counts what it sends, once it is known how much.
+void count_traffic(const CodedSlice& slice, size_t bytes);
+
+// Runs slices on memory of ours; keeps the memory that they pass through.
 class Coder {
  public:
-  // Bytes of the message that was written, equal in all reserved memories.
+  // As do_slice().
   Result<size_t> run(const CodedSlice& slice);
 
  private:
-  Status combine_sources(const CodedSlice& slice, std::byte* result);
-  Result<size_t> write_messages(const CodedSlice& slice, const std::byte* values);
-  static void store(const CodedSlice& slice, const std::byte* values);
-
   std::vector<std::byte> result_;
   std::vector<std::byte> operand_;
 };

@@ -91,6 +91,7 @@ void Execution::set_waiting(bool waiting) {
 }
 
 void Execution::withdraw() {
+  if (call_ != nullptr && call_->runner != nullptr) call_->runner->stop();
   for (const OpenTicket& open : tickets_) open.pipe->withdraw();
   tickets_.clear();
   for (const LaneState& lane : lanes_) {
@@ -207,8 +208,9 @@ Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
 
 // Once for each slice: what has begun one way goes on in it.
 void Execution::decide(LaneState& lane, const Slice& slice) {
-  lane.home = find_home(slice);
-  lane.landing = landing_place(slice);
+  const bool reached = call_->runner == nullptr;
+  lane.home = reached ? find_home(slice) : nullptr;
+  lane.landing = reached ? landing_place(slice) : nullptr;
   if (lane.landing != nullptr && !memory_is_free(slice)) lane.landing = nullptr;
   lane.decided = true;
 }
@@ -220,9 +222,10 @@ Execution::Outcome Execution::write(LaneState& lane, Slice& slice) {
   Outcome outcome = take_sources(lane, slice);
   if (outcome == Outcome::kMoved) outcome = take_destinations(lane, slice);
   if (outcome == Outcome::kMoved && !memory_is_free(slice)) outcome = Outcome::kBlocked;
-  if (outcome == Outcome::kMoved && slice.coded) outcome = code(lane, slice);
+  const bool by_slices = slice.coded || (call_->runner != nullptr && slice.count > 0);
+  if (outcome == Outcome::kMoved && by_slices) outcome = code(lane, slice);
   if (outcome != Outcome::kMoved) return outcome;
-  if (!slice.coded) combine_pieces(slice);
+  if (!by_slices) combine_pieces(slice);
   give_back(slice);
   lane.written = true;
   return outcome;
@@ -294,6 +297,14 @@ void Execution::start_walks(const Slice& slice) {
   }
 }
 
+// Nothing: it is not done yet.
+Result<std::optional<size_t>> Execution::run_coded(int lane, const CodedSlice& slice) {
+  if (call_->runner != nullptr) return call_->runner->run(lane, slice);
+  const Result<size_t> bytes = coder_.run(slice);
+  if (!bytes.ok()) return bytes.status();
+  return std::optional(*bytes);
+}
+
 // The messages then have the length that the codec gave them.
 Execution::Outcome Execution::code(const LaneState& lane, Slice& slice) {
   start_walks(slice);
@@ -314,7 +325,7 @@ Execution::Outcome Execution::code(const LaneState& lane, Slice& slice) {
   const uint64_t place_in_call = mix(lane.pass) + mix(lane.step) * 3 + slice.begin;
   const auto who = static_cast<uint64_t>(call_->plan->rank) * kMaxLanes + static_cast<uint64_t>(slice.lane_index);
   const CodedSlice work{.step = slice.step,
-                        .codec = call_->codec,
+                        .codec = slice.coded ? call_->codec : nullptr,
                         .draw = mix(mix(mix(call_->draw) + who) + place_in_call),
                         .type = call_->type,
                         .op = call_->op,
@@ -325,10 +336,11 @@ Execution::Outcome Execution::code(const LaneState& lane, Slice& slice) {
                         .bases = {bases.data(), chunk_places},
                         .messages = {messages.data(), received},
                         .reserved = {reserved.data(), sent},
-                        .traffic = call_->traffic};
-  const Result<size_t> bytes = coder_.run(work);
+                        .traffic = slice.coded ? call_->traffic : nullptr};
+  const Result<std::optional<size_t>> bytes = run_coded(slice.lane_index, work);
   if (!bytes.ok()) return fail(bytes.status());
-  slice.bytes = *bytes;
+  if (!*bytes) return Outcome::kBlocked;
+  slice.bytes = **bytes;
   return Outcome::kMoved;
 }
 

@@ -19,8 +19,6 @@
 namespace hocket::test {
 namespace {
 
-using Bytes = std::vector<std::byte>;
-
 // One call of a rank.
 using Call = std::function<hocketResult_t(int rank, const void* send, void* recv, hocketComm_t, hocketStream_t)>;
 
@@ -87,26 +85,6 @@ class Team {
   const int devices_;
   std::vector<hocketComm_t> comms_;
   std::vector<std::unique_ptr<DeviceStream>> streams_;
-};
-
-// Device memory with the bytes of host memory.
-class DeviceBytes {
- public:
-  DeviceBytes(const Bytes& bytes, const DeviceStream& stream) : size_(bytes.size()), values_(bytes.size() / 4 + 1) {
-    cuMemcpyAsync(values_.address(), reinterpret_cast<uintptr_t>(bytes.data()), size_, stream.handle());
-    stream.synchronize();
-  }
-  std::byte* get() const { return reinterpret_cast<std::byte*>(values_.get()); }
-  Bytes read(const DeviceStream& stream) const {
-    Bytes bytes(size_);
-    cuMemcpyAsync(reinterpret_cast<uintptr_t>(bytes.data()), values_.address(), size_, stream.handle());
-    stream.synchronize();
-    return bytes;
-  }
-
- private:
-  const size_t size_;
-  DeviceValues values_;
 };
 
 // Small numbers of the type, of which sums and products are rounded, and no NaN.

@@ -57,4 +57,17 @@ std::vector<float> DeviceValues::read(const DeviceStream& stream) const {
   return values;
 }
 
+DeviceBytes::DeviceBytes(const Bytes& bytes, const DeviceStream& stream)
+    : size_(bytes.size()), values_(bytes.size() / 4 + 1) {
+  cuMemcpyAsync(values_.address(), reinterpret_cast<uintptr_t>(bytes.data()), size_, stream.handle());
+  stream.synchronize();
+}
+
+Bytes DeviceBytes::read(const DeviceStream& stream) const {
+  Bytes bytes(size_);
+  cuMemcpyAsync(reinterpret_cast<uintptr_t>(bytes.data()), values_.address(), size_, stream.handle());
+  stream.synchronize();
+  return bytes;
+}
+
 }  // namespace hocket::test

@@ -58,4 +58,19 @@ class DeviceValues {
   Address address_ = 0;
 };
 
+using Bytes = std::vector<std::byte>;
+
+// Device memory with the bytes of host memory.
+class DeviceBytes {
+ public:
+  DeviceBytes(const Bytes& bytes, const DeviceStream& stream);
+  std::byte* get() const { return reinterpret_cast<std::byte*>(values_.get()); }
+  // In the stream's order, when it has come so far.
+  Bytes read(const DeviceStream& stream) const;
+
+ private:
+  const size_t size_;
+  DeviceValues values_;
+};
+
 }  // namespace hocket::test

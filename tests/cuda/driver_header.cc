@@ -14,7 +14,7 @@ namespace {
 static_assert(sizeof(Address) == sizeof(CUdeviceptr) && sizeof(DriverResult) == sizeof(CUresult));
 static_assert(kSuccess == CUDA_SUCCESS && kNotReady == CUDA_ERROR_NOT_READY);
 static_assert(kPortable == CU_MEMHOSTALLOC_PORTABLE && kNoTiming == CU_EVENT_DISABLE_TIMING);
-static_assert(kWaitEqual == CU_STREAM_WAIT_VALUE_EQ);
+static_assert(kWaitEqual == CU_STREAM_WAIT_VALUE_EQ && kNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kNoDestructorSync == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC && kMoveReference == CU_GRAPH_USER_OBJECT_MOVE);
 static_assert(kCaptureActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 static_assert(kCaptureInvalidated == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
@@ -41,6 +41,7 @@ constexpr bool alike(DriverResult (*)(A...), CUresult (*)(B...)) {
 static_assert(alike(decltype(Driver::pointer_get_attributes){}, decltype(&cuPointerGetAttributes){}));
 static_assert(alike(decltype(Driver::memory_host_allocate){}, decltype(&cuMemHostAlloc){}));
 static_assert(alike(decltype(Driver::copy){}, decltype(&cuMemcpyAsync){}));
+static_assert(alike(decltype(Driver::stream_create){}, decltype(&cuStreamCreate){}));
 static_assert(alike(decltype(Driver::stream_get_context){}, decltype(&cuStreamGetCtx){}));
 static_assert(alike(decltype(Driver::stream_wait_value){}, decltype(&cuStreamWaitValue32){}));
 static_assert(alike(decltype(Driver::launch_host_function){}, decltype(&cuLaunchHostFunc){}));

@@ -3,9 +3,13 @@
 //
 // The stand-in's kernels: the code of the real ones, run by the host thread by thread. A kernel that is given memory
 // which its device does not reach breaks the device, as it would a real one.
+#include <cstddef>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "kernels/cuda/coding.h"
 #include "kernels/cuda/combine.h"
 #include "kernels/cuda/names.h"
 #include "tests/cuda/fake_state.h"
@@ -14,8 +18,10 @@ namespace hocket::cuda {
 
 struct OpaqueKernel {
   const char* symbol;
-  size_t element_bytes;
-  void (*run)(const device::Batch&, const device::Task&, device::Threads);
+  size_t argument_bytes;
+  // Whether a grid fits to the argument.
+  bool (*fits)(const void* argument, unsigned grid_x, unsigned grid_y);
+  bool (*run)(const OpaqueContext&, void* argument, unsigned blocks);
 };
 
 struct OpaqueLibrary {};
@@ -30,14 +36,6 @@ constexpr uint32_t kImageMagic = 0xba55ed50;  // of what nvcc calls a fatbin
 constexpr cuda::DriverResult kInvalidImage = 200;
 constexpr cuda::DriverResult kNotFound = 500;
 
-cuda::OpaqueLibrary only_library;
-cuda::OpaqueKernel all_kernels[] = {
-#define FAKE_KERNEL(type, symbol) \
-  {#symbol, sizeof(element::Of<DataType::type>::Storage), device::combine_task<DataType::type>},
-    HOCKET_COMBINE_KERNELS(FAKE_KERNEL)
-#undef FAKE_KERNEL
-};
-
 // Points a batch to where we reach its memory. False: some of it is out of reach.
 bool translate(const cuda::OpaqueContext& context, size_t element_bytes, device::Batch& batch) {
   for (uint32_t t = 0; t < batch.tasks; ++t) {
@@ -50,12 +48,54 @@ bool translate(const cuda::OpaqueContext& context, size_t element_bytes, device:
   return true;
 }
 
-void run(const cuda::OpaqueKernel& kernel, const device::Batch& batch, unsigned blocks, unsigned block_threads) {
-  const uint64_t threads = uint64_t{blocks} * block_threads;
-  for (uint32_t task = 0; task < batch.tasks; ++task) {
-    for (uint64_t thread = 0; thread < threads; ++thread) kernel.run(batch, batch.task[task], {thread, threads});
-  }
+bool fits_batch(const void* argument, unsigned /*grid_x*/, unsigned grid_y) {
+  return grid_y == static_cast<const device::Batch*>(argument)->tasks;
 }
+
+template <DataType type>
+bool run_batch(const cuda::OpaqueContext& context, void* argument, unsigned blocks) {
+  device::Batch& batch = *static_cast<device::Batch*>(argument);
+  if (!translate(context, sizeof(typename element::Of<type>::Storage), batch)) return false;
+  const uint64_t threads = uint64_t{blocks} * device::kBlockThreads;
+  for (uint32_t task = 0; task < batch.tasks; ++task) {
+    for (uint64_t thread = 0; thread < threads; ++thread) {
+      device::combine_task<type>(batch, batch.task[task], {thread, threads});
+    }
+  }
+  return true;
+}
+
+bool fits_work(const void* argument, unsigned grid_x, unsigned grid_y) {
+  return grid_y == 1 && grid_x <= device::tiles_of(*static_cast<const device::CodingWork*>(argument));
+}
+
+template <CodedForm::Kind kind, DataType type, bool encodes>
+bool run_work(const cuda::OpaqueContext& context, void* argument, unsigned blocks) {
+  using Tiles = device::TileCoder<kind, type>;
+  device::CodingWork& work = *static_cast<device::CodingWork*>(argument);
+  // A message has at least a bit for each element.
+  work.values = fake::reach_from(context, work.values, work.count * sizeof(typename element::Of<type>::Storage));
+  work.message = fake::reach_from(context, work.message, work.count / 8);
+  if (work.values == nullptr || work.message == nullptr) return false;
+  const auto shared = std::make_unique<typename Tiles::Shared>();
+  for (uint64_t block = 0; block < blocks; ++block) {
+    if constexpr (encodes) device::encode_tiles<Tiles>(work, device::Team(), {block, blocks}, *shared);
+    if constexpr (!encodes) device::decode_tiles<Tiles>(work, device::Team(), {block, blocks}, *shared);
+  }
+  return true;
+}
+
+cuda::OpaqueLibrary only_library;
+cuda::OpaqueKernel all_kernels[] = {
+#define FAKE_KERNEL(type, symbol) {#symbol, sizeof(device::Batch), fits_batch, run_batch<DataType::type>},
+    HOCKET_COMBINE_KERNELS(FAKE_KERNEL)
+#undef FAKE_KERNEL
+#define FAKE_KERNELS(kind, type, encoding, decoding)                                                         \
+  {#encoding, sizeof(device::CodingWork), fits_work, run_work<CodedForm::Kind::kind, DataType::type, true>}, \
+      {#decoding, sizeof(device::CodingWork), fits_work, run_work<CodedForm::Kind::kind, DataType::type, false>},
+        HOCKET_CODING_KERNELS(FAKE_KERNELS)
+#undef FAKE_KERNELS
+};
 
 }  // namespace
 
@@ -88,16 +128,14 @@ FAKE_API cuda::DriverResult cuLaunchKernel(cuda::Kernel kernel, unsigned grid_x,
   FAKE_ENTER(cuLaunchKernel);
   cuda::OpaqueStream* const stream = fake::stream_of(handle);
   if (stream == nullptr || fake::context_here() != &stream->context) return fake::kInvalidContext;
-  auto batch = *static_cast<const device::Batch*>(arguments[0]);
-  const bool is_right = grid_x > 0 && grid_y == batch.tasks && grid_y > 0 && grid_z == 1 &&
+  const auto* const bytes = static_cast<const std::byte*>(arguments[0]);
+  const bool is_right = grid_x > 0 && grid_y > 0 && kernel->fits(bytes, grid_x, grid_y) && grid_z == 1 &&
                         block_x == device::kBlockThreads && block_y == 1 && block_z == 1;
   if (!is_right) return fake::kInvalidValue;
-  stream->put([kernel, batch, grid_x, block_x, &context = stream->context]() mutable {
-    if (translate(context, kernel->element_bytes, batch)) {
-      run(*kernel, batch, grid_x, block_x);
-    } else {
-      context.broken = true;
-    }
+  std::vector<std::max_align_t> argument(kernel->argument_bytes / sizeof(std::max_align_t) + 1);
+  std::memcpy(argument.data(), bytes, kernel->argument_bytes);
+  stream->put([kernel, argument, grid_x, &context = stream->context]() mutable {
+    if (!kernel->run(context, argument.data(), grid_x)) context.broken = true;
     return true;
   });
   return cuda::kSuccess;

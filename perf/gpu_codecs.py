@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""gpu_codecs.py IMAGE: codecs on the memory of device 0.
+
+Started by `hocket run -n 2` (perf/gpu.sh); IMAGE is the file with the kernels. Rank 0 prints a line of JSON for each check. Of
+compressed all-reduces: whether device memory gets the bits that the host's gets, and how long both take. Of the
+kernels alone: whether what was encoded decodes to nearly what it was, and the time beside that of a copy that moves as
+many bytes.
+"""
+import ctypes
+import json
+import sys
+import time
+
+import torch
+
+import hocket
+
+CAST, BLOCKS, SIGN = 0, 1, 2
+FLOAT16, MAGNITUDE = 6, 0
+WARM_UP, ROUNDS = 2, 5
+KERNEL_ELEMENTS = 64 << 20
+BLOCK_THREADS, TILE, BLOCKS_PER_MULTIPROCESSOR = 256, 1024, 8
+
+
+class Quantiser(ctypes.Structure):  # kernels/quantise.h
+    _fields_ = [("scaling", ctypes.c_uint8), ("bits", ctypes.c_int32), ("levels", ctypes.c_int32), ("block", ctypes.c_uint32),
+                ("stochastic", ctypes.c_bool), ("rotated", ctypes.c_bool), ("signs", ctypes.c_uint32 * 8)]
+
+
+class Form(ctypes.Structure):  # kernels/coded_form.h
+    _fields_ = [("kind", ctypes.c_uint8), ("wire", ctypes.c_uint8), ("quantiser", Quantiser), ("seed", ctypes.c_uint64),
+                ("sign_block", ctypes.c_uint32)]
+
+
+class Work(ctypes.Structure):  # kernels/cuda/coding_work.h
+    _fields_ = [("form", Form), ("draw", ctypes.c_uint64), ("count", ctypes.c_uint64), ("values", ctypes.c_void_p),
+                ("message", ctypes.c_void_p), ("adds", ctypes.c_bool)]
+
+
+def quantiser(bits):
+    return Quantiser(scaling=MAGNITUDE, bits=bits, levels=(1 << (bits - 1)) - 1, block=32)
+
+
+# By name: the form, the kernels' part of the name, bytes of a message for each element, the largest error in units of the
+# largest magnitude.
+FORMS = {
+    "fp16": (Form(kind=CAST, wire=FLOAT16), "cast", 2, 0.001),
+    "int8": (Form(kind=BLOCKS, quantiser=quantiser(8)), "blocks", 1 + 2 / 32, 0.005),
+    "int4": (Form(kind=BLOCKS, quantiser=quantiser(4)), "blocks", 0.5 + 2 / 32, 0.08),
+    "sign": (Form(kind=SIGN, sign_block=1024), "sign", 1 / 8 + 4 / 1024, 1),
+}
+
+
+def tell(**line):
+    print(json.dumps(line), flush=True)
+
+
+def device_ms(body):
+    for _ in range(WARM_UP):
+        body()
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(ROUNDS):
+        body()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / ROUNDS
+
+
+class Kernels:
+    def __init__(self, path):
+        torch.zeros(1, device="cuda")  # makes the context
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        self.library = ctypes.c_void_p()
+        self.checked("cuLibraryLoadFromFile", ctypes.byref(self.library), path.encode(), None, None, 0, None, None, 0)
+        self.most = torch.cuda.get_device_properties(0).multi_processor_count * BLOCKS_PER_MULTIPROCESSOR
+
+    def checked(self, function, *arguments):
+        result = getattr(self.driver, function)(*arguments)
+        if result != 0:
+            raise RuntimeError(f"{function}: {result}")
+
+    def find(self, symbol):
+        kernel = ctypes.c_void_p()
+        self.checked("cuLibraryGetKernel", ctypes.byref(kernel), self.library, symbol.encode())
+        return kernel
+
+    def launch(self, kernel, work):
+        tile = work.form.sign_block if work.form.kind == SIGN else TILE
+        grid = min((work.count + tile - 1) // tile, self.most)
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(work))
+        self.checked("cuLaunchKernel", kernel, grid, 1, 1, BLOCK_THREADS, 1, 1, 0,
+                     ctypes.c_void_p(torch.cuda.current_stream().cuda_stream), arguments, None)
+
+
+def check_kernels(kernels):
+    values = torch.randn(KERNEL_ELEMENTS, device="cuda")
+    for name, (form, part, message_bytes, error) in FORMS.items():
+        message = torch.empty(int(KERNEL_ELEMENTS * message_bytes), dtype=torch.uint8, device="cuda")
+        decoded = torch.zeros_like(values)
+        encode, decode = kernels.find(f"hocket_encode_{part}_float32"), kernels.find(f"hocket_decode_{part}_float32")
+        encoding = Work(form=form, count=KERNEL_ELEMENTS, values=values.data_ptr(), message=message.data_ptr())
+        decoding = Work(form=form, count=KERNEL_ELEMENTS, values=decoded.data_ptr(), message=message.data_ptr(), adds=True)
+        kernels.launch(encode, encoding)
+        kernels.launch(decode, decoding)
+        right = bool(((decoded - values).abs().max() <= error * values.abs().max()).item())
+        encode_ms = device_ms(lambda: kernels.launch(encode, encoding))  # noqa: B023
+        decode_ms = device_ms(lambda: kernels.launch(decode, decoding))  # noqa: B023
+        # Copies read as many bytes as they write: half of what the kernel moves.
+        source, target = torch.empty(2, (KERNEL_ELEMENTS * 8 + message.numel()) // 2, dtype=torch.uint8, device="cuda")
+        encoded = (KERNEL_ELEMENTS * 4 + message.numel()) // 2
+        copy_encode = device_ms(lambda: target[:encoded].copy_(source[:encoded]))  # noqa: B023
+        copy_decode = device_ms(lambda: target.copy_(source))  # noqa: B023
+        tell(check="kernels of " + name, elements=KERNEL_ELEMENTS, right=right, encode_ms=round(encode_ms, 4),
+             encode_of_copy=round(copy_encode / encode_ms, 3), decode_add_ms=round(decode_ms, 4),
+             decode_add_of_copy=round(copy_decode / decode_ms, 3))
+
+
+def milliseconds(body):
+    body()
+    begin = time.perf_counter()
+    for _ in range(ROUNDS):
+        body()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - begin) * 1e3 / ROUNDS
+
+
+def check_calls(comm):
+    for specification in ("fp16", "bf16", "fp8", "int8", "int4:rotate=1", "int8:round=stochastic", "sign"):
+        for count in (1, 10007, 4 << 20):
+            torch.manual_seed(comm.rank)
+            host = torch.randn(count)
+            device = host.cuda()
+            by_host, by_device = hocket.Codec(specification), hocket.Codec(specification)
+            comm.all_reduce(host, codec=by_host)
+            comm.all_reduce(device, codec=by_device)
+            wrong = torch.tensor([0.0 if torch.equal(device.cpu(), host) else 1.0])
+            comm.all_reduce(wrong)
+            line = {"check": "all_reduce with " + specification, "ranks": comm.size, "elements": count, "right": wrong.item() == 0}
+            line["device_ms"] = round(milliseconds(lambda: comm.all_reduce(device, codec=by_device)), 4)  # noqa: B023
+            line["host_ms"] = round(milliseconds(lambda: comm.all_reduce(host, codec=by_host)), 4)  # noqa: B023
+            if comm.rank == 0:
+                tell(**line)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    torch.cuda.set_device(0)
+    kernels = Kernels(sys.argv[1])
+    comm = hocket.Communicator.from_environment()
+    check_calls(comm)
+    if comm.rank == 0:
+        check_kernels(kernels)
+    comm.barrier()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/device_kernels.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+#include "base/log.h"
+#include "cuda/kernels.h"
+#include "kernels/cuda/image.h"
+
+namespace hocket {
+namespace {
+
+// Enough to hide how long memory takes to answer.
+constexpr unsigned kBlocksPerMultiprocessor = 8;
+
+class Kernels {
+ public:
+  cuda::Kernel find(const cuda::Driver& driver, const char* symbol) {
+    const std::lock_guard lock(mutex_);
+    cuda::Kernel& kernel = kernels_[symbol];
+    if (kernel == nullptr && !failed_) {
+      const Status status = look_up(driver, symbol, kernel);
+      failed_ = !status.ok();
+      if (failed_) log_warn("no kernels, so device memory is staged: {}", status.message());
+    }
+    return kernel;
+  }
+
+ private:
+  Status look_up(const cuda::Driver& driver, const char* symbol, cuda::Kernel& kernel) {
+    if (!library_) {
+      const Result<cuda::KernelLibrary> loaded = cuda::KernelLibrary::load(driver, device::kernel_image());
+      HOCKET_TRY(loaded.status());
+      library_ = *loaded;
+    }
+    const Result<cuda::Kernel> found = library_->find(symbol);
+    if (found.ok()) kernel = *found;
+    return found.status();
+  }
+
+  std::mutex mutex_;
+  std::optional<cuda::KernelLibrary> library_;        // guarded by mutex_
+  std::map<std::string_view, cuda::Kernel> kernels_;  // guarded by mutex_
+  bool failed_ = false;                               // guarded by mutex_
+};
+
+}  // namespace
+
+cuda::Kernel find_kernel(const cuda::Driver& driver, const char* symbol) {
+  static Kernels kernels;
+  return device::kernel_image() == nullptr || symbol == nullptr ? nullptr : kernels.find(driver, symbol);
+}
+
+unsigned most_blocks(const cuda::Driver& driver, int device) {
+  const Result<int> major = cuda::device_attribute(driver, device, cuda::kComputeMajor);
+  const Result<int> count = cuda::device_attribute(driver, device, cuda::kMultiprocessors);
+  if (!major.ok() || !count.ok() || *major < device::kOldestMajor) return 0;
+  return static_cast<unsigned>(*count) * kBlocksPerMultiprocessor;
+}
+
+cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned most_blocks) {
+  uint64_t longest = 0;
+  for (uint32_t i = 0; i < batch.tasks; ++i) longest = std::max(longest, batch.task[i].count);
+  const uint64_t block_bytes = device::kBlockThreads * device::kPackBytes;
+  const uint64_t wanted = (longest * element_bytes + block_bytes - 1) / block_bytes;
+  const unsigned most = std::max(1u, most_blocks / batch.tasks);
+  return {static_cast<unsigned>(std::min<uint64_t>(wanted, most)), batch.tasks, device::kBlockThreads};
+}
+
+cuda::Grid grid_of(const device::CodingWork& work, unsigned most_blocks) {
+  return {static_cast<unsigned>(std::min<uint64_t>(device::tiles_of(work), most_blocks)), 1, device::kBlockThreads};
+}
+
+}  // namespace hocket

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The kernels that this process has looked up, and how large their grids are.
+#pragma once
+
+#include <cstddef>
+
+#include "cuda/driver.h"
+#include "cuda/stream.h"
+#include "kernels/cuda/batch.h"
+#include "kernels/cuda/coding_work.h"
+
+namespace hocket {
+
+// By its symbol, or null; null: there is none, so device memory has to be staged.
+cuda::Kernel find_kernel(const cuda::Driver& driver, const char* symbol);
+
+// Of threads; more would only queue. 0: the device is too old for our kernels.
+unsigned most_blocks(const cuda::Driver& driver, int device);
+
+// `element_bytes`: of what the batch combines.
+cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned most_blocks);
+cuda::Grid grid_of(const device::CodingWork& work, unsigned most_blocks);
+
+}  // namespace hocket

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Slices of calls on device memory, done by kernels: they encode into pinned memory, from where messages leave, and
+// decode out of it, so that values never leave the device. On a stream of our own, in which nothing ever waits; the
+// engine looks whether a slice is done, and is woken then.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/queue.h"
+#include "comm/request.h"
+#include "cuda/pinned.h"
+#include "cuda/stream.h"
+#include "execute/coded.h"
+
+namespace hocket {
+
+// What does the slices of a checked request whose stream is `caller`, in a context that was entered. Null: kernels
+// cannot do it, so that the call has to be staged.
+Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, Engine& engine, const Request& request,
+                                                   Rank rank, Rank ranks);
+
+}  // namespace hocket
