@@ -12,10 +12,10 @@
 namespace hocket {
 
 struct CodedForm {
-  enum class Kind : uint8_t { kCast, kBlocks, kSign } kind = Kind::kCast;
+  enum class Kind : uint8_t { kCast, kBlocks, kSign, kPowers } kind = Kind::kCast;
   DataType wire = DataType::kFloat16;  // kCast: what elements are rounded to
   Quantiser quantiser = {};            // kBlocks
-  uint64_t seed = 0;                   // kBlocks: changes draws
+  uint64_t seed = 0;                   // kBlocks, kPowers: changes draws
   uint32_t sign_block = 0;             // kSign: elements
 };
 

@@ -2,11 +2,12 @@
 // Copyright The Hocket authors
 //
 // The codecs of CodedForm as the blocks of a grid do them: encoding, and decoding, which may add to what is there.
-// Written once for device and host, and held against the host's codecs bit for bit. Rounding to narrower floats, and
-// signs with the mean of their magnitudes; block quantisation is in quantise.h.
+// Written once for device and host, and held against the host's codecs bit for bit. Rounding to narrower floats
+// and to powers of two, and signs with the mean of their magnitudes; block quantisation is in quantise.h.
 #pragma once
 
 #include "kernels/cuda/quantise.h"
+#include "kernels/powers.h"
 
 namespace hocket::device {
 
@@ -135,6 +136,53 @@ class TileSigner {
   std::byte* message_;
 };
 
+// One of the two powers of two around each element (kernels/powers.h), in a byte; nothing is shared.
+struct PowerTile {};
+
+template <DataType type>
+class TilePowers {
+  using Codes = Pack<uint8_t, kQuad>;
+
+ public:
+  HOCKET_ELEMENT TilePowers(const CodingWork& work, const Team& team, PowerTile&, uint64_t tile)
+      : work_(work), team_(team), values_(work.values, work.count), first_(tile * kTile) {}
+
+  HOCKET_ELEMENT void encode() const {
+    const TileDraws<type> draws(work_, first_);
+    team_.each([&](uint32_t thread) {
+      float quad[kQuad];
+      Codes codes;
+      values_.load(first_ + thread * kQuad, quad);
+      for (uint32_t i = 0; i < kQuad; ++i) codes.values[i] = signed_power_code(quad[i], draws.word(thread * kQuad + i));
+      const uint64_t index = first_ + thread * kQuad;
+      if (index + kQuad <= work_.count) {
+        *reinterpret_cast<Codes*>(work_.message + index) = codes;
+      } else {
+        for (uint32_t i = 0; index + i < work_.count; ++i) work_.message[index + i] = std::byte{codes.values[i]};
+      }
+    });
+  }
+
+  HOCKET_ELEMENT void decode() const {
+    team_.each([&](uint32_t thread) {
+      const uint64_t index = first_ + thread * kQuad;
+      if (index >= work_.count) return;
+      float quad[kQuad];
+      for (uint32_t i = 0; i < kQuad; ++i) {
+        const uint64_t at = index + i < work_.count ? index + i : index;
+        quad[i] = power_value(static_cast<uint8_t>(work_.message[at]));
+      }
+      values_.store(index, quad, work_.adds);
+    });
+  }
+
+ private:
+  const CodingWork& work_;
+  const Team& team_;
+  Quads<type> values_;
+  uint64_t first_;
+};
+
 // By kind and type: what codes a tile, and what its threads share.
 template <CodedForm::Kind kind, DataType type>
 struct TileCoder;
@@ -152,6 +200,12 @@ template <DataType type>
 struct TileCoder<CodedForm::Kind::kSign, type> {
   using Coder = TileSigner<type>;
   using Shared = SignTile;
+};
+
+template <DataType type>
+struct TileCoder<CodedForm::Kind::kPowers, type> {
+  using Coder = TilePowers<type>;
+  using Shared = PowerTile;
 };
 
 // What one block of a grid does. `Tiles`: a TileCoder.

@@ -28,4 +28,7 @@
   X(kBlocks, kBfloat16, hocket_encode_blocks_bfloat16, hocket_decode_blocks_bfloat16) \
   X(kSign, kFloat32, hocket_encode_sign_float32, hocket_decode_sign_float32)          \
   X(kSign, kFloat16, hocket_encode_sign_float16, hocket_decode_sign_float16)          \
-  X(kSign, kBfloat16, hocket_encode_sign_bfloat16, hocket_decode_sign_bfloat16)
+  X(kSign, kBfloat16, hocket_encode_sign_bfloat16, hocket_decode_sign_bfloat16)       \
+  X(kPowers, kFloat32, hocket_encode_powers_float32, hocket_decode_powers_float32)    \
+  X(kPowers, kFloat16, hocket_encode_powers_float16, hocket_decode_powers_float16)    \
+  X(kPowers, kBfloat16, hocket_encode_powers_bfloat16, hocket_decode_powers_bfloat16)

@@ -9,9 +9,9 @@
 
 #include "kernels/block_scale.h"
 #include "kernels/cuda/coding_work.h"
+#include "kernels/cuda/draws.h"
 #include "kernels/cuda/quads.h"
 #include "kernels/cuda/team.h"
-#include "kernels/random.h"
 
 namespace hocket::device {
 
@@ -103,8 +103,8 @@ class TileQuantiser {
       if (thread < kTile / quantiser_.block) scale_block(thread);
     });
     const CodeRange range = code_range(quantiser_);
-    const DrawKey key(key_of_tile());
-    team_.each([&](uint32_t thread) { find_codes(range, key, thread * kQuad); });
+    const TileDraws<type> draws(work_, first_);
+    team_.each([&](uint32_t thread) { find_codes(range, draws, thread * kQuad); });
     team_.each([&](uint32_t thread) { pack(thread); });
     team_.each([&](uint32_t thread) { copy_words(shared_.message, message_, thread); });
   }
@@ -235,32 +235,22 @@ class TileQuantiser {
     }
   }
 
-  // Float32 is one message, of other types each 4096 elements are one.
-  HOCKET_ELEMENT uint64_t key_of_tile() const {
-    const uint64_t draw = type == DataType::kFloat32 ? work_.draw : mix(work_.draw + first_ / kCodedTile * kCodedTile);
-    return draw ^ work_.form.seed;
-  }
-
-  HOCKET_ELEMENT uint32_t index_in_draw(uint32_t index) const {
-    return static_cast<uint32_t>(type == DataType::kFloat32 ? first_ + index : first_ % kCodedTile + index);
-  }
-
   // Of elements that are not there it does not matter.
-  HOCKET_ELEMENT void find_codes(const CodeRange& range, const DrawKey& key, uint32_t index) const {
+  HOCKET_ELEMENT void find_codes(const CodeRange& range, const TileDraws<type>& draws, uint32_t index) const {
     const uint32_t block = index / quantiser_.block;
     const bool counts = index / kGroup < groups_ && !shared_.poisoned[block];
     for (uint32_t i = index; i < index + kQuad; ++i) {
-      shared_.codes[i] = counts ? code_of(range, shared_.scales[block], key, i) : uint8_t{0};
+      shared_.codes[i] = counts ? code_of(range, shared_.scales[block], draws, i) : uint8_t{0};
     }
   }
 
-  HOCKET_ELEMENT uint8_t code_of(const CodeRange& range, const BlockScale& scale, const DrawKey& key,
+  HOCKET_ELEMENT uint8_t code_of(const CodeRange& range, const BlockScale& scale, const TileDraws<type>& draws,
                                  uint32_t index) const {
     const float value = shared_.values[index] * scale.inverse;
     if (quantiser_.scaling == Scaling::kFloat8e4m3) return finite_float8<element::Float8e4m3Format>(value);
     if (quantiser_.scaling == Scaling::kFloat8e5m2) return finite_float8<element::Float8e5m2Format>(value);
     float step = value + scale.offset;
-    if (quantiser_.stochastic) step = std::floor(step + random_fraction(key, index_in_draw(index)));
+    if (quantiser_.stochastic) step = std::floor(step + draws.fraction(index));
     step = std::min(std::max(step, range.lowest), range.highest) + rounding_magic(range);
     return static_cast<uint8_t>(element::bits_of(step));
   }

@@ -16,7 +16,8 @@ namespace {
 
 class Natural final : public DenseCodec {
  public:
-  Natural(std::string specification, uint64_t seed) : specification_(std::move(specification)), seed_(mix(seed)) {}
+  Natural(std::string specification, uint64_t seed)
+      : specification_(std::move(specification)), form_{.kind = CodedForm::Kind::kPowers, .seed = mix(seed)} {}
 
   CodecDescription describe(DataType type) const override {
     CodecDescription description{.specification = specification_,
@@ -32,18 +33,19 @@ class Natural final : public DenseCodec {
     return description;
   }
   size_t block() const override { return 1; }
+  const CodedForm* form() const override { return &form_; }
 
  private:
   size_t encoded_bytes(size_t count) const override { return count; }
   void encode_floats(const float* values, size_t count, uint64_t draw, std::byte* out) const override {
-    round_to_powers(values, count, DrawKey(draw ^ seed_), out);
+    round_to_powers(values, count, DrawKey(draw ^ form_.seed), out);
   }
   void decode_floats(const std::byte* in, float* values, size_t count, bool add) const override {
     read_powers(in, count, add, values);
   }
 
   std::string specification_;
-  uint64_t seed_;
+  CodedForm form_;
 };
 
 }  // namespace

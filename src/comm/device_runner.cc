@@ -11,10 +11,12 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "comm/device_kernels.h"
 #include "comm/extents.h"
 #include "cuda/memory.h"
+#include "cuda/pinned.h"
 #include "kernels/cuda/image.h"
 
 namespace hocket {

@@ -7,11 +7,9 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "comm/queue.h"
 #include "comm/request.h"
-#include "cuda/pinned.h"
 #include "cuda/stream.h"
 #include "execute/coded.h"
 

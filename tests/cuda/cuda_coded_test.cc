@@ -141,6 +141,13 @@ class Twice {
   const DeviceStream stream_;
 };
 
+// In place, of 1000 values.
+hocketResult_t add(const DeviceValues& values, const CodecHandle& codec, const Member& member,
+                   const DeviceStream& stream) {
+  return hocketAllReduceCompressed(values.get(), values.get(), 1000, hocketFloat, hocketSum, codec.get(), nullptr,
+                                   member.comm, stream.get());
+}
+
 class CudaCoded : public testing::Test {
  protected:
   void SetUp() override {
@@ -170,7 +177,8 @@ TEST_P(EveryCodec, GivesTheBitsOfTheHost) {
 
 INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodec,
                          testing::Values("fp16", "bf16", "fp8", "int8", "int6:scale=signed", "int4:rotate=1,seed=3",
-                                         "int3:round=stochastic,scale=minmax,block=128", "int2", "qsgd", "sign"),
+                                         "int3:round=stochastic,scale=minmax,block=128", "int2", "qsgd", "sign",
+                                         "natural"),
                          [](const auto& each) {
                            std::string text = each.param;
                            for (char& letter : text) letter = std::isalnum(letter) ? letter : '_';
@@ -201,13 +209,23 @@ TEST_F(CudaCoded, InPlaceAndInTheOrderOfTheStream) {
     const DeviceStream stream;
     const DeviceValues values(1000);
     values.fill(stream, 1);
-    for (int i = 0; i < 10; ++i) {
-      ASSERT_EQ(hocketAllReduceCompressed(values.get(), values.get(), 1000, hocketFloat, hocketSum, codec.get(),
-                                          nullptr, member.comm, stream.get()),
-                hocketSuccess);
-    }
+    for (int i = 0; i < 10; ++i) ASSERT_EQ(add(values, codec, member, stream), hocketSuccess);
     EXPECT_EQ(values.read(stream), std::vector<float>(1000, 1024));
   });
+}
+
+TEST_F(CudaCoded, GraphsMakeTheCallEachTimeTheyRun) {
+  run_threads(2, [](Member& member) {
+    use_device(0);
+    const CodecHandle codec("fp16");
+    const DeviceStream stream;
+    const DeviceValues values(1000);
+    const Captured graph(stream, [&] { EXPECT_EQ(add(values, codec, member, stream), hocketSuccess); });
+    values.fill(stream, 1);
+    for (int i = 0; i < 5; ++i) graph.launch(stream);
+    EXPECT_EQ(values.read(stream), std::vector<float>(1000, 32));
+  });
+  EXPECT_GT(launches(), 0);
 }
 
 // Values of codecs that no kernel knows are staged, as all were.
@@ -235,9 +253,7 @@ TEST_F(CudaCoded, WhatTheDriverRefusesFailsTheCommunicator) {
       stream.run([&] {
         while (!refused) std::this_thread::yield();
       });
-      EXPECT_EQ(hocketAllReduceCompressed(values.get(), values.get(), 1000, hocketFloat, hocketSum, codec.get(),
-                                          nullptr, member.comm, stream.get()),
-                hocketSuccess);
+      EXPECT_EQ(add(values, codec, member, stream), hocketSuccess);
       if (++issued == 2) {
         fake::fail(function, 2);
         refused = true;
@@ -253,6 +269,34 @@ TEST_F(CudaCoded, WhatTheDriverRefusesFailsTheCommunicator) {
     EXPECT_GE(told, 1) << function;
   }
 }
+
+// Memory that is gone when the kernels come to it breaks the device, and both ranks are told.
+const Role freeing("freeing", [](const Part& part) -> int {
+  use_device(0);
+  const Member member = part.join();
+  const auto* const codec = new CodecHandle("int8");
+  const auto* const stream = new DeviceStream;  // what a broken device holds never ends
+  auto* const values = new DeviceValues(1000);
+  static std::atomic<bool> freed{false};
+  stream->run([] {
+    while (!freed) std::this_thread::yield();
+  });
+  hocketResult_t state = add(*values, *codec, member, *stream);
+  if (state != hocketSuccess) std::_Exit(2);
+  if (member.rank == 1) values->free();
+  freed = true;
+  do {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    hocketCommGetAsyncError(member.comm, &state);
+  } while (state == hocketSuccess || state == hocketInProgress);
+  const std::string text = hocketGetLastError(member.comm);
+  std::printf("%d %s\n", state, text.c_str());
+  std::fflush(stdout);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until the other one has been told
+  std::_Exit(text.find("rank 1: all_reduce") != std::string::npos ? 0 : 1);
+});
+
+TEST_F(CudaCoded, MemoryThatIsFreedMeanwhileIsTold) { expect_success("freeing", 2, {}, Seconds(60)); }
 
 }  // namespace
 }  // namespace hocket::test

@@ -13,31 +13,6 @@ namespace {
 
 using Values = std::vector<float>;
 
-// What is put on the stream between the two ends, to be run again and again.
-class Captured {
- public:
-  template <typename Body>
-  Captured(const DeviceStream& stream, const Body& body) {
-    EXPECT_EQ(cuStreamBeginCapture_v2(stream.handle(), 0), cuda::kSuccess);
-    body();
-    EXPECT_EQ(cuStreamEndCapture(stream.handle(), &graph_), cuda::kSuccess);
-    EXPECT_EQ(cuGraphInstantiateWithFlags(&execution_, graph_, 0), cuda::kSuccess);
-  }
-  ~Captured() {
-    cuGraphExecDestroy(execution_);
-    cuGraphDestroy(graph_);
-  }
-  Captured(const Captured&) = delete;
-  Captured& operator=(const Captured&) = delete;
-  void launch(const DeviceStream& stream) const {
-    EXPECT_EQ(cuGraphLaunch(execution_, stream.handle()), cuda::kSuccess);
-  }
-
- private:
-  Graph graph_ = nullptr;
-  GraphExecution execution_ = nullptr;
-};
-
 hocketResult_t add(const DeviceValues& values, size_t count, hocketComm_t comm, const DeviceStream& stream) {
   return hocketAllReduce(values.get(), values.get(), count, hocketFloat, hocketSum, comm, stream.get());
 }

@@ -57,6 +57,22 @@ std::vector<float> DeviceValues::read(const DeviceStream& stream) const {
   return values;
 }
 
+Captured::Captured(const DeviceStream& stream, const std::function<void()>& body) {
+  EXPECT_EQ(cuStreamBeginCapture_v2(stream.handle(), 0), cuda::kSuccess);
+  body();
+  EXPECT_EQ(cuStreamEndCapture(stream.handle(), &graph_), cuda::kSuccess);
+  EXPECT_EQ(cuGraphInstantiateWithFlags(&execution_, graph_, 0), cuda::kSuccess);
+}
+
+Captured::~Captured() {
+  cuGraphExecDestroy(execution_);
+  cuGraphDestroy(graph_);
+}
+
+void Captured::launch(const DeviceStream& stream) const {
+  EXPECT_EQ(cuGraphLaunch(execution_, stream.handle()), cuda::kSuccess);
+}
+
 DeviceBytes::DeviceBytes(const Bytes& bytes, const DeviceStream& stream)
     : size_(bytes.size()), values_(bytes.size() / 4 + 1) {
   cuMemcpyAsync(values_.address(), reinterpret_cast<uintptr_t>(bytes.data()), size_, stream.handle());

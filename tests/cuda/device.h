@@ -58,6 +58,20 @@ class DeviceValues {
   Address address_ = 0;
 };
 
+// What is put on the stream between the two ends, to be run again and again.
+class Captured {
+ public:
+  Captured(const DeviceStream& stream, const std::function<void()>& body);
+  ~Captured();
+  Captured(const Captured&) = delete;
+  Captured& operator=(const Captured&) = delete;
+  void launch(const DeviceStream& stream) const;
+
+ private:
+  Graph graph_ = nullptr;
+  GraphExecution execution_ = nullptr;
+};
+
 using Bytes = std::vector<std::byte>;
 
 // Device memory with the bytes of host memory.
