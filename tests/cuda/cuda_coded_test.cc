@@ -228,6 +228,23 @@ TEST_F(CudaCoded, GraphsMakeTheCallEachTimeTheyRun) {
   EXPECT_GT(launches(), 0);
 }
 
+// Two hosts of two ranks each: messages within a host carry values, and kernels add them, too.
+const Role on_two_hosts("on_two_hosts", [](const Part& part) -> int {
+  setenv("HOCKET_HOST_ID", std::to_string(part.rank / 2).c_str(), 1);
+  use_device(0);
+  const Member member = part.join();
+  {
+    Twice twice(member, "int8");
+    for (const size_t count : {1u, 10007u, 300001u}) twice.compare(shapes()[1], count, DataType::kFloat32);
+  }
+  hocketCommDestroy(member.comm);
+  return testing::Test::HasFailure() || fake::calls_of("cuLaunchKernel") == 0 ? 1 : 0;
+});
+
+TEST_F(CudaCoded, PlansOverLevelsAddValuesWithinAHost) {
+  expect_success("on_two_hosts", 4, {.environment = {"HOCKET_ALGORITHM=all_reduce=hierarchical"}}, Seconds(60));
+}
+
 // Values of codecs that no kernel knows are staged, as all were.
 TEST_F(CudaCoded, OtherCodecsAreStaged) {
   run_threads(2, [](Member& member) {
