@@ -11,6 +11,14 @@
 #include <cpuid.h>
 #endif
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HOCKET_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define HOCKET_SANITIZED
+#endif
+#endif
+
 namespace hocket {
 namespace {
 
@@ -52,8 +60,9 @@ void force_streaming(std::optional<Streaming> way) { way_in_use().store(way.valu
 Streaming way_of_streaming(size_t bytes) { return bytes >= kStreamFrom ? streaming() : Streaming::kPlain; }
 
 // The C library's memcpy uses the instruction too, but not on each processor and for each length where it pays.
+// Sanitizers see into memcpy, and not into the instruction.
 void move_string(std::byte* destination, const std::byte* source, size_t bytes) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(HOCKET_SANITIZED)
   asm volatile("rep movsb" : "+D"(destination), "+S"(source), "+c"(bytes) : : "memory");
 #else
   std::memcpy(destination, source, bytes);

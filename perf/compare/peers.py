@@ -255,7 +255,7 @@ def find_oneccl(folder, place, headers):
     run_command(["cc", "-O2", "-std=c11", "-c", HERE / "bench.c", f"-I{headers}", "-o", folder / "oneccl.o"])
     run_command(["c++", "-O2", "-std=c++17", folder / "oneccl.o", HERE / "oneccl_calls.cc", f"-I{place}/include", f"-I{headers}",
                  f"-L{place}/lib", "-lccl", "-lmpi", "-Wl,--allow-shlib-undefined", "-o", bench])
-    version = next(path.name.split("-")[1] for path in place.glob("lib/python*/site-packages/oneccl-*.dist-info"))
+    version = next((path.name.split("-")[1] for path in place.glob("lib/python*/site-packages/oneccl-*.dist-info")), "")
     peer = IntelMpi("oneCCL", f"oneCCL {version.removesuffix('.dist')}", TRANSPORTS, MPI_COLLECTIVES, bench, launcher)
     peer.environment = {"I_MPI_ROOT": str(place), "CCL_ROOT": str(place), "LD_LIBRARY_PATH": str(place / "lib"),
                         "CCL_ATL_TRANSPORT": "mpi", "CCL_LOG_LEVEL": "error"}

@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "api/arguments.h"
 #include "api/group.h"
 #include "api/place.h"
 #include "api/session.h"
+#include "comm/call_range.h"
 #include "comm/sparse_call.h"
 #include "hocket/hocket.h"
 
@@ -65,9 +67,15 @@ Status check_op(hocketRedOp_t op) {
   return invalid("op: sparse collectives know sum and avg only");
 }
 
+uint64_t nonzeros_of(const hocketSparse_t* sparse) {
+  return sparse == nullptr || sparse->size < sizeof *sparse ? 0 : sparse->nonzeros;
+}
+
 // Runs body(Collectives&, type) -> Status.
 template <typename Body>
-hocketResult_t call(hocketComm_t comm, hocketDataType_t datatype, const Body& body) noexcept {
+hocketResult_t call(std::string_view name, const hocketSparse_t* send, hocketComm_t comm, hocketDataType_t datatype,
+                    const Body& body) noexcept {
+  const CallRange range(name, nonzeros_of(send));
   return with_call(comm, [&](Session& session) -> Status {
     if (in_group()) return {Code::kInvalidUsage, "sparse collectives block: they stay out of groups"};
     const Communicator& communicator = *session.communicator;
@@ -89,44 +97,47 @@ using hocket::Status;
 
 hocketResult_t hocketAllReduceSparse(const hocketSparse_t* send, hocketSparse_t* recv, hocketDataType_t datatype,
                                      hocketRedOp_t op, hocketComm_t comm) {
-  return hocket::call(comm, datatype, [&](Collectives& collectives, DataType type) -> Status {
-    HOCKET_TRY(hocket::check_op(op));
-    const auto from = hocket::checked_send(send, type);
-    HOCKET_TRY(from.status());
-    auto to = hocket::result_of(recv, *from, type);
-    HOCKET_TRY(to.status());
-    const Status status = hocket::all_reduce_sparse(collectives, type, op == hocketAvg, *from, *to);
-    recv->nonzeros = to->nonzeros;
-    return status;
-  });
+  return hocket::call("all_reduce_sparse", send, comm, datatype,
+                      [&](Collectives& collectives, DataType type) -> Status {
+                        HOCKET_TRY(hocket::check_op(op));
+                        const auto from = hocket::checked_send(send, type);
+                        HOCKET_TRY(from.status());
+                        auto to = hocket::result_of(recv, *from, type);
+                        HOCKET_TRY(to.status());
+                        const Status status = hocket::all_reduce_sparse(collectives, type, op == hocketAvg, *from, *to);
+                        recv->nonzeros = to->nonzeros;
+                        return status;
+                      });
 }
 
 hocketResult_t hocketAllReduceSparseToDense(const hocketSparse_t* send, void* recvbuff, hocketDataType_t datatype,
                                             hocketRedOp_t op, hocketComm_t comm) {
-  return hocket::call(comm, datatype, [&](Collectives& collectives, DataType type) -> Status {
-    HOCKET_TRY(hocket::check_op(op));
-    const auto from = hocket::checked_send(send, type);
-    HOCKET_TRY(from.status());
-    if (recvbuff == nullptr) return hocket::null_pointer("recvbuff");
-    HOCKET_TRY(hocket::check_host_memory("recvbuff", recvbuff));
-    return hocket::all_reduce_sparse(collectives, type, op == hocketAvg, *from, static_cast<std::byte*>(recvbuff));
-  });
+  return hocket::call(
+      "all_reduce_sparse_to_dense", send, comm, datatype, [&](Collectives& collectives, DataType type) -> Status {
+        HOCKET_TRY(hocket::check_op(op));
+        const auto from = hocket::checked_send(send, type);
+        HOCKET_TRY(from.status());
+        if (recvbuff == nullptr) return hocket::null_pointer("recvbuff");
+        HOCKET_TRY(hocket::check_host_memory("recvbuff", recvbuff));
+        return hocket::all_reduce_sparse(collectives, type, op == hocketAvg, *from, static_cast<std::byte*>(recvbuff));
+      });
 }
 
 hocketResult_t hocketAllGatherSparse(const hocketSparse_t* send, hocketSparse_t* recv, hocketDataType_t datatype,
                                      hocketComm_t comm) {
-  return hocket::call(comm, datatype, [&](Collectives& collectives, DataType type) -> Status {
-    const auto from = hocket::checked_send(send, type);
-    HOCKET_TRY(from.status());
-    if (recv == nullptr) return hocket::null_pointer("recv");
-    std::vector<hocket::SparseTensor> all;
-    for (int rank = 0; rank < collectives.ranks(); ++rank) {
-      auto to = hocket::result_of(recv + rank, *from, type);
-      HOCKET_TRY(to.status());
-      all.push_back(*to);
-    }
-    const Status status = hocket::all_gather_sparse(collectives, type, *from, all);
-    for (size_t rank = 0; rank < all.size(); ++rank) recv[rank].nonzeros = all[rank].nonzeros;
-    return status;
-  });
+  return hocket::call("all_gather_sparse", send, comm, datatype,
+                      [&](Collectives& collectives, DataType type) -> Status {
+                        const auto from = hocket::checked_send(send, type);
+                        HOCKET_TRY(from.status());
+                        if (recv == nullptr) return hocket::null_pointer("recv");
+                        std::vector<hocket::SparseTensor> all;
+                        for (int rank = 0; rank < collectives.ranks(); ++rank) {
+                          auto to = hocket::result_of(recv + rank, *from, type);
+                          HOCKET_TRY(to.status());
+                          all.push_back(*to);
+                        }
+                        const Status status = hocket::all_gather_sparse(collectives, type, *from, all);
+                        for (size_t rank = 0; rank < all.size(); ++rank) recv[rank].nonzeros = all[rank].nonzeros;
+                        return status;
+                      });
 }

@@ -58,7 +58,7 @@ class RealSocket : public Socket {
     ssize_t count = retry_interrupted([&] { return ::recvmsg(handle(), &message, MSG_CMSG_CLOEXEC); });
     if (count > 0) {
       HOCKET_TRY(keep_handles(message));
-      if (receptions_++ % kReceptionsPerRequest == 0) acknowledge_later();
+      if (!passes_handles_ && receptions_++ % kReceptionsPerRequest == 0) acknowledge_later();
       connected_ = true;
       return static_cast<size_t>(count);
     }
@@ -114,7 +114,7 @@ class RealSocket : public Socket {
 
   // Most connections carry data one way, where the kernel acknowledges each short message at once: nothing goes back
   // that could tell as well, and that takes a sixth of the message's time. It waits when asked, until it has waited in
-  // vain. Unix sockets know of no such thing.
+  // vain.
   void acknowledge_later() {
     const int at_once = 0;
     ::setsockopt(handle(), IPPROTO_TCP, TCP_QUICKACK, &at_once, sizeof at_once);

@@ -167,6 +167,12 @@ constexpr Setting kSettings[] = {
      "it "
      "(docs/codecs.md); `always`; `never`, to see what it changes. Must be equal on all ranks.",
      compression},
+    {"HOCKET_DEVICE_CODECS", "on or off", "off",
+     "Whether compressed calls on CUDA memory encode and decode on the device, by kernels that are launched while the "
+     "caller's stream waits for the call. Off until a GPU has run it: programs that then wait for the whole device, or "
+     "whose streams share one queue (`CUDA_DEVICE_MAX_CONNECTIONS=1`), may hold each other up for ever (decision "
+     "0034).",
+     on_or_off<&Settings::device_codecs>},
     {"HOCKET_PLANS", "list", "",
      "Files with algorithms of others, divided by commas: MSCCL's XML or MSCCL++'s JSON. Each is proved when it is "
      "read, and a wrong one is an error. Calls of its collective by as many ranks take it, if their chunks are as the "

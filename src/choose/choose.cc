@@ -12,9 +12,9 @@
 namespace hocket {
 namespace {
 
-// Shorter calls on windows go through pipes: reading a peer's buffer takes signals before and after, and what two ranks sum
-// and read back is fetched from the other's cache sooner than pipes move it only where it is long. Measured with perf/ on
-// two cores (docs/windows.md).
+// Shorter calls on windows go through pipes: reading a peer's buffer takes signals before and after, and what two ranks
+// sum and read back is fetched from the other's cache sooner than pipes move it only where it is long. Measured with
+// perf/ on two cores.
 size_t short_in_window(const Question& question) {
   const bool in_pairs = question.collective == Collective::kAllReduce && question.ranks == 2;
   return in_pairs ? 1 << 20 : static_cast<size_t>(question.ranks) * (8 << 10);
@@ -121,7 +121,8 @@ bool Chooser::can(const Builder& builder, const Question& question) const {
 
 const Builder* Chooser::by_window(const Question& question) const {
   const Builder* builder = find_builder(question.collective, "window");
-  return builder != nullptr && question.bytes > short_in_window(question) && can(*builder, question) ? builder : nullptr;
+  return builder != nullptr && question.bytes > short_in_window(question) && can(*builder, question) ? builder
+                                                                                                     : nullptr;
 }
 
 Result<Prediction> Chooser::expect(const Question& question) {

@@ -2,6 +2,8 @@
 // Copyright The Hocket authors
 #pragma once
 
+#include <string_view>
+
 #include "comm/request.h"
 #include "observe/ranges.h"
 #include "plan/builders.h"
@@ -11,7 +13,8 @@ namespace hocket {
 // A call while it lasts, as tools show it.
 class CallRange {
  public:
-  explicit CallRange(const CallFacts& facts) : range_(name(facts.collective), facts.count) {}
+  explicit CallRange(const CallFacts& facts) : CallRange(name(facts.collective), facts.count) {}
+  CallRange(std::string_view name, uint64_t elements) : range_(name, elements) {}
 
  private:
   const TimeRange range_;

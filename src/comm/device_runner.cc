@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/settings.h"
 #include "comm/device_kernels.h"
 #include "comm/extents.h"
 #include "cuda/memory.h"
@@ -241,8 +242,10 @@ bool is_for_kernels(const cuda::Stream& stream, const Request& request, Rank ran
 
 Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, Engine& engine, const Request& request,
                                                    Rank rank, Rank ranks) {
+  const bool wished = settings().ok() && settings()->device_codecs;
   const bool coded = request.codec != nullptr && request.codec->form() != nullptr;
-  if (!coded || request.reduction.scalar_elsewhere != nullptr || !is_for_kernels(caller, request, rank, ranks)) {
+  if (!wished || !coded || request.reduction.scalar_elsewhere != nullptr ||
+      !is_for_kernels(caller, request, rank, ranks)) {
     return std::shared_ptr<SliceRunner>();
   }
   const CallKernels kernels = kernels_of(caller, request);

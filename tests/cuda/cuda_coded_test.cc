@@ -242,7 +242,9 @@ const Role on_two_hosts("on_two_hosts", [](const Part& part) -> int {
 });
 
 TEST_F(CudaCoded, PlansOverLevelsAddValuesWithinAHost) {
-  expect_success("on_two_hosts", 4, {.environment = {"HOCKET_ALGORITHM=all_reduce=hierarchical"}}, Seconds(60));
+  test::Processes::Settings settings;
+  settings.environment = {"HOCKET_ALGORITHM=all_reduce=hierarchical", "HOCKET_TRANSPORTS=shm,tcp"};
+  expect_success("on_two_hosts", 4, settings, Seconds(60));
 }
 
 // Values of codecs that no kernel knows are staged, as all were.

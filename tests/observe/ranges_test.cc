@@ -40,6 +40,10 @@ TEST(Ranges, CallsAreSeenByAToolOfNvtx) {
       EXPECT_EQ(hocketAllReduceCompressed(values.data(), values.data(), 900, hocketFloat, hocketSum, codec, nullptr,
                                           comm, nullptr),
                 hocketSuccess);
+      uint64_t index = 7;
+      const hocketSparse_t sparse{sizeof sparse, hocketSparseCoo, 1, values.size(), 1, nullptr, &index, values.data()};
+      std::vector<float> sum(values.size());
+      EXPECT_EQ(hocketAllReduceSparseToDense(&sparse, sum.data(), hocketFloat, hocketSum, comm), hocketSuccess);
       EXPECT_EQ(hocketBarrier(comm, nullptr), hocketSuccess);
     });
   }
@@ -50,7 +54,8 @@ TEST(Ranges, CallsAreSeenByAToolOfNvtx) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), "hocket: all_reduce 1000"), kRanks * kCalls);
   EXPECT_EQ(std::count(lines.begin(), lines.end(), "hocket: all_reduce 900"), kRanks);
   EXPECT_EQ(std::count(lines.begin(), lines.end(), "hocket: barrier 0"), kRanks);
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), "end"), kRanks * (kCalls + 2));
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "hocket: all_reduce_sparse_to_dense 1"), kRanks);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "end"), kRanks * (kCalls + 3));
 }
 
 }  // namespace
