@@ -155,6 +155,8 @@ def parse_options(arguments):
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="where Hocket was built")
     parser.add_argument("--json", type=pathlib.Path, help="write every single time here too")
     parser.add_argument("--plot", type=pathlib.Path, help="write a picture here too (needs matplotlib)")
+    parser.add_argument("--leave-out", type=lambda text: text.split(","), default=[],
+                        help="peers, by the beginnings of their names: MPICH,oneCCL come to no end where ranks share cores")
     parser.add_argument("--no-torch", action="store_true", help="leave Gloo out")
     parser.add_argument("--torch-python", default=os.environ.get("TORCH_PYTHON", sys.executable))
     options = parser.parse_args(arguments)
@@ -213,7 +215,7 @@ def main():
         return 2
     try:
         with tempfile.TemporaryDirectory() as folder:
-            peers = find_peers(options, pathlib.Path(folder))
+            peers = [peer for peer in find_peers(options, pathlib.Path(folder)) if not peer.name.startswith(tuple(options.leave_out))]
             peers.append(ByHand(BY_HAND, "perf/limits.cc", TRANSPORTS, ("all_reduce",), options.build / "perf" / "limits"))
             about = {"machine": machine(), "peers": {peer.name: peer.version for peer in peers}}
             here = about["machine"]
