@@ -2,6 +2,8 @@
 // Copyright The Hocket authors
 #include "comm/lasting_stream.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -60,7 +62,8 @@ void LastingStream::close() {
 
 Result<size_t> LastingStream::send(std::span<const std::span<const std::byte>> parts) {
   const std::lock_guard lock(mutex_);
-  if (socket_ == nullptr || !catch_up()) return size_t{0};
+  if (socket_ == nullptr) return nothing();
+  if (!catch_up()) return size_t{0};
   if (kept_ == nullptr) kept_ = std::make_unique_for_overwrite<std::byte[]>(kKept);
   std::array<std::span<const std::byte>, kMaxParts> fitting;
   size_t room = kKept - (sent_ - acked_);
@@ -72,6 +75,7 @@ Result<size_t> LastingStream::send(std::span<const std::span<const std::byte>> p
   if (count == 0) return size_t{0};
   const Result<size_t> sent = socket_->send({fitting.data(), count});
   if (!sent.ok()) {
+    if (ended_) return sent.status();  // there may be something to read yet
     lose(sent.status().message());
     return size_t{0};
   }
@@ -95,11 +99,11 @@ void LastingStream::keep(std::span<const std::span<const std::byte>> parts, size
 
 Result<size_t> LastingStream::receive(std::span<std::byte> into) {
   const std::lock_guard lock(mutex_);
-  if (socket_ == nullptr) return size_t{0};
+  if (socket_ == nullptr) return nothing();
   const Result<size_t> got = socket_->receive(into);
   if (!got.ok()) {
     lose(got.status().message());
-    return size_t{0};
+    return nothing();
   }
   received_ += *got;
   if (received_ - told_ >= kTellEvery) {
@@ -109,14 +113,30 @@ Result<size_t> LastingStream::receive(std::span<std::byte> into) {
   return *got;
 }
 
+// Without a connection.
+Result<size_t> LastingStream::nothing() const {
+  if (!ended_) return size_t{0};
+  return Status(Code::kRemote, fmt::format("{} is gone", peer_name_));
+}
+
 void LastingStream::lose(const std::string& why) {
   poller_->remove(socket_->handle());
   socket_.reset();
+  if (ended_) return;
   loss_ = why;
   on_news_();
 }
 
 // ---- The service thread
+
+void LastingStream::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    loss_.clear();
+  }
+  poller_->wake();
+}
 
 void LastingStream::drop(const std::string& why) {
   const std::lock_guard lock(mutex_);

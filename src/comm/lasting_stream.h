@@ -3,7 +3,7 @@
 //
 // A stream of bytes each way between two hosts that outlives its connections. Each side keeps what the other has not
 // told to have; when the connection is lost, the mesh makes another one, both sides go on where the other has come to,
-// and the pipe's end notices nothing. Knows no pipe and no message.
+// and the pipe's end notices nothing, unless the peer is gone. Knows no pipe and no message.
 //
 // The pipe's end uses socket(), on the thread that drives it; all else is for the service thread.
 #pragma once
@@ -37,6 +37,8 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   // For the pipe's end, once; the poller watches what it stands for already when another connection follows.
   std::unique_ptr<Socket> socket();
 
+  // The peer has left or is lost: no other connection follows, and the pipe's end hears when this one is lost, too.
+  void end();
   // Gives its connection up: another one is wanted.
   void drop(const std::string& why);
   // Goes on over another connection.
@@ -58,6 +60,7 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   Result<size_t> receive(std::span<std::byte> into);
   void close();
   // With mutex_ held:
+  Result<size_t> nothing() const;
   void lose(const std::string& why);
   bool catch_up();
   void keep(std::span<const std::span<const std::byte>> parts, size_t bytes);
@@ -69,6 +72,7 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   mutable std::mutex mutex_;
   std::unique_ptr<Socket> socket_;  // null: lost, or closed
   bool closed_ = false;
+  bool ended_ = false;
   std::string loss_;
   uint16_t connection_ = 0;
   // What we send, in bytes: acked_ <= written_ <= sent_. Between acked_ and sent_ they are kept.

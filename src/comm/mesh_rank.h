@@ -155,6 +155,7 @@ class MeshRank final : public Mesh,
   std::shared_ptr<LastingStream> stream(const PipeName& name, PipeEnd end) const;
   // What the pipe's end gets of its first connection.
   std::unique_ptr<Socket> lasting(const PipeName& name, PipeEnd end, std::unique_ptr<Socket> socket);
+  void end_streams(int32_t peer);
   void on_stream_news(const PipeName& name, PipeEnd end);
   void on_stream(int32_t peer, Reader& reader);
   void replace(const PipeName& name, LastingStream& sending, std::unique_ptr<Socket> socket);

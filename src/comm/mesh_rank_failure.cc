@@ -46,6 +46,7 @@ void MeshRank::on_unreachable(int32_t peer, Refusal refusal, const Status& why) 
 
 void MeshRank::note_left(int32_t peer) {
   left_[static_cast<size_t>(peer)] = true;
+  end_streams(peer);
   poller_->wake();
   if (agreement_.has_begun()) give_up(peer, Absence::kLeft, {});
 }
@@ -115,7 +116,10 @@ void MeshRank::tell() {
     pursue(service_.system().clock.now() + patience());
   }
   spreading_ = false;
-  for (const int32_t lost : agreement_.opinion().view.lost()) links_.stop_dialling(lost);
+  for (const int32_t lost : agreement_.opinion().view.lost()) {
+    links_.stop_dialling(lost);
+    end_streams(lost);
+  }
   links_.send_to_all(opinion_message(agreement_.opinion()));
   if (agreement_.decided()) reach_verdict();
 }

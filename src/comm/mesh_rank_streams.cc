@@ -2,7 +2,7 @@
 // Copyright The Hocket authors
 //
 // A pipe between hosts outlives its connection: its sender dials again, both ends say over the link how far they have
-// received, and go on from there. Whether the peer lives is the links' business.
+// received, and go on from there. Whether the peer lives is the links' business, and what they say ends its streams.
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -34,9 +34,16 @@ std::unique_ptr<Socket> MeshRank::lasting(const PipeName& name, PipeEnd end, std
   };
   const auto stream = std::make_shared<LastingStream>(poller_, std::move(socket), on_news);
   streams_[{name, end}] = stream;
+  if (has_left(name.peer)) stream->end();
   // Only a link notices that an interface is lost.
   if (interface_count(peer(name.peer).interfaces) > 1) links_.open(name.peer);
   return stream->socket();
+}
+
+void MeshRank::end_streams(int32_t peer) {
+  for (const auto& [name, stream] : streams_) {
+    if (name.first.peer == peer) stream->end();
+  }
 }
 
 void MeshRank::on_stream_news(const PipeName& name, PipeEnd end) {

@@ -130,6 +130,18 @@ TEST_P(Streams, OutliveTheirConnections) {
   std::printf("%d connections were cut in %u sums\n", cuts.load(), kRounds);
 }
 
+// A pipe of a peer that lives notices no loss; of one that has left, it notices the end.
+TEST_P(Streams, EndWithTheirPeer) {
+  Sender* sender = nullptr;
+  Receiver* receiver = nullptr;
+  ASSERT_TRUE(eventually([&] { return (sender = meshes_[0]->sender(PipeClass::kCollective, 1, 0)) != nullptr; }));
+  ASSERT_TRUE(eventually([&] { return (receiver = meshes_[1]->receiver(PipeClass::kCollective, 0, 0)) != nullptr; }));
+  EXPECT_TRUE(receiver->progress().ok());
+  meshes_[0]->leave();
+  EXPECT_TRUE(eventually([&] { return receiver->peek() != nullptr || !receiver->progress().ok(); }));
+  EXPECT_THAT(receiver->progress().message(), HasSubstr("is gone"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Plain, Streams, testing::Values(false), [](const auto&) { return "OrNot"; });
 INSTANTIATE_TEST_SUITE_P(Sealed, Streams, testing::Values(true), [](const auto&) { return "OrNot"; });
 

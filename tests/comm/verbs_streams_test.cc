@@ -2,7 +2,8 @@
 // Copyright The Hocket authors
 //
 // A verbs pipe whose socket is cut again and again, while its ports go down and come up: the socket is a lasting
-// stream, as between hosts. The devices are not there (fake_verbs.h).
+// stream, as between hosts; and one whose other end is gone. The devices are not there (fake_verbs.h).
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -27,6 +28,11 @@ class Streams {
   std::unique_ptr<Socket> dialling() { return dialling_->socket(); }
   std::unique_ptr<Socket> accepting() { return accepting_->socket(); }
   void cut() { dialling_->drop("a test"); }
+  // Either side has heard that the other has left.
+  void end() {
+    dialling_->end();
+    accepting_->end();
+  }
 
   // What there is to do for those who know both ends.
   void tend() {
@@ -102,6 +108,46 @@ TEST_F(VerbsStreams, NothingIsLostAndNothingComesTwice) {
   }
   EXPECT_TRUE(go_on_until([&] { return sender_->flushed(); }));
   EXPECT_GT(cuts_, 100);
+}
+
+// Whose peer is gone, does not take the connection that breaks by it for one of a port that is broken.
+class VerbsStreamsEnd : public VerbsStreams {
+ protected:
+  VerbsStreamsEnd() { testing::internal::CaptureStderr(); }
+  ~VerbsStreamsEnd() override {
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::IsEmpty()) << "no port is to blame";
+  }
+  void SetUp() override {
+    EXPECT_TRUE(wait_until(real_system(), [&] {
+      return send(*sender_, 0, kShort) || !sender_->progress().ok() || !receiver_->progress().ok();
+    }));
+    EXPECT_TRUE(wait_until(real_system(), [&] {
+      return receiver_->peek() != nullptr || !sender_->progress().ok() || !receiver_->progress().ok();
+    }));
+    receiver_->release();
+  }
+};
+
+TEST_F(VerbsStreamsEnd, OfTheSenderIsNoLossOfAPort) {
+  sender_.reset();
+  streams_.end();
+  break_fake_pairs();
+  EXPECT_EQ(failure(*receiver_).code(), Code::kRemote);
+}
+
+TEST_F(VerbsStreamsEnd, OfTheSenderIsNoLossOfAPortForAReceiverThatEndsToo) {
+  sender_.reset();
+  break_fake_pairs();
+  receiver_.reset();
+}
+
+TEST_F(VerbsStreamsEnd, OfTheReceiverIsNoLossOfAPort) {
+  ASSERT_TRUE(send(*sender_, 1, kShort));
+  streams_.cut();  // the farewell is lost, too
+  receiver_.reset();
+  streams_.end();
+  break_fake_pairs();
+  EXPECT_EQ(failure(*sender_).code(), Code::kRemote);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ ReceivingPath::~ReceivingPath() {
   end_loan();
   if (path_ != 0) {
     // Before the connection ends, whose last acknowledgement may be lost with it.
-    (void)poll();
+    (void)collect();
     pay_all();
     records_.send(RecordKind::kFarewell, encode_stand({arrived_.bytes, returned_}));
     (void)records_.flush();
@@ -74,6 +74,17 @@ Status ReceivingPath::poll_all() {
 }
 
 Status ReceivingPath::poll() {
+  const Status collected = collect();
+  if (collected.ok() || collected.code() == Code::kInternal) return collected;
+  // A sender that has left breaks the connection, too.
+  const uint32_t broken = path_;
+  HOCKET_TRY(hear());
+  if (pair_ != nullptr && path_ == broken) lose(collected.message());
+  return {};
+}
+
+// Fails when the way is broken, whoever is to blame.
+Status ReceivingPath::collect() {
   if (pair_ == nullptr) return {};
   RingAmount told;
   const uint64_t reads = pair_->reads();
@@ -85,12 +96,7 @@ Status ReceivingPath::poll() {
   arrived_ += told;
   HOCKET_TRY(check_arrived());
   if (told.frames > 0 && !std::exchange(proved_, true)) rails_.report_working(*port_);
-  if (polled.ok() || polled.code() == Code::kInternal) return polled;
-  // A sender that has left breaks the connection, too.
-  const uint32_t broken = path_;
-  HOCKET_TRY(hear());
-  if (pair_ != nullptr && path_ == broken) lose(polled.message());
-  return {};
+  return polled;
 }
 
 Status ReceivingPath::check_arrived() const {

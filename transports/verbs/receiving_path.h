@@ -62,6 +62,7 @@ class ReceivingPath {
   // Arrived and not given back.
   uint64_t under_way() const { return arrived_.bytes - returned_.bytes; }
   Status poll();
+  Status collect();
   Status poll_all();
   Status check_arrived() const;
   void pay();
