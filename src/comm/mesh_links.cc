@@ -77,15 +77,12 @@ std::vector<Address> PeerLinks::addresses(int32_t peer) const {
 
 DialOptions PeerLinks::dial_options(int32_t peer, Hello hello) const {
   const Time now = service_.system().clock.now();
-  Duration time = service_.options().timeout / 2;
+  const Duration time = service_.options().timeout / 2;
   DialOptions options;
   options.addresses = addresses(peer);
   options.hello = std::move(hello);
   options.key = self_.key;
-  if (has_several_ways(peer)) {
-    options.patience = time / kAttempts;
-    time = std::max(time, Dial::longest_attempt(service_.options()));
-  }
+  if (has_several_ways(peer)) options.patience = time / kAttempts;
   // The peer's process was there: when nothing answers, it is gone. The wait lets its neighbours tell how it went.
   options.unreachable_until = now + time;
   options.unknown_until = now + self_.operation_timeout;

@@ -38,7 +38,8 @@ void Dial::attempt() {
   const Address& address = options_.addresses[attempts_++ % options_.addresses.size()];
   const Status status = connect(address);
   if (!status.ok()) return try_later(status, false);
-  const Duration limit = longest_attempt(service_.options());
+  // Longer than the acceptor's patience, so that its refusal arrives first.
+  const Duration limit = service_.options().handshake_timeout * 3 / 2;
   const Duration first = options_.patience > Duration::zero() ? std::min(options_.patience, limit) : limit;
   expect_end(address, first, limit - first);
   advance();
@@ -52,9 +53,6 @@ void Dial::expect_end(const Address& address, Duration within, Duration more) {
     try_later(Status(Code::kTimeout, fmt::format("{} did not answer in time", address)), was_answered);
   });
 }
-
-// Longer than the acceptor's patience, so that its refusal arrives first.
-Duration Dial::longest_attempt(const ServiceOptions& options) { return options.handshake_timeout * 3 / 2; }
 
 Status Dial::connect(const Address& address) {
   Result<std::string> nonce = random_bytes(kNonceBytes);

@@ -16,7 +16,6 @@
 namespace hocket {
 
 class Service;
-struct ServiceOptions;
 
 struct DialOptions {
   std::vector<Address> addresses;  // tried in turn
@@ -36,9 +35,6 @@ class Dial {
   ~Dial();
   Dial(const Dial&) = delete;
   Dial& operator=(const Dial&) = delete;
-
-  // At one address that takes the connection.
-  static Duration longest_attempt(const ServiceOptions& options);
 
  private:
   void attempt();

@@ -97,6 +97,60 @@ TEST(SimulatedMesh, TenMinutesForAMissingRankTakeNoTime) {
   EXPECT_EQ(world.open_handles(), 0u);
 }
 
+// A host with two interfaces, of which one leads nowhere.
+class TwoInterfaces final : public Network {
+ public:
+  explicit TwoInterfaces(Network& one) : one_(one) {}
+
+  Result<std::vector<InterfaceAddress>> interfaces() override {
+    auto all = one_.interfaces();
+    if (all.ok()) all->push_back({"eth1", "127.0.0.1", false, false});
+    return all;
+  }
+  Result<std::unique_ptr<Listener>> listen(const Address& address) override { return one_.listen(address); }
+  Result<std::unique_ptr<Socket>> connect(const Address& address) override { return one_.connect(address); }
+  Result<std::unique_ptr<Poller>> make_poller() override { return one_.make_poller(); }
+  void wake(Handle wake_handle) override { one_.wake(wake_handle); }
+  void close(Handle handle) override { one_.close(handle); }
+  std::string host_identity() override { return one_.host_identity(); }
+
+ private:
+  Network& one_;
+};
+
+// It has checked in, and nobody has dialled it yet.
+TEST(SimulatedMesh, APeerWithSeveralInterfacesThatDiedIsNamedWithinTheTimeout) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    ServiceOptions options;
+    options.timeout = std::chrono::seconds(1);
+    options.interface = "eth0,eth1";
+    MeshOptions mesh;
+    mesh.id = std::string(16, 'i');
+    mesh.key = std::string(16, 'k');
+    std::vector<std::unique_ptr<TwoInterfaces>> networks;
+    std::vector<std::unique_ptr<System>> systems;
+    std::vector<std::unique_ptr<Service>> services;
+    for (const char* name : {"here", "there"}) {
+      System& host = world.host(name);
+      networks.push_back(std::make_unique<TwoInterfaces>(host.network));
+      systems.push_back(std::make_unique<System>(System{host.clock, host.threads, *networks.back(), host.memory}));
+      services.push_back(std::make_unique<Service>(*systems.back(), options));
+      mesh.peers.push_back(services.back()->self());
+    }
+    services.pop_back();
+    const Result<std::shared_ptr<Mesh>> opened = open_mesh(*services[0], mesh);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const Time begin = world.now();
+    (void)(*opened)->sender(PipeClass::kCollective, 1, 0);
+    while (!(*opened)->failed()) (void)(*opened)->poller().wait(Time::max());
+    EXPECT_THAT((*opened)->status().message(), HasSubstr("cannot reach rank 1 "));
+    EXPECT_LE(world.now() - begin, options.timeout);
+    (*opened)->leave();
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
 // The first of two ranks has something to say before they are linked.
 TEST(SimulatedMesh, TheLastWordOfARankThatLeavesWaitsForTheLink) {
   SimulationOptions options;
