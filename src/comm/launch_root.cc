@@ -30,17 +30,28 @@ Address unix_name(const std::string& job_key) {
   return name;
 }
 
-// Of names and addresses that are divided by commas.
-Result<std::vector<std::string>> numeric_hosts(const std::string& names) {
-  std::vector<std::string> hosts;
+struct NamedHost {
+  std::string name;
+  std::vector<std::string> numeric;  // its addresses, without port
+};
+
+// Of names and addresses that are divided by commas. Fails when none of them leads anywhere.
+Result<std::vector<NamedHost>> look_up_hosts(const std::string& names) {
+  std::vector<NamedHost> hosts;
+  std::vector<Status> failures;
   for (size_t begin = 0; begin <= names.size();) {
     const size_t end = std::min(names.find(',', begin), names.size());
-    Result<std::vector<SocketAddress>> found =
-        resolve(with_port(without_brackets(names.substr(begin, end - begin)), 0));
-    if (!found.ok()) return found.status();
-    for (const SocketAddress& each : *found) hosts.push_back(host_text(each.get()));
+    NamedHost host{names.substr(begin, end - begin), {}};
+    const Result<std::vector<SocketAddress>> found = resolve(with_port(without_brackets(host.name), 0));
+    if (!found.ok()) failures.push_back(found.status());
+    if (found.ok()) {
+      for (const SocketAddress& each : *found) host.numeric.push_back(host_text(each.get()));
+      hosts.push_back(std::move(host));
+    }
     begin = end + 1;
   }
+  if (hosts.empty()) return failures.front();
+  for (const Status& each : failures) log_warn("of the hosts {} one is left out: {}", names, each.message());
   return hosts;
 }
 
@@ -52,18 +63,22 @@ bool is_here(Service& service, const std::string& host) {
 }
 
 // Rank 0: where guests may look for it, whatever the name means to them.
-std::vector<std::string> hosts_to_listen_at(Service& service, const Launch& launch,
-                                            const std::vector<std::string>& named) {
+std::vector<std::string> hosts_to_listen_at(Service& service, const std::vector<NamedHost>& named) {
   std::vector<std::string> hosts;
   const auto add = [&](const std::string& host) {
     if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
   };
-  for (const std::string& host : named) {
-    if (is_here(service, host)) add(host);
-  }
-  if (hosts.empty()) {
-    log_warn("rank 0 runs on {}, but the others will look for it at {} ({})", service.self().host_name, launch.host,
-             named.empty() ? "no address" : named.front());
+  for (const NamedHost& host : named) {
+    bool leads_here = false;
+    for (const std::string& numeric : host.numeric) {
+      if (!is_here(service, numeric)) continue;
+      add(numeric);
+      leads_here = true;
+    }
+    if (!leads_here) {
+      log_warn("rank 0 runs on {}, but the others will look for it at {} ({})", service.self().host_name, host.name,
+               host.numeric.front());
+    }
   }
   for (const InterfaceAddress& each : service.interface()) add(each.host);
   return hosts;
@@ -95,13 +110,18 @@ Result<std::vector<Address>> meeting_place(Service& service, const Launch& launc
                               "HOCKET_ADDRESS=host:port, equal on all ranks, to a free port on the host of rank 0",
                               launch.launcher, launch.ranks));
   }
-  Result<std::vector<std::string>> named = numeric_hosts(launch.host);
+  const Result<std::vector<NamedHost>> named = look_up_hosts(launch.host);
   if (!named.ok()) return named.status();
   if (launch.rank == 0) {
-    HOCKET_TRY(listen_at_first_free_port(service, launch, hosts_to_listen_at(service, launch, *named)));
+    HOCKET_TRY(listen_at_first_free_port(service, launch, hosts_to_listen_at(service, *named)));
   }
   std::vector<Address> addresses;
-  for (const std::string& host : *named) addresses.push_back(with_port(host, launch.port));
+  for (const NamedHost& host : *named) {
+    for (const std::string& numeric : host.numeric) {
+      const Address address = with_port(numeric, launch.port);
+      if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) addresses.push_back(address);
+    }
+  }
   return addresses;
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/log.h"
 #include "comm/handshake_crypto.h"
 
 namespace hocket {
@@ -62,7 +63,11 @@ Result<std::string> encode_unique_id(const UniqueId& id) {
   std::string addresses;
   for (const Address& address : id.addresses) {
     const size_t needed = address.size() + (addresses.empty() ? 0 : 1);
-    if (addresses.size() + needed > kAddressesLimit) continue;
+    if (addresses.size() + needed > kAddressesLimit) {
+      log_warn("rank 0 will not be looked for at {}: a unique id has room for {} bytes of addresses", address,
+               kAddressesLimit);
+      continue;
+    }
     if (!addresses.empty()) addresses += ' ';
     addresses += address;
   }

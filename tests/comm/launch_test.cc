@@ -7,6 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "comm/unique_id.h"
+#include "tests/comm/mesh_fixture.h"
+
 namespace hocket {
 namespace {
 
@@ -272,6 +277,52 @@ TEST(Slurm, TasksOfANode) {
   for (const char* broken : {"", "x", "2(x", "2(x2", "2(y2)", "2(x0)", "2;1"}) {
     EXPECT_EQ(slurm_tasks_of_node(broken, 1), -1) << broken;
   }
+}
+
+// ---- Several hosts in one address
+
+struct Meeting {
+  Result<std::string> id = Status();
+  std::string log;
+};
+
+// Of two ranks on two hosts.
+Meeting meet_at(const std::string& hosts, int32_t rank) {
+  Service service(real_system(), quick_options());
+  Launch launch;
+  launch.rank = rank;
+  launch.ranks = 2;
+  launch.host = hosts;
+  launch.port = static_cast<uint16_t>(28000 + ::getpid() % 4000);
+  launch.ports = 16;
+  launch.job = "a test";
+  testing::internal::CaptureStderr();
+  Result<std::string> id = unique_id_from_environment(service, launch);
+  return {std::move(id), testing::internal::GetCapturedStderr()};
+}
+
+TEST(SeveralHosts, WithoutOneThatCannotBeLookedUpTheOthersAreTaken) {
+  const Meeting meeting = meet_at("127.0.0.1,,127.0.0.1", 1);
+  ASSERT_TRUE(meeting.id.ok()) << meeting.id.status().message();
+  EXPECT_EQ(decode_unique_id(*meeting.id)->addresses.size(), 16u) << "one host, 16 ports";
+  EXPECT_THAT(meeting.log, HasSubstr("of the hosts 127.0.0.1,,127.0.0.1 one is left out: "));
+  EXPECT_FALSE(meet_at(",", 1).id.ok());
+}
+
+TEST(SeveralHosts, ThatAreNotAllRankZerosAreNamed) {
+  const Meeting meeting = meet_at("127.0.0.1,192.0.2.1", 0);
+  ASSERT_TRUE(meeting.id.ok()) << meeting.id.status().message();
+  EXPECT_THAT(meeting.log, HasSubstr("but the others will look for it at 192.0.2.1 (192.0.2.1)"));
+  EXPECT_THAT(meeting.log, Not(HasSubstr("look for it at 127")));
+}
+
+TEST(SeveralHosts, ThatDoNotFitIntoAnIdAreNamed) {
+  std::string hosts = "192.0.2.101";
+  for (int host = 102; host < 107; ++host) hosts += ",192.0.2." + std::to_string(host);
+  const Meeting meeting = meet_at(hosts, 1);
+  ASSERT_TRUE(meeting.id.ok()) << meeting.id.status().message();
+  EXPECT_THAT(meeting.log, HasSubstr("rank 0 will not be looked for at 192.0.2.106:"));
+  EXPECT_THAT(meeting.log, Not(HasSubstr("at 192.0.2.105:")));
 }
 
 }  // namespace
