@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <map>
 #include <numeric>
 #include <random>
 #include <set>
@@ -92,6 +93,20 @@ class Streams : public testing::TestWithParam<bool> {
     return {};
   }
 
+  // Of a pipe that is open at both ends.
+  Receiver* open_pipe(int32_t from, int32_t to) {
+    Receiver* receiver = nullptr;
+    Mesh& sending = *meshes_[static_cast<size_t>(from)];
+    Mesh& receiving = *meshes_[static_cast<size_t>(to)];
+    EXPECT_TRUE(eventually([&] { return sending.sender(PipeClass::kCollective, to, 0) != nullptr; }));
+    EXPECT_TRUE(eventually([&] { return receiver = receiving.receiver(PipeClass::kCollective, from, 0); }));
+    return receiver;
+  }
+  static void expect_end(Receiver& receiver) {
+    EXPECT_TRUE(eventually([&] { return receiver.peek() != nullptr || !receiver.progress().ok(); }));
+    EXPECT_THAT(receiver.progress().message(), HasSubstr("is gone"));
+  }
+
   std::vector<std::unique_ptr<Service>> services_;
   std::vector<MeshPointer> meshes_;
 };
@@ -130,16 +145,34 @@ TEST_P(Streams, OutliveTheirConnections) {
   std::printf("%d connections were cut in %u sums\n", cuts.load(), kRounds);
 }
 
-// A pipe of a peer that lives notices no loss; of one that has left, it notices the end.
-TEST_P(Streams, EndWithTheirPeer) {
-  Sender* sender = nullptr;
-  Receiver* receiver = nullptr;
-  ASSERT_TRUE(eventually([&] { return (sender = meshes_[0]->sender(PipeClass::kCollective, 1, 0)) != nullptr; }));
-  ASSERT_TRUE(eventually([&] { return (receiver = meshes_[1]->receiver(PipeClass::kCollective, 0, 0)) != nullptr; }));
-  EXPECT_TRUE(receiver->progress().ok());
+TEST_P(Streams, EndWithAPeerThatLeaves) {
+  Receiver& receiver = *open_pipe(0, 1);
+  EXPECT_TRUE(receiver.progress().ok());
   meshes_[0]->leave();
-  EXPECT_TRUE(eventually([&] { return receiver->peek() != nullptr || !receiver->progress().ok(); }));
-  EXPECT_THAT(receiver->progress().message(), HasSubstr("is gone"));
+  expect_end(receiver);
+}
+
+// Links are not replaced: without them some give up others.
+TEST_P(Streams, EndWithPeersThatAreLost) {
+  std::map<std::pair<int32_t, int32_t>, Receiver*> receivers;
+  for (int32_t from = 0; from < kRanks; ++from) {
+    for (int32_t to = 0; to < kRanks; ++to)
+      if (from != to) receivers[{from, to}] = open_pipe(from, to);
+  }
+  const Connections none = {{0, 0}};  // what is no connection
+  std::mt19937 random(7);
+  while (all_connections() != none) cut_another_than(none, random);
+  int ends = 0;
+  for (int32_t rank = 0; rank < kRanks; ++rank) {
+    const Mesh& mesh = *meshes_[static_cast<size_t>(rank)];
+    ASSERT_TRUE(eventually([&] { return mesh.failed(); }));
+    for (const int32_t lost : mesh.lost()) {
+      if (lost == rank) continue;
+      expect_end(*receivers[{lost, rank}]);
+      ++ends;
+    }
+  }
+  EXPECT_GT(ends, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plain, Streams, testing::Values(false), [](const auto&) { return "OrNot"; });
