@@ -14,20 +14,20 @@ namespace {
 // perf/line_rate.sh.
 Tuning two_cores() {
   Tuning tuning;
-  tuning.local = {.call = 71'000,
-                  .step = 1'000,
-                  .place_byte = 400,
-                  .combine_byte = 4'400,
+  tuning.local = {.call = 104'000,
+                  .step = 1'800,
+                  .place_byte = 1'000,
+                  .combine_byte = 1'900,
                   .turn = 1'140'000,
-                  .cold_byte = 59'000,
-                  .cache_bytes = 16'000'000};
-  tuning.memory = {.latency = 1'000,
-                   .send = 25'000,
-                   .receive = 25'000,
-                   .send_byte = 41'300,
-                   .receive_byte = 41'300,
-                   .long_message = 311'000,
-                   .near_bytes = 30'000};
+                  .cold_byte = 45'000,
+                  .cache_bytes = 19'000'000};
+  tuning.memory = {.latency = 100,
+                   .send = 23'600,
+                   .receive = 23'600,
+                   .send_byte = 17'000,
+                   .receive_byte = 17'000,
+                   .long_message = 107'000,
+                   .near_bytes = 2'900};
   tuning.socket = {
       .latency = 1'000, .send = 3'200'000, .receive = 3'200'000, .send_byte = 63'000, .receive_byte = 63'000};
   tuning.network = tuning.socket;
