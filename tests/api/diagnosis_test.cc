@@ -107,7 +107,7 @@ TEST(Diagnosis, MetricsAndTraceOfARunningJob) {
   EXPECT_THAT(metrics, HasSubstr("collective=\"all_reduce\",message_size=\"4\""));
   EXPECT_THAT(metrics, HasSubstr("hocket_collective_time_share{"));
   const std::string file = testing::TempDir() + "hocket-trace-" + std::to_string(getpid()) + ".json";
-  EXPECT_THAT(written_by("trace --seconds 0.3 " + file), HasSubstr(" calls"));
+  EXPECT_THAT(written_by("trace --seconds 1.5 " + file), HasSubstr(" calls"));
   EXPECT_THAT(written_by("trace --merge " + file + " --merge " + file + " -- " + file),
               HasSubstr("its clock was 0.0 us behind"));
   std::ifstream trace(file);
