@@ -16,7 +16,8 @@ import sys
 import torch
 import torch.distributed as dist
 
-WARM_UP, ROUNDS = 2, 5
+from gpu_timing import device_ms
+
 LARGEST = 1 << 30
 
 
@@ -26,19 +27,6 @@ def tell(check, right, **figures):
     dist.all_gather_object(verdicts, bool(right))
     if dist.get_rank() == 0:
         print(json.dumps({"check": check, "ranks": len(verdicts), "right": all(verdicts), **figures}), flush=True)
-
-
-def milliseconds(body):
-    """Of one round on the device, on average."""
-    for _ in range(WARM_UP):
-        body()
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    for _ in range(ROUNDS):
-        body()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / ROUNDS
 
 
 def sizes():
@@ -55,7 +43,7 @@ def staging_time(tensor):
     def copies():
         pinned.copy_(tensor, non_blocking=True)
         tensor.copy_(pinned, non_blocking=True)
-    return milliseconds(copies)
+    return device_ms(copies)
 
 
 def collectives():
@@ -67,7 +55,7 @@ def collectives():
             tensor.fill_(rank + 1)  # in the stream's order, like what comes after
             dist.all_reduce(tensor)
             right = right and bool((tensor == ranks * (ranks + 1) // 2).all())
-        took = milliseconds(lambda: dist.all_reduce(tensor))  # noqa: B023
+        took = device_ms(lambda: dist.all_reduce(tensor))  # noqa: B023
         tell("all_reduce", right, bytes=size, ms=round(took, 4), copies_ms=round(staging_time(tensor), 4))
     parts = [torch.empty(1000, device="cuda") for _ in range(ranks)]
     dist.all_gather(parts, torch.full((1000,), float(rank), device="cuda"))

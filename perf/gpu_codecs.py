@@ -16,10 +16,10 @@ import time
 import torch
 
 import hocket
+from gpu_timing import ROUNDS, device_ms
 
 CAST, BLOCKS, SIGN = 0, 1, 2
 FLOAT16, MAGNITUDE = 6, 0
-WARM_UP, ROUNDS = 2, 5
 KERNEL_ELEMENTS = 64 << 20
 BLOCK_THREADS, TILE, BLOCKS_PER_MULTIPROCESSOR = 256, 1024, 8
 
@@ -55,18 +55,6 @@ FORMS = {
 
 def tell(**line):
     print(json.dumps(line), flush=True)
-
-
-def device_ms(body):
-    for _ in range(WARM_UP):
-        body()
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    for _ in range(ROUNDS):
-        body()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / ROUNDS
 
 
 class Kernels:

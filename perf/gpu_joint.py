@@ -14,9 +14,11 @@ import time
 
 import torch
 
+from gpu_timing import device_ms
+
 FLOAT32, FLOAT16, SUM = 7, 6, 0
 LARGEST = 1 << 30
-WARM_UP, ROUNDS, SMALL_ROUNDS = 2, 5, 200
+SMALL_ROUNDS = 200
 nccl = ctypes.CDLL(None)
 
 
@@ -56,19 +58,6 @@ class Team:
         for comm in self.comms:
             checked(nccl.ncclCommDestroy(comm))
         checked(nccl.ncclGroupEnd())
-
-
-def device_ms(body, stream):
-    for _ in range(WARM_UP):
-        body()
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda.synchronize()
-    begin.record(stream)
-    for _ in range(ROUNDS):
-        body()
-    end.record(stream)
-    end.synchronize()
-    return begin.elapsed_time(end) / ROUNDS
 
 
 def with_launch_us(body):
