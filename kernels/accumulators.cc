@@ -90,7 +90,7 @@ const Format& format_of(DataType type) {
 }  // namespace
 
 void host::add_accumulator_kernels(Table& table) {
-  const auto sum_of = [&](DataType type) -> Kernel& {
+  const auto sum_of = [&](DataType type) -> CombineFunction& {
     return table.kernels[static_cast<size_t>(type)][static_cast<size_t>(ReduceOp::kSum)];
   };
   sum_of(DataType::kFixed128) = sum<Fixed128>;

@@ -92,7 +92,7 @@ class Tables {
 
 std::atomic<const host::Table*> current{nullptr};
 
-host::Kernel kernel(DataType type, ReduceOp op) {
+CombineFunction kernel(DataType type, ReduceOp op) {
   return host::table_in_use().kernels[static_cast<size_t>(type)][static_cast<size_t>(op)];
 }
 
@@ -138,15 +138,7 @@ void combine_user(const Combine& combine) {
   }
 }
 
-void combine_at_once(const Combine& combine) {
-  if (combine.user) return combine_user(combine);
-  const bool is_alone = combine.sources.size() == 1;
-  const bool unscaled = combine.scale_first == nullptr || combine.first_mask == 0;
-  const bool enters = combine.first_mask != 0 && unscaled;
-  if (is_alone && enters && combine.op >= ReduceOp::kLogicalAnd) return combine_with_itself(combine);
-  if (is_alone && unscaled && combine.divide_last == 0) return copy_to_all(combine);
-  kernel(combine.type, combine.op)(combine);
-}
+void combine_at_once(const Combine& combine) { kernel_of(combine)(combine); }
 
 }  // namespace
 
@@ -164,6 +156,16 @@ bool is_float(DataType type) { return facts(type).floating; }
 std::string_view name(DataType type) { return facts(type).name; }
 std::string_view name(ReduceOp op) { return kOps[static_cast<size_t>(op)]; }
 bool supports(DataType type, ReduceOp op) { return op <= ReduceOp::kMin || !is_float(type); }
+
+CombineFunction kernel_of(const Combine& combine) {
+  if (combine.user) return combine_user;
+  const bool is_alone = combine.sources.size() == 1;
+  const bool unscaled = combine.scale_first == nullptr || combine.first_mask == 0;
+  const bool enters = combine.first_mask != 0 && unscaled;
+  if (is_alone && enters && combine.op >= ReduceOp::kLogicalAnd) return combine_with_itself;
+  if (is_alone && unscaled && combine.divide_last == 0) return copy_to_all;
+  return kernel(combine.type, combine.op);
+}
 
 void combine(const Combine& combine) {
   assert(!combine.sources.empty() && !combine.destinations.empty());

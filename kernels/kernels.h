@@ -79,6 +79,11 @@ struct Combine {
 
 void combine(const Combine& combine);
 
+// What combine() does, looked up once for many that differ only in what lies where and how much of it; nothing is
+// streamed.
+using CombineFunction = void (*)(const Combine&);
+CombineFunction kernel_of(const Combine& combine);
+
 // Copy with one source: type-free, in bytes. `streaming`: another core will read the destination next, and not this
 // one.
 void copy(std::byte* destination, const std::byte* source, size_t bytes, bool streaming);

@@ -5,7 +5,7 @@
 do not match, under callgrind.
 
 Counted by lines of source, also where the compiler has put them into other functions: those of the recorder's files and
-of who calls it, and those that make or compare what messages carry of their call. Both are shares of what a call costs beside the looks for its message, and are given
+of who calls it, and those that make or compare what messages carry of their call. Both are shares of what a call costs, and are given
 in nanoseconds of a processor that ends 2 instructions in a cycle of 3 GHz.
 """
 import argparse
@@ -63,13 +63,9 @@ def main():
     parser.add_argument("program", type=pathlib.Path, help="build/perf/repeat")
     parser.add_argument("--bytes", default="1024")
     options = parser.parse_args()
-    calls = instructions.CALLS
-    few, many = ([instructions.run(options.program, number, options.bytes) for _ in range(instructions.RUNS)]
-                 for number in (calls // 10, calls))
-    whole, _ = instructions.instructions(few, many)
-    profile = instructions.profile(options.program, calls, options.bytes)
+    whole, profile = instructions.instructions(options.program, options.bytes)
     for name, own in zip(("flight recorder", "detection of mismatches"), costs(profile)):
-        each = own / instructions.read(profile)[0]
+        each = own / (2 * instructions.CALLS)
         print(f"{name}, {options.bytes} bytes: {each:.0f} of {whole:.0f} instructions ({100 * each / whole:.1f} %), "
               f"{each / PER_NANOSECOND:.0f} ns")
 

@@ -49,8 +49,8 @@ inline constexpr size_t kPipeDepth = 8;
 class Sender {
  public:
   virtual ~Sender() = default;
-  // Memory for one message of up to `bytes` (<= max_message; 0 is a message too). Null: the pipe is full now, come
-  // back. Repeated calls with the same size return the same memory until commit, or until send_stable gives it up.
+  // Memory for one message of up to `bytes` (<= max_message; 0 is a message too). Null: there is no room for it now,
+  // come back. Repeated calls with the same size return the same memory until commit, or until send_stable gives it up.
   virtual std::byte* reserve(size_t bytes) = 0;
   // Sends the first `bytes` of what was reserved. Whoever wrote past the caches has fenced the stores (sfence):
   // the release store in here does not order them. kernels::copy and combine end with that fence.

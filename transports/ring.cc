@@ -40,7 +40,7 @@ uint16_t sequence_of(uint64_t message) { return static_cast<uint16_t>(message + 
 
 // What a cell holds before `message` comes: the message one round earlier, or nothing yet.
 uint16_t sequence_before(uint64_t message) {
-  return message < kPipeDepth ? uint16_t{0} : sequence_of(message - kPipeDepth);
+  return message < kRingCells ? uint16_t{0} : sequence_of(message - kRingCells);
 }
 
 // The flag is read without a fence behind our own store: a sleeper that sets it at the same moment may be missed, which
@@ -53,7 +53,7 @@ void wake_if(std::atomic<uint32_t>& waiting, const std::function<void()>& wake_p
 }  // namespace
 
 static_assert(sizeof(RingControl) <= Ring::kBulkOffset);
-static_assert(std::has_single_bit(kPipeDepth), "sequence numbers wrap at 2^16");
+static_assert(std::has_single_bit(kRingCells), "sequence numbers wrap at 2^16");
 
 size_t Ring::bytes(size_t max_message) {
   return kBulkOffset + kPipeDepth * ((max_message + kPage - 1) / kPage * kPage);
@@ -82,11 +82,11 @@ std::byte* RingSender::reserve(size_t bytes) {
   if (!status_.ok() || !has_room()) return nullptr;
   if (bytes > RingCell::kInlineBytes) return reserve_slot(bytes);
   reserved_ = RingCell::kInlineBytes;
-  return staging_.data();
+  return ring_.cell(committed_).data;
 }
 
 bool RingSender::has_room() {
-  return committed_ - released_ < kPipeDepth || (refresh() && committed_ - released_ < kPipeDepth);
+  return committed_ - released_ < kRingCells || (refresh() && committed_ - released_ < kRingCells);
 }
 
 bool RingSender::refresh() {
@@ -97,7 +97,7 @@ bool RingSender::refresh() {
     return false;
   }
   for (; released_ < released; ++released_) {
-    int& slot = slot_of_[released_ % kPipeDepth];
+    int& slot = slot_of_[released_ % kRingCells];
     if (slot != kNoSlot) free_slots_ |= 1u << slot;
     slot = kNoSlot;
   }
@@ -110,7 +110,8 @@ std::byte* RingSender::reserve_slot(size_t bytes) {
     return nullptr;
   }
   if (slot_ == kNoSlot) {
-    if (bytes >= kReuseFrom && !refresh()) return nullptr;
+    if ((bytes >= kReuseFrom || free_slots_ == 0) && !refresh()) return nullptr;
+    if (free_slots_ == 0) return nullptr;
     slot_ = last_slot_ = next_slot(bytes);
     free_slots_ &= ~(1u << slot_);
   }
@@ -132,15 +133,13 @@ void RingSender::commit(size_t bytes, const Envelope& envelope) {
   if (!status_.ok()) return;
   if (bytes > reserved_) return fail(fmt::format("{} bytes were committed of {} reserved", bytes, reserved_));
   RingCell& cell = ring_.cell(committed_);
-  if (reserved_ == RingCell::kInlineBytes) {
-    std::memcpy(cell.data, staging_.data(), RingCell::kInlineBytes);
-  } else if (bytes <= RingCell::kInlineBytes) {
+  if (reserved_ > RingCell::kInlineBytes && bytes <= RingCell::kInlineBytes) {
     std::memcpy(cell.data, ring_.slot(static_cast<size_t>(slot_)), bytes);
     give_up_slot();
-  } else {
+  } else if (bytes > RingCell::kInlineBytes) {
     const RingPlace place{static_cast<uint32_t>(slot_)};
     std::memcpy(cell.data, &place, sizeof(place));
-    slot_of_[committed_ % kPipeDepth] = slot_;
+    slot_of_[committed_ % kRingCells] = slot_;
     slot_ = kNoSlot;
   }
   publish(bytes, envelope);

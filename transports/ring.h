@@ -30,6 +30,10 @@ struct alignas(kCacheLine) RingCell {
 };
 static_assert(sizeof(RingCell) == kCacheLine);
 
+// As many as the page of the control block holds: the more, the more seldom a sender of short messages looks what was
+// released, which costs both ends a cache line.
+inline constexpr size_t kRingCells = 32;
+
 struct RingPlace {
   static constexpr uint32_t kLent = ~uint32_t{0};
 
@@ -52,7 +56,7 @@ struct RingControl {
   std::atomic<uint32_t> borrows;                             // set by a consumer that can read the producer's memory
   alignas(kCacheLine) std::atomic<uint64_t> released;        // messages the consumer has released; read when needed
   alignas(kCacheLine) RingProof proof;                       // written before the consumer maps it
-  std::array<RingCell, kPipeDepth> cells;
+  std::array<RingCell, kRingCells> cells;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
@@ -79,7 +83,7 @@ class Ring {
   Ring(std::shared_ptr<void> owner, std::span<std::byte> memory, size_t max_message);
 
   RingControl& control() const { return *control_; }
-  RingCell& cell(uint64_t message) const { return control_->cells[message % kPipeDepth]; }
+  RingCell& cell(uint64_t message) const { return control_->cells[message % kRingCells]; }
   std::byte* slot(size_t index) const { return bulk_ + index * slot_bytes_; }
   size_t max_message() const { return max_message_; }
 
@@ -125,10 +129,7 @@ class RingSender final : public Sender {
   int slot_ = kNoSlot;     // reserved
   int last_slot_ = 0;
   uint32_t free_slots_ = (1u << kPipeDepth) - 1;
-  std::array<int, kPipeDepth> slot_of_;  // of the message in each cell
-  // Short messages are gathered here and moved to the cell in one burst, so that a spinning reader does not pull the
-  // line away in the middle.
-  alignas(kCacheLine) std::array<std::byte, RingCell::kInlineBytes> staging_{};
+  std::array<int, kRingCells> slot_of_;  // of the message in each cell
   Status status_;
   std::string name_;
   std::function<void()> wake_peer_;

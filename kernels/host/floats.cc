@@ -15,7 +15,7 @@ namespace hocket::host::HWY_NAMESPACE {
 namespace {
 
 template <DataType type>
-constexpr std::array<Kernel, kReduceOps> row() {
+constexpr std::array<CombineFunction, kReduceOps> row() {
   return {combine_all<type, ReduceOp::kSum>, combine_all<type, ReduceOp::kProd>, combine_all<type, ReduceOp::kMax>,
           combine_all<type, ReduceOp::kMin>};
 }

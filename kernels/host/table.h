@@ -12,13 +12,11 @@
 
 namespace hocket::host {
 
-using Kernel = void (*)(const Combine&);
-
 struct CodecTable;
 
 struct Table {
   std::string_view instruction_set;
-  std::array<std::array<Kernel, kReduceOps>, kElementTypes> kernels{};  // null: the type has no such operation
+  std::array<std::array<CombineFunction, kReduceOps>, kElementTypes> kernels{};  // null: the type has no such operation
   const CodecTable* codec = nullptr;
 };
 

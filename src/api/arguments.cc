@@ -140,21 +140,6 @@ Status check_request(const Communicator& communicator, const Request& request) {
 
 }  // namespace
 
-CallFacts make_facts(Collective collective, size_t count, hocketDataType_t datatype) {
-  CallFacts facts;
-  facts.collective = collective;
-  facts.count = count;
-  // Beyond a byte there is no type either; complete_request finds out.
-  facts.type = static_cast<DataType>(std::min(static_cast<unsigned>(datatype), 255u));
-  return facts;
-}
-
-CallFacts reducing(CallFacts facts, const hocketRedOp_t& op) {
-  static_assert(sizeof op == sizeof facts.op);
-  std::memcpy(&facts.op, &op, sizeof op);
-  return facts;
-}
-
 // No order changes what built-in operations make of integers.
 Reproducibility reproducibility_of(const Request& request, Reproducibility wanted) {
   const Reduction& reduction = request.reduction;

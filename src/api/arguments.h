@@ -4,7 +4,10 @@
 // Checks what the caller passed, by argument name, before anything is issued.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -15,8 +18,23 @@
 namespace hocket {
 
 // What a call says, not yet checked. An operation is taken by reference, since it may lie beyond its enumeration.
-CallFacts make_facts(Collective collective, size_t count, hocketDataType_t datatype);
-CallFacts reducing(CallFacts facts, const hocketRedOp_t& op);
+inline CallFacts make_facts(Collective collective, size_t count, hocketDataType_t datatype) {
+  CallFacts facts;
+  facts.collective = collective;
+  facts.count = count;
+  // Beyond a byte there is no type either; complete_request finds out.
+  facts.type = static_cast<DataType>(std::min(static_cast<unsigned>(datatype), 255u));
+  return facts;
+}
+inline CallFacts&& rooted(CallFacts&& facts, int root) {
+  facts.root = root;
+  return std::move(facts);
+}
+inline CallFacts&& reducing(CallFacts&& facts, const hocketRedOp_t& op) {
+  static_assert(sizeof op == sizeof facts.op);
+  std::memcpy(&facts.op, &op, sizeof op);
+  return std::move(facts);
+}
 
 // Fills the request's reduction from its operation's handle; checks type, operation, root, peer, counts, pointers,
 // alignment and overlap.

@@ -200,43 +200,46 @@ hocketResult_t hocketCodecDescribe(hocketCodec_t codec, hocketDataType_t datatyp
 hocketResult_t hocketAllReduceCompressed(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                          hocketRedOp_t op, hocketCodec_t codec, const char* key, hocketComm_t comm,
                                          hocketStream_t stream) {
-  const auto facts = hocket::make_facts(hocket::Collective::kAllReduce, count, datatype);
-  return hocket::run({key, comm, stream}, codec, hocket::reducing(facts, op), sendbuff, recvbuff);
+  return hocket::run({key, comm, stream}, codec,
+                     hocket::reducing(hocket::make_facts(hocket::Collective::kAllReduce, count, datatype), op),
+                     sendbuff, recvbuff);
 }
 
 hocketResult_t hocketReduceScatterCompressed(const void* sendbuff, void* recvbuff, size_t recvcount,
                                              hocketDataType_t datatype, hocketRedOp_t op, hocketCodec_t codec,
                                              hocketComm_t comm, hocketStream_t stream) {
-  const auto facts = hocket::make_facts(hocket::Collective::kReduceScatter, recvcount, datatype);
-  return hocket::run({nullptr, comm, stream}, codec, hocket::reducing(facts, op), sendbuff, recvbuff);
+  return hocket::run({nullptr, comm, stream}, codec,
+                     hocket::reducing(hocket::make_facts(hocket::Collective::kReduceScatter, recvcount, datatype), op),
+                     sendbuff, recvbuff);
 }
 
 hocketResult_t hocketAllGatherCompressed(const void* sendbuff, void* recvbuff, size_t sendcount,
                                          hocketDataType_t datatype, hocketCodec_t codec, hocketComm_t comm,
                                          hocketStream_t stream) {
-  const auto facts = hocket::make_facts(hocket::Collective::kAllGather, sendcount, datatype);
-  return hocket::run({nullptr, comm, stream}, codec, facts, sendbuff, recvbuff);
+  return hocket::run({nullptr, comm, stream}, codec,
+                     hocket::make_facts(hocket::Collective::kAllGather, sendcount, datatype), sendbuff, recvbuff);
 }
 
 hocketResult_t hocketBroadcastCompressed(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                          int root, hocketCodec_t codec, hocketComm_t comm, hocketStream_t stream) {
-  auto facts = hocket::make_facts(hocket::Collective::kBroadcast, count, datatype);
-  facts.root = root;
-  return hocket::run({nullptr, comm, stream}, codec, facts, sendbuff, recvbuff);
+  return hocket::run({nullptr, comm, stream}, codec,
+                     hocket::rooted(hocket::make_facts(hocket::Collective::kBroadcast, count, datatype), root),
+                     sendbuff, recvbuff);
 }
 
 hocketResult_t hocketReduceCompressed(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                       hocketRedOp_t op, int root, hocketCodec_t codec, hocketComm_t comm,
                                       hocketStream_t stream) {
-  auto facts = hocket::make_facts(hocket::Collective::kReduce, count, datatype);
-  facts.root = root;
-  return hocket::run({nullptr, comm, stream}, codec, hocket::reducing(facts, op), sendbuff, recvbuff);
+  return hocket::run(
+      {nullptr, comm, stream}, codec,
+      hocket::reducing(hocket::rooted(hocket::make_facts(hocket::Collective::kReduce, count, datatype), root), op),
+      sendbuff, recvbuff);
 }
 
 hocketResult_t hocketAllToAllCompressed(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                         hocketCodec_t codec, hocketComm_t comm, hocketStream_t stream) {
-  const auto facts = hocket::make_facts(hocket::Collective::kAllToAll, count, datatype);
-  return hocket::run({nullptr, comm, stream}, codec, facts, sendbuff, recvbuff);
+  return hocket::run({nullptr, comm, stream}, codec, hocket::make_facts(hocket::Collective::kAllToAll, count, datatype),
+                     sendbuff, recvbuff);
 }
 
 hocketResult_t hocketCodecErrorBound(hocketCodec_t codec, hocketFunc_t collective, hocketDataType_t datatype, int ranks,

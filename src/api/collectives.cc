@@ -45,15 +45,10 @@ hocketResult_t call_v(hocketComm_t comm, const CallFacts& facts, const void* sen
   });
 }
 
-CallFacts rooted(CallFacts facts, int root) {
-  facts.root = root;
-  return facts;
-}
-
-CallFacts transfer(CallFacts facts, int peer, bool sending) {
+CallFacts&& transfer(CallFacts&& facts, int peer, bool sending) {
   facts.peer = peer;
   facts.sending = sending;
-  return facts;
+  return std::move(facts);
 }
 
 }  // namespace

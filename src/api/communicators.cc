@@ -48,12 +48,12 @@ std::shared_ptr<hocket::PendingCreation> pending_creation(hocketComm_t comm) {
   return pin ? pin->pending : nullptr;
 }
 
-hocketResult_t state_of(Session& session) {
+hocketResult_t state_of(Session& session, bool held) {
   if (session.pending != nullptr && session.pending->under_way()) return hocketInProgress;
   const Status opened = session.opened();
   const Status status = opened.ok() ? session.communicator->mesh().status() : opened;
   if (!status.ok()) return static_cast<hocketResult_t>(status.code());
-  return session.communicator->idle() && !session.occupied ? hocketSuccess : hocketInProgress;
+  return session.communicator->idle() && !held ? hocketSuccess : hocketInProgress;
 }
 
 // Waits until nothing is under way, unless told not to.
@@ -164,7 +164,7 @@ hocketResult_t hocketCommGetAsyncError(hocketComm_t comm, hocketResult_t* asyncE
     const auto pin = sessions().pin(comm);
     if (!pin) return report(no_communicator());
     if (asyncError == nullptr) return report(null_pointer("asyncError"), &*pin);
-    *asyncError = state_of(*pin);
+    *asyncError = state_of(*pin, pin.held());
     return hocketSuccess;
   });
 }

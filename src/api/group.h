@@ -47,15 +47,7 @@ void group_failed(const Status& status);
 // Runs body(Session&) -> Status, which submits a request, with the session of a handle held for it.
 template <typename Body>
 hocketResult_t with_call(hocketComm_t comm, const Body& body) noexcept {
-  return guarded([&] {
-    const auto pin = sessions().pin(comm);
-    Session* const session = pin ? &*pin : nullptr;
-    const Status status = tried([&]() -> Status {
-      return session != nullptr ? occupied(*session, [&] { return body(*session); }) : no_communicator();
-    });
-    if (!status.ok()) group_failed(status);
-    return report(status, session);
-  });
+  return with_held(comm, body, [](const Status& status) { group_failed(status); });
 }
 
 }  // namespace hocket

@@ -21,6 +21,7 @@ class HandleTable {
   struct Entry {
     std::atomic<uint32_t> generation{0};  // odd: in use
     std::atomic<uint32_t> users{0};
+    std::atomic<bool> held{false};
     std::unique_ptr<Object> object;
   };
 
@@ -39,9 +40,31 @@ class HandleTable {
     explicit operator bool() const { return entry_ != nullptr; }
     Object* operator->() const { return entry_->object.get(); }
     Object& operator*() const { return *entry_->object; }
+    // A call needs it for itself.
+    bool held() const { return entry_->held.load(); }
 
    private:
     Entry* entry_;
+  };
+
+  // The same for a call that needs the object for itself, at half the cost.
+  class Hold {
+   public:
+    explicit Hold(Entry* entry) : entry_(entry), pin_(nullptr) {}
+    explicit Hold(Pin pin) : entry_(nullptr), pin_(std::move(pin)) {}
+    Hold(Hold&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)), pin_(std::move(other.pin_)) {}
+    Hold& operator=(Hold&&) = delete;
+    ~Hold() {
+      if (entry_ != nullptr) entry_->held.store(false, std::memory_order_release);
+    }
+    // Null: no such handle.
+    Object* get() const { return entry_ != nullptr ? entry_->object.get() : pin_ ? &*pin_ : nullptr; }
+    // False: another call holds it.
+    bool alone() const { return entry_ != nullptr; }
+
+   private:
+    Entry* entry_;
+    Pin pin_;  // of an object that another holds
   };
 
   // A handle for the object; null when the table is full.
@@ -67,8 +90,7 @@ class HandleTable {
   bool lives(const void* handle) {
     const auto value = reinterpret_cast<uintptr_t>(handle);
     const Entry* entry = find(value);
-    const auto generation = static_cast<uint32_t>(value);
-    return entry != nullptr && generation % 2 == 1 && entry->generation.load(std::memory_order_acquire) == generation;
+    return entry != nullptr && names(value, *entry);
   }
 
   Pin pin(const void* handle) {
@@ -77,9 +99,16 @@ class HandleTable {
     if (entry == nullptr) return Pin(nullptr);
     entry->users.fetch_add(1);  // before the generation is read: remove() looks at both in the other order
     Pin pin(entry);
-    const auto generation = static_cast<uint32_t>(value);
-    if (generation % 2 == 0 || entry->generation.load() != generation) return Pin(nullptr);
-    return pin;
+    return names(value, *entry) ? std::move(pin) : Pin(nullptr);
+  }
+
+  Hold hold(const void* handle) {
+    const auto value = reinterpret_cast<uintptr_t>(handle);
+    Entry* entry = find(value);
+    if (entry == nullptr || !names(value, *entry)) return Hold(nullptr);
+    if (entry->held.exchange(true)) return Hold(pin(handle));
+    Hold hold(entry);
+    return names(value, *entry) ? std::move(hold) : Hold(nullptr);  // again, for the same reason as pin()
   }
 
   // Makes the handle invalid, waits until no call is inside, and returns the object; null when there is none.
@@ -89,7 +118,7 @@ class HandleTable {
     if (entry == nullptr) return nullptr;
     auto generation = static_cast<uint32_t>(value);
     if (generation % 2 == 0 || !entry->generation.compare_exchange_strong(generation, generation + 1)) return nullptr;
-    while (entry->users.load() != 0) std::this_thread::yield();
+    while (entry->users.load() != 0 || entry->held.load()) std::this_thread::yield();
     std::unique_ptr<Object> object = std::move(entry->object);
     const std::lock_guard lock(mutex_);
     free_.push_back(index_of(value));
@@ -106,6 +135,11 @@ class HandleTable {
     return reinterpret_cast<void*>((index + 1) << 32 | generation);
   }
   static uintptr_t index_of(uintptr_t value) { return (value >> 32) - 1; }  // of what is no handle: beyond the capacity
+
+  static bool names(uintptr_t value, const Entry& entry) {
+    const auto generation = static_cast<uint32_t>(value);
+    return generation % 2 == 1 && entry.generation.load() == generation;
+  }
 
   Entry* find(uintptr_t value) { return index_of(value) < kCapacity ? entry_at(index_of(value), false) : nullptr; }
 

@@ -18,13 +18,17 @@ namespace {
 class Parent {
  public:
   explicit Parent(const Origin& origin) {
-    if (origin.parent) pin_.emplace(sessions().pin(*origin.parent));
-    if (session() != nullptr && origin.alone) alone_.emplace(*session());
+    if (!origin.parent) return;
+    if (origin.alone) {
+      alone_.emplace(*origin.parent);
+    } else {
+      pin_.emplace(sessions().pin(*origin.parent));
+    }
   }
   Status status() const {
+    if (alone_) return alone_->status();
     if (!pin_) return {};
-    if (session() == nullptr) return no_communicator();
-    return alone_ ? alone_->status() : session()->opened();
+    return session() != nullptr ? session()->opened() : no_communicator();
   }
   // Its failure stays with the parent as well.
   Created make(const Make& make, const CommunicatorOptions& options) const {
@@ -38,7 +42,10 @@ class Parent {
   }
 
  private:
-  Session* session() const { return pin_ && *pin_ ? &**pin_ : nullptr; }
+  Session* session() const {
+    if (alone_) return alone_->session();
+    return pin_ && *pin_ ? &**pin_ : nullptr;
+  }
 
   std::optional<HandleTable<Session>::Pin> pin_;
   std::optional<Occupy> alone_;

@@ -77,20 +77,22 @@ void abort(Communicator& communicator) {
 }
 
 Status Occupy::alone() const {
-  if (alone_) return {};
+  if (hold_.alone()) return {};
+  if (session() == nullptr) return no_communicator();
+  HOCKET_TRY(session()->opened());
   return Status(Code::kInvalidUsage, fmt::format("rank {}: another thread is inside a call on this communicator",
-                                                 session_.communicator->rank()));
+                                                 session()->communicator->rank()));
 }
 
-Status Occupy::status() const {
-  if (const Status opened = session_.opened(); !opened.ok()) return opened;
+Status Occupy::fault() const {
+  if (session() == nullptr) return no_communicator();
+  HOCKET_TRY(session()->opened());
   HOCKET_TRY(alone());
-  if (session_.phase == Session::Phase::kFinalized) {
+  if (session()->phase == Session::Phase::kFinalized) {
     return Status(Code::kInvalidUsage,
-                  fmt::format("rank {}: the communicator is finalized", session_.communicator->rank()));
+                  fmt::format("rank {}: the communicator is finalized", session()->communicator->rank()));
   }
-  Mesh& mesh = session_.communicator->mesh();
-  return mesh.failed() ? mesh.status() : Status();
+  return session()->communicator->mesh().status();
 }
 
 }  // namespace hocket

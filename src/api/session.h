@@ -36,8 +36,7 @@ struct Session {
   std::shared_ptr<Communicator> communicator;
   std::shared_ptr<PendingCreation> pending;  // null: it was created by a call that waited
   std::atomic<Phase> phase{Phase::kOpen};
-  std::atomic<bool> occupied{false};  // a thread is inside a call that needs the communicator for itself
-  std::atomic<Rank> probed{0};        // whose message the last probe found
+  std::atomic<Rank> probed{0};  // whose message the last probe found
   std::mutex mutex;
   std::string last_error;  // guarded by mutex
 };
@@ -86,31 +85,40 @@ hocketResult_t with_session(hocketComm_t comm, const Body& body) noexcept {
   });
 }
 
-// Holds a session for one thread's call.
+// Holds the session of a handle for one thread's call.
 class Occupy {
  public:
-  explicit Occupy(Session& session) : session_(session), alone_(!session.occupied.exchange(true)) {}
-  ~Occupy() {
-    if (alone_) session_.occupied.store(false, std::memory_order_release);
-  }
-  Occupy(const Occupy&) = delete;
-  Occupy& operator=(const Occupy&) = delete;
-  // Fails when another thread is inside, or the communicator is not there yet, is finalized or has failed.
-  Status status() const;
-  // Fails for the first of these alone.
+  explicit Occupy(hocketComm_t comm) : hold_(sessions().hold(comm)) {}
+  // Null: no such communicator.
+  Session* session() const { return hold_.get(); }
+  // Fails when there is none, another thread is inside, or it is not there yet, is finalized or has failed.
+  Status status() const { return is_usable() ? Status() : fault(); }
+  // Fails for the first two of these alone.
   Status alone() const;
 
  private:
-  Session& session_;
-  bool alone_;
+  bool is_usable() const {
+    return hold_.alone() && session()->phase.load(std::memory_order_acquire) == Session::Phase::kOpen &&
+           !session()->communicator->mesh().failed();
+  }
+  Status fault() const;
+
+  const HandleTable<Session>::Hold hold_;
 };
 
-// Runs body() -> Status or Result, holding the session.
-template <typename Body>
-auto occupied(Session& session, const Body& body) -> decltype(body()) {
-  const Occupy occupy(session);
-  HOCKET_TRY(occupy.status());
-  return body();
+// Runs body(Session&) -> Status with the session of a handle held for it; its failure, or why it does not run, goes to
+// `failed` as well.
+template <typename Body, typename Failed>
+hocketResult_t with_held(hocketComm_t comm, const Body& body, const Failed& failed) noexcept {
+  return guarded([&] {
+    const Occupy occupy(comm);
+    const Status status = tried([&]() -> Status {
+      HOCKET_TRY(occupy.status());
+      return body(*occupy.session());
+    });
+    if (!status.ok()) failed(status);
+    return report(status, occupy.session());
+  });
 }
 
 }  // namespace hocket

@@ -18,28 +18,28 @@ using hocket::Code;
 using hocket::Communicator;
 using hocket::guarded;
 using hocket::null_pointer;
-using hocket::occupied;
 using hocket::Occupy;
 using hocket::report;
 using hocket::Result;
 using hocket::Session;
 using hocket::Status;
+using hocket::tried;
+using hocket::with_held;
 using hocket::with_session;
 
 // Registers, and gives the window's number to `take`.
 template <typename Take>
 hocketResult_t open_window(hocketComm_t comm, void* memory, size_t bytes, bool has_result, const char* result_name,
                            const Take& take) noexcept {
-  return with_session(comm, [&](Session& session) -> Status {
+  const auto open = [&](Session& session) -> Status {
     if (memory == nullptr) return null_pointer("buff");
     if (bytes == 0) return Status(Code::kInvalidArgument, "size is 0");
     if (!has_result) return null_pointer(result_name);
     HOCKET_TRY(hocket::check_host_memory("buff", memory));
-    return occupied(session, [&] {
-      take(session.communicator->register_memory({static_cast<std::byte*>(memory), bytes}));
-      return Status();
-    });
-  });
+    take(session.communicator->register_memory({static_cast<std::byte*>(memory), bytes}));
+    return {};
+  };
+  return with_held(comm, open, [](const Status&) {});
 }
 
 Status not_registered(const Communicator& communicator, const char* name, const void* handle) {
@@ -48,14 +48,18 @@ Status not_registered(const Communicator& communicator, const char* name, const 
 }
 
 hocketResult_t close_window(hocketComm_t comm, const void* handle, const char* name) noexcept {
-  return with_session(comm, [&](Session& session) -> Status {
-    if (handle == nullptr) return {};
-    const Occupy occupy(session);
-    HOCKET_TRY(occupy.alone());
-    Communicator& communicator = *session.communicator;
-    communicator.wait_until_idle();
-    if (communicator.mesh().windows().close(hocket::window_number(handle))) return {};
-    return not_registered(communicator, name, handle);
+  return guarded([&] {
+    const Occupy occupy(comm);
+    const Status status = tried([&]() -> Status {
+      HOCKET_TRY(occupy.alone());
+      HOCKET_TRY(occupy.session()->opened());
+      if (handle == nullptr) return {};
+      Communicator& communicator = *occupy.session()->communicator;
+      communicator.wait_until_idle();
+      if (communicator.mesh().windows().close(hocket::window_number(handle))) return {};
+      return not_registered(communicator, name, handle);
+    });
+    return report(status, occupy.session());
   });
 }
 

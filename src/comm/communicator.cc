@@ -27,6 +27,17 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kLentAlways = 1 << 20;
 
+// What was checked of the buffers then holds for these as well.
+bool are_like(const RecentCall& recent, const void* send, const void* recv) {
+  if ((send == nullptr) != (recent.send == nullptr) || (recv == nullptr) != (recent.recv == nullptr)) return false;
+  const auto from = reinterpret_cast<uintptr_t>(send);
+  const auto to = reinterpret_cast<uintptr_t>(recv);
+  if ((from | to) % element_bytes(recent.facts.type) != 0) return false;
+  if (send == nullptr || recv == nullptr) return true;
+  const auto then = reinterpret_cast<uintptr_t>(recent.recv) - reinterpret_cast<uintptr_t>(recent.send);
+  return recent.in_place ? to - from == then : std::max(from, to) - std::min(from, to) >= recent.reach;
+}
+
 bool is_crowded(const Mesh& mesh) {
   const Crowd here = crowd(mesh, mesh.rank());
   return here.ranks > here.cores;
@@ -240,20 +251,9 @@ void Communicator::keep_what_was_found() {
 }
 
 bool Communicator::is_like(const RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const {
-  if (facts != recent.asked || (send == nullptr) != (recent.send == nullptr) ||
-      (recv == nullptr) != (recent.recv == nullptr)) {
-    return false;
-  }
-  const auto from = reinterpret_cast<uintptr_t>(send);
-  const auto to = reinterpret_cast<uintptr_t>(recv);
-  const size_t element = element_bytes(facts.type);
-  if ((from | to) % element != 0) return false;
-  if (send != nullptr && recv != nullptr) {
-    const size_t distance = from < to ? to - from : from - to;
-    const bool as_then =
-        to - from == reinterpret_cast<uintptr_t>(recent.recv) - reinterpret_cast<uintptr_t>(recent.send);
-    if (recent.in_place ? !as_then : distance < recent.reach) return false;
-  }
+  if (facts != recent.asked) return false;
+  const bool same = send == recent.send && recv == recent.recv;
+  if (!same && !are_like(recent, send, recv)) return false;
   return mesh_->windows().empty() || stay_in_windows(*mesh_, recent.facts, send, recv);
 }
 

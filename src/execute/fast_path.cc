@@ -3,7 +3,7 @@
 #include "execute/fast_path.h"
 
 #include <algorithm>
-#include <array>
+#include <numeric>
 
 namespace hocket {
 namespace {
@@ -42,91 +42,8 @@ bool suits(const Call& call) {
   });
 }
 
-// The memory that a place of a step names.
-template <typename Point>
-Point memory(const Call& call, const Place& place) {
-  Point point;
-  point.buffer = place.buffer;
-  point.offset = only_range(layout(call, place), place, kWhole).offset * element_bytes(call.type);
-  if (place.kind == Place::Kind::kWindow) point.window = call.window_base(place);
-  return point;
-}
-
-}  // namespace
-
-FastPath::FastPath(const Call& call, Pipes& pipes) {
-  if (!suits(call)) return;
-  for (const Step& step : call.plan->lanes[0].steps) moves_.push_back(bind(call, step, pipes));
-}
-
-FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) {
-  Move move;
-  for (const Place& place : step.sources) {
-    if (place.first && call.has_prologue()) move.work.first_mask |= uint64_t{1} << move.sources.size();
-    move.sources.push_back(is_message(place) ? Point<ReceiveEnd>{&pipes.from(place.peer, 0)}
-                                             : memory<Point<ReceiveEnd>>(call, place));
-  }
-  for (const Place& place : step.destinations) {
-    move.destinations.push_back(is_message(place) ? Point<SendEnd>{&pipes.to(place.peer, 0)}
-                                                  : memory<Point<SendEnd>>(call, place));
-  }
-  move.bytes = bytes_of(call, step);
-  move.work.type = call.type;
-  move.work.op = call.op;
-  move.work.count = move.bytes / element_bytes(call.type);
-  move.work.divide_last = step.last ? call.divide : 0;
-  return move;
-}
-
-bool FastPath::run(const void* send, void* recv, uint32_t operation, Wait* wait) {
-  if (!bound()) return false;
-  const Buffers buffers{const_cast<std::byte*>(static_cast<const std::byte*>(send)), static_cast<std::byte*>(recv)};
-  for (reached_ = 0; reached_ < moves_.size(); ++reached_) {
-    if (!run_move(moves_[reached_], buffers, operation, wait)) return false;
-  }
-  for (const Move& move : moves_) {
-    for (const auto& to : move.destinations) {
-      if (to.end != nullptr && !to.end->pipe->flushed()) return false;
-    }
-  }
-  return true;
-}
-
-bool FastPath::run_move(const Move& move, const Buffers& buffers, uint32_t operation, Wait* wait) const {
-  std::array<const std::byte*, kMaxSources> sources;
-  std::array<std::byte*, kMaxDestinations> destinations;
-  for (size_t i = 0; i < move.sources.size(); ++i) {
-    const auto& from = move.sources[i];
-    if (from.end == nullptr) {
-      sources[i] = buffers.at(from);
-      continue;
-    }
-    const Message* message = await(*from.end, move.bytes, operation, wait);
-    if (message == nullptr) return false;
-    sources[i] = message->data;
-  }
-  for (size_t i = 0; i < move.destinations.size(); ++i) {
-    const auto& to = move.destinations[i];
-    if (to.end != nullptr && to.end->pipe == nullptr) return false;
-    destinations[i] = to.end == nullptr ? buffers.at(to) : to.end->pipe->reserve(move.bytes);
-    if (destinations[i] == nullptr && to.end != nullptr) return false;
-  }
-  if (move.bytes > 0) combine_at(move, sources.data(), destinations.data());
-  for (const auto& to : move.destinations) {
-    if (to.end == nullptr) continue;
-    const Envelope envelope{operation, to.end->messages++};
-    to.end->pipe->commit(move.bytes, envelope);
-  }
-  for (const auto& from : move.sources) {
-    if (from.end == nullptr) continue;
-    from.end->pipe->release();
-    ++from.end->messages;
-  }
-  return true;
-}
-
 // Null: not there, or not ours; the execution finds out which.
-const Message* FastPath::await(const ReceiveEnd& end, size_t bytes, uint32_t operation, Wait* wait) const {
+const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, Wait* wait) {
   if (end.pipe == nullptr) return nullptr;
   const Message* message = end.pipe->peek();
   for (int idle = 0; message == nullptr && wait != nullptr && idle < kMostIdle;) {
@@ -138,18 +55,91 @@ const Message* FastPath::await(const ReceiveEnd& end, size_t bytes, uint32_t ope
   return is_ours ? message : nullptr;
 }
 
-void FastPath::combine_at(const Move& move, const std::byte* const* sources, std::byte* const* destinations) {
-  const size_t count = move.destinations.size();
-  if (move.sources.size() == 1 && move.work.divide_last == 0 && move.work.first_mask == 0) {
-    for (size_t i = 0; i < count; ++i) {
-      if (destinations[i] != sources[0]) copy(destinations[i], sources[0], move.bytes, false);
-    }
-    return;
+}  // namespace
+
+FastPath::FastPath(const Call& call, Pipes& pipes) {
+  if (!suits(call)) return;
+  const std::vector<Step>& steps = call.plan->lanes[0].steps;
+  const auto places = [](size_t sum, const Step& step) { return sum + step.sources.size() + step.destinations.size(); };
+  addresses_.reserve(std::accumulate(steps.begin(), steps.end(), size_t{0}, places));
+  for (const Step& step : steps) moves_.push_back(bind(call, step, pipes));
+}
+
+FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) {
+  Move move;
+  std::byte** const sources = addresses_.data() + addresses_.size();
+  for (const Place& place : step.sources) {
+    std::byte** const address = bind_place(call, place);
+    if (is_message(place)) move.arrivals.push_back({&pipes.from(place.peer, 0), address});
+    if (place.first && call.has_prologue()) move.work.first_mask |= uint64_t{1} << (address - sources);
   }
-  Combine work = move.work;
-  work.sources = {sources, move.sources.size()};
-  work.destinations = {destinations, count};
-  combine(work);
+  for (const Place& place : step.destinations) {
+    std::byte** const address = bind_place(call, place);
+    if (!is_message(place)) continue;
+    move.departures.push_back({&pipes.to(place.peer, 0), address});
+    senders_.push_back(move.departures.back().end);
+  }
+  move.bytes = bytes_of(call, step);
+  move.work.type = call.type;
+  move.work.op = call.op;
+  move.work.sources = {sources, step.sources.size()};
+  move.work.destinations = {sources + step.sources.size(), step.destinations.size()};
+  move.work.count = move.bytes / element_bytes(call.type);
+  move.work.divide_last = step.last ? call.divide : 0;
+  move.kernel = kernel_of(move.work);
+  return move;
+}
+
+std::byte** FastPath::bind_place(const Call& call, const Place& place) {
+  std::byte** const address = &addresses_.emplace_back(nullptr);
+  if (is_message(place)) return address;
+  const size_t offset = only_range(layout(call, place), place, kWhole).offset * element_bytes(call.type);
+  if (place.kind == Place::Kind::kWindow) {
+    *address = call.window_base(place) + offset;
+  } else {
+    own_.push_back({place.buffer, offset, address});
+  }
+  return address;
+}
+
+bool FastPath::run(const void* send, void* recv, uint32_t operation, Wait* wait) {
+  if (!bound()) return false;
+  if (send != send_ || recv != recv_) rebase(send, recv);
+  for (reached_ = 0; reached_ < moves_.size(); ++reached_) {
+    if (!run_move(moves_[reached_], operation, wait)) return false;
+  }
+  return std::all_of(senders_.begin(), senders_.end(), [](const SendEnd* end) { return end->pipe->flushed(); });
+}
+
+void FastPath::rebase(const void* send, void* recv) {
+  send_ = send;
+  recv_ = recv;
+  auto* const sent = const_cast<std::byte*>(static_cast<const std::byte*>(send));
+  auto* const received = static_cast<std::byte*>(recv);
+  for (const Own& own : own_) *own.address = (own.buffer == Buffer::kSend ? sent : received) + own.offset;
+}
+
+bool FastPath::run_move(const Move& move, uint32_t operation, Wait* wait) {
+  for (const Arrival& from : move.arrivals) {
+    const Message* message = await(*from.end, move.bytes, operation, wait);
+    if (message == nullptr) return false;
+    *from.address = const_cast<std::byte*>(message->data);
+  }
+  for (const Departure& to : move.departures) {
+    if (to.end->pipe == nullptr) return false;
+    *to.address = to.end->pipe->reserve(move.bytes);
+    if (*to.address == nullptr) return false;
+  }
+  if (move.bytes > 0) move.kernel(move.work);
+  for (const Departure& to : move.departures) {
+    const Envelope envelope{operation, to.end->messages++};
+    to.end->pipe->commit(move.bytes, envelope);
+  }
+  for (const Arrival& from : move.arrivals) {
+    from.end->pipe->release();
+    ++from.end->messages;
+  }
+  return true;
 }
 
 }  // namespace hocket

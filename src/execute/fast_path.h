@@ -19,6 +19,8 @@ namespace hocket {
 class FastPath {
  public:
   FastPath() = default;
+  FastPath(FastPath&&) = default;
+  FastPath& operator=(FastPath&&) = default;
   // Binds a call for all later ones of its kind, whose buffers may be others. Empty when it is none for it: long,
   // coded, in several lanes, with scratch memory, a prologue, or a user's operation. The pipe ends outlive this.
   FastPath(const Call& call, Pipes& pipes);
@@ -30,36 +32,41 @@ class FastPath {
   size_t reached() const { return reached_; }
 
  private:
-  // Memory of the caller, or one end of a pipe.
-  template <typename End>
-  struct Point {
-    End* end = nullptr;           // null: memory
-    std::byte* window = nullptr;  // of a peer; null: of the caller
-    Buffer buffer = Buffer::kSend;
-    size_t offset = 0;  // bytes
+  // A message that a step takes or sends, and where the address of its bytes goes.
+  struct Arrival {
+    ReceiveEnd* end;
+    std::byte** address;
+  };
+  struct Departure {
+    SendEnd* end;
+    std::byte** address;
+  };
+  // What lies in a buffer of the caller's.
+  struct Own {
+    Buffer buffer;
+    size_t offset;  // bytes
+    std::byte** address;
   };
   struct Move {
-    std::vector<Point<ReceiveEnd>> sources;
-    std::vector<Point<SendEnd>> destinations;
+    std::vector<Arrival> arrivals;
+    std::vector<Departure> departures;
     size_t bytes = 0;
     Combine work;
-  };
-  struct Buffers {
-    std::byte* send;
-    std::byte* recv;
-    template <typename End>
-    std::byte* at(const Point<End>& point) const {
-      if (point.window != nullptr) return point.window + point.offset;
-      return (point.buffer == Buffer::kSend ? send : recv) + point.offset;
-    }
+    CombineFunction kernel = nullptr;
   };
 
-  static Move bind(const Call& call, const Step& step, Pipes& pipes);
-  bool run_move(const Move& move, const Buffers& buffers, uint32_t operation, Wait* wait) const;
-  const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, Wait* wait) const;
-  static void combine_at(const Move& move, const std::byte* const* sources, std::byte* const* destinations);
+  Move bind(const Call& call, const Step& step, Pipes& pipes);
+  // Gives where its address is.
+  std::byte** bind_place(const Call& call, const Place& place);
+  void rebase(const void* send, void* recv);
+  static bool run_move(const Move& move, uint32_t operation, Wait* wait);
 
   std::vector<Move> moves_;
+  std::vector<std::byte*> addresses_;  // of all sources and destinations, which never move: works point there
+  std::vector<Own> own_;
+  std::vector<SendEnd*> senders_;
+  const void* send_ = nullptr;  // where own_ lies now
+  void* recv_ = nullptr;
   size_t reached_ = 0;
 };
 

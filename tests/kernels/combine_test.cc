@@ -213,12 +213,12 @@ TEST(InstructionSets, AreWhatTheMachineHas) {
 
 TEST(InstructionSets, ForcedOneIsTheOneThatRuns) {
   EXPECT_EQ(instruction_set(), instruction_sets().front());
-  std::set<host::Kernel> kernels;
+  std::set<CombineFunction> kernels;
   for (std::string_view set : instruction_sets()) {
     ASSERT_TRUE(force_instruction_set(set));
     EXPECT_EQ(instruction_set(), set);
     for (size_t type = 0; type < kDataTypes; ++type) {
-      for (host::Kernel kernel : host::table_in_use().kernels[type]) {
+      for (CombineFunction kernel : host::table_in_use().kernels[type]) {
         if (kernel == nullptr) continue;
         EXPECT_TRUE(kernels.insert(kernel).second) << set << ": shares a kernel";
       }

@@ -126,7 +126,7 @@ TEST_P(Pipes, FillUpAndComeBack) {
     uint64_t sent = 0;
     while (sent < 5000 && send(*pair.sender, sent, kMaxMessage)) ++sent;
     ASSERT_LT(sent, 5000u) << "a pipe must be bounded";
-    EXPECT_EQ(pair.sender->reserve(0), nullptr);
+    EXPECT_EQ(pair.sender->reserve(kMaxMessage), nullptr);
     EXPECT_TRUE(pair.sender->progress().ok());
     const uint64_t filled = sent;
     for (uint64_t m = 0; m < filled + 20; ++m) {

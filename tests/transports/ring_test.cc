@@ -97,23 +97,35 @@ TEST_F(RingTest, RefusesAStrangeSequence) {
 }
 
 TEST_F(RingTest, RefusesAReleaseOfWhatWasNotSent) {
-  for (size_t i = 0; i < kPipeDepth; ++i) send(8);
-  control_.released.store(kPipeDepth + 1);
+  for (size_t i = 0; i < kRingCells; ++i) send(8);
+  control_.released.store(kRingCells + 1);
   EXPECT_EQ(sender_.reserve(8), nullptr);
-  EXPECT_NE(sender_.progress().message().find("claims to have released 9 messages of 8 sent"), std::string::npos)
+  EXPECT_NE(sender_.progress().message().find("claims to have released 33 messages of 32 sent"), std::string::npos)
       << sender_.progress().message();
   control_.released.store(1);
   EXPECT_EQ(sender_.reserve(8), nullptr) << "a failed pipe stays failed";
 }
 
 TEST_F(RingTest, RefusesAReleaseThatGoesBackward) {
-  for (size_t i = 0; i < kPipeDepth; ++i) send(8);
+  for (size_t i = 0; i < kRingCells; ++i) send(8);
   control_.released.store(4);
   ASSERT_NE(sender_.reserve(100'000), nullptr);
   sender_.commit(100'000, Envelope{});
   control_.released.store(2);
   EXPECT_EQ(sender_.reserve(100'000), nullptr);
   EXPECT_FALSE(sender_.progress().ok());
+}
+
+TEST_F(RingTest, LongMessagesWaitForASlotAndShortOnesForACell) {
+  for (size_t i = 0; i < kPipeDepth; ++i) send(1000);
+  EXPECT_EQ(sender_.reserve(1000), nullptr);
+  for (size_t i = kPipeDepth; i < kRingCells; ++i) send(8);
+  EXPECT_EQ(sender_.reserve(8), nullptr);
+  ASSERT_NE(receiver_.peek(), nullptr);
+  receiver_.release();
+  send(1000);
+  EXPECT_EQ(sender_.reserve(8), nullptr);
+  EXPECT_TRUE(sender_.progress().ok()) << sender_.progress().message();
 }
 
 // The producer learns with its first message that it may lend.
