@@ -52,7 +52,7 @@ void wake_if(std::atomic<uint32_t>& waiting, const std::function<void()>& wake_p
 
 }  // namespace
 
-static_assert(sizeof(RingControl) <= Ring::kBulkOffset);
+static_assert(sizeof(RingControl) <= Ring::kBesideOffset);
 static_assert(std::has_single_bit(kRingCells), "sequence numbers wrap at 2^16");
 
 size_t Ring::bytes(size_t max_message) {
@@ -79,10 +79,27 @@ RingSender::RingSender(Ring ring, SharedMemory& memory, std::string name, std::f
 RingSender::~RingSender() { withdraw(); }
 
 std::byte* RingSender::reserve(size_t bytes) {
+  if (bytes > ring_.max_message()) {
+    fail(fmt::format("a message of {} bytes was asked for; the limit is {}", bytes, ring_.max_message()));
+  }
   if (!status_.ok() || !has_room()) return nullptr;
-  if (bytes > RingCell::kInlineBytes) return reserve_slot(bytes);
-  reserved_ = RingCell::kInlineBytes;
-  return ring_.cell(committed_).data;
+  if (bytes > Ring::kBesideBytes) {
+    if (!reserve_slot(bytes)) return nullptr;
+    home_ = Home::kSlot;
+    reserved_ = ring_.max_message();
+  } else if (bytes > RingCell::kInlineBytes) {
+    home_ = Home::kBeside;
+    reserved_ = Ring::kBesideBytes;
+  } else {
+    home_ = Home::kCell;
+    reserved_ = RingCell::kInlineBytes;
+  }
+  return reserved_memory();
+}
+
+std::byte* RingSender::reserved_memory() const {
+  if (home_ == Home::kCell) return ring_.cell(committed_).data;
+  return home_ == Home::kBeside ? ring_.beside(committed_) : ring_.slot(static_cast<size_t>(slot_));
 }
 
 bool RingSender::has_room() {
@@ -104,19 +121,13 @@ bool RingSender::refresh() {
   return true;
 }
 
-std::byte* RingSender::reserve_slot(size_t bytes) {
-  if (bytes > ring_.max_message()) {
-    fail(fmt::format("a message of {} bytes was asked for; the limit is {}", bytes, ring_.max_message()));
-    return nullptr;
-  }
-  if (slot_ == kNoSlot) {
-    if ((bytes >= kReuseFrom || free_slots_ == 0) && !refresh()) return nullptr;
-    if (free_slots_ == 0) return nullptr;
-    slot_ = last_slot_ = next_slot(bytes);
-    free_slots_ &= ~(1u << slot_);
-  }
-  reserved_ = ring_.max_message();
-  return ring_.slot(static_cast<size_t>(slot_));
+bool RingSender::reserve_slot(size_t bytes) {
+  if (slot_ != kNoSlot) return true;
+  if ((bytes >= kReuseFrom || free_slots_ == 0) && !refresh()) return false;
+  if (free_slots_ == 0) return false;
+  slot_ = last_slot_ = next_slot(bytes);
+  free_slots_ &= ~(1u << slot_);
+  return true;
 }
 
 // Of the slots that are used in turn, or else the first that is free.
@@ -133,14 +144,13 @@ void RingSender::commit(size_t bytes, const Envelope& envelope) {
   if (!status_.ok()) return;
   if (bytes > reserved_) return fail(fmt::format("{} bytes were committed of {} reserved", bytes, reserved_));
   RingCell& cell = ring_.cell(committed_);
-  if (reserved_ > RingCell::kInlineBytes && bytes <= RingCell::kInlineBytes) {
-    std::memcpy(cell.data, ring_.slot(static_cast<size_t>(slot_)), bytes);
-    give_up_slot();
-  } else if (bytes > RingCell::kInlineBytes) {
-    const RingPlace place{static_cast<uint32_t>(slot_)};
+  if (bytes > RingCell::kInlineBytes) {
+    const RingPlace place{home_ == Home::kSlot ? static_cast<uint32_t>(slot_) : RingPlace::kBeside};
     std::memcpy(cell.data, &place, sizeof(place));
-    slot_of_[committed_ % kRingCells] = slot_;
-    slot_ = kNoSlot;
+    if (home_ == Home::kSlot) slot_of_[committed_ % kRingCells] = std::exchange(slot_, kNoSlot);
+  } else if (home_ != Home::kCell) {
+    std::memcpy(cell.data, reserved_memory(), bytes);
+    if (home_ == Home::kSlot) give_up_slot();
   }
   publish(bytes, envelope);
 }
@@ -225,6 +235,8 @@ const Message* RingReceiver::open(const RingCell& cell, RingHeader header, std::
       RingPlace place;
       std::memcpy(&place, cell.data, sizeof(place));
       if (!borrow(place.address, into)) return nullptr;
+    } else if (slot == RingPlace::kBeside && header.length <= Ring::kBesideBytes) {
+      message_.data = ring_.beside(released_);
     } else if (slot >= kPipeDepth) {
       fail(fmt::format("message {} names slot {}; there are {}", released_, slot, kPipeDepth));
       return nullptr;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// A pipe in memory that both ends map: one cache line (cell) per message holding a short message or the number of a
-// bulk slot, and a header word, written last, that is at once ready flag, length and digest. The ends touch each
-// other's lines only when there is news. Does not know where the memory comes from; trusts nothing that the peer can
+// A pipe in memory that both ends map: one cache line (cell) per message holding a short message or where a longer one
+// lies, and a header word, written last, that is at once ready flag, length and digest. Messages of medium length lie
+// beside the cells, one to each; long ones in a few bulk slots. The ends touch each other's lines only when there is
+// news. Does not know where the memory comes from; trusts nothing that the peer can
 // write.
 //
 // A long message from memory that stays as it is may be lent instead: the cell says where it lies, and the consumer
@@ -36,8 +37,9 @@ inline constexpr size_t kRingCells = 32;
 
 struct RingPlace {
   static constexpr uint32_t kLent = ~uint32_t{0};
+  static constexpr uint32_t kBeside = kLent - 1;
 
-  uint32_t slot = 0;     // or kLent
+  uint32_t slot = 0;     // or one of these
   uint64_t address = 0;  // in the producer's process
 };
 
@@ -48,7 +50,7 @@ struct RingProof {
   uint64_t value = 0;
 };
 
-// The start of the shared memory; the bulk slots follow from kBulkOffset. Valid when zero-filled.
+// The start of the shared memory; what lies beside the cells follows from kBesideOffset. Valid when zero-filled.
 struct RingControl {
   alignas(kCacheLine) std::atomic<uint32_t> writer_waiting;  // set by the producer, read by each release
   std::atomic<uint32_t> withdrawn;                           // what was lent is not to be read any more
@@ -75,7 +77,9 @@ struct RingHeader {
 // The memory of one ring, as one end sees it.
 class Ring {
  public:
-  static constexpr size_t kBulkOffset = 4096;  // an idle ring touches one page
+  static constexpr size_t kBesideOffset = 4096;  // an idle ring touches one page
+  static constexpr size_t kBesideBytes = 1024;   // of each message there
+  static constexpr size_t kBulkOffset = kBesideOffset + kRingCells * kBesideBytes;
 
   // Bytes that a ring for messages of up to max_message takes: computed alike at both ends.
   static size_t bytes(size_t max_message);
@@ -84,6 +88,9 @@ class Ring {
 
   RingControl& control() const { return *control_; }
   RingCell& cell(uint64_t message) const { return control_->cells[message % kRingCells]; }
+  std::byte* beside(uint64_t message) const {
+    return reinterpret_cast<std::byte*>(control_) + kBesideOffset + message % kRingCells * kBesideBytes;
+  }
   std::byte* slot(size_t index) const { return bulk_ + index * slot_bytes_; }
   size_t max_message() const { return max_message_; }
 
@@ -109,12 +116,14 @@ class RingSender final : public Sender {
   void set_waiting(bool waiting) override;
 
  private:
+  enum class Home : uint8_t { kCell, kBeside, kSlot };
   static constexpr int kNoSlot = -1;
 
   bool has_room();
   // Learns what the consumer has released; false when it claims the impossible.
   bool refresh();
-  std::byte* reserve_slot(size_t bytes);
+  bool reserve_slot(size_t bytes);
+  std::byte* reserved_memory() const;
   int next_slot(size_t bytes) const;
   void give_up_slot();
   // The cell of the next message has been filled.
@@ -124,9 +133,10 @@ class RingSender final : public Sender {
   Ring ring_;
   uint64_t proof_;  // the consumer reads it here
   uint64_t committed_ = 0;
-  uint64_t released_ = 0;  // as last seen
-  size_t reserved_ = 0;    // bytes
-  int slot_ = kNoSlot;     // reserved
+  uint64_t released_ = 0;    // as last seen
+  size_t reserved_ = 0;      // bytes ...
+  Home home_ = Home::kCell;  // ... there
+  int slot_ = kNoSlot;       // reserved
   int last_slot_ = 0;
   uint32_t free_slots_ = (1u << kPipeDepth) - 1;
   std::array<int, kRingCells> slot_of_;  // of the message in each cell

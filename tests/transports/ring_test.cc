@@ -116,14 +116,19 @@ TEST_F(RingTest, RefusesAReleaseThatGoesBackward) {
   EXPECT_FALSE(sender_.progress().ok());
 }
 
+TEST_F(RingTest, RefusesALongMessageBesideItsCell) {
+  plant({1, Ring::kBesideBytes + 1, 0}, RingPlace::kBeside);
+  expect_receiver_fails("names slot 4294967294; there are 8");
+}
+
 TEST_F(RingTest, LongMessagesWaitForASlotAndShortOnesForACell) {
-  for (size_t i = 0; i < kPipeDepth; ++i) send(1000);
-  EXPECT_EQ(sender_.reserve(1000), nullptr);
-  for (size_t i = kPipeDepth; i < kRingCells; ++i) send(8);
+  for (size_t i = 0; i < kPipeDepth; ++i) send(2000);
+  EXPECT_EQ(sender_.reserve(2000), nullptr);
+  for (size_t i = kPipeDepth; i < kRingCells; ++i) send(i % 2 == 0 ? 8 : Ring::kBesideBytes);
   EXPECT_EQ(sender_.reserve(8), nullptr);
   ASSERT_NE(receiver_.peek(), nullptr);
   receiver_.release();
-  send(1000);
+  send(2000);
   EXPECT_EQ(sender_.reserve(8), nullptr);
   EXPECT_TRUE(sender_.progress().ok()) << sender_.progress().message();
 }
