@@ -138,8 +138,6 @@ void combine_user(const Combine& combine) {
   }
 }
 
-void combine_at_once(const Combine& combine) { kernel_of(combine)(combine); }
-
 }  // namespace
 
 const host::Table& host::table_in_use() {
@@ -170,13 +168,15 @@ CombineFunction kernel_of(const Combine& combine) {
 void combine(const Combine& combine) {
   assert(!combine.sources.empty() && !combine.destinations.empty());
   assert(combine.user || supports(combine.type, combine.op));
-  if (combine.streaming_mask == 0) return combine_at_once(combine);
+  const CombineFunction at_once = kernel_of(combine);
+  const bool is_copy = at_once == copy_to_all && combine.destinations.size() == 1;
+  if (combine.streaming_mask == 0 || is_copy) return at_once(combine);
   const Streaming way = way_of_streaming(combine.count * element_bytes(combine.type));
   if (way == Streaming::kStrings) return combine_and_move(combine);
-  if (way == Streaming::kAround) return combine_at_once(combine);
+  if (way == Streaming::kAround) return at_once(combine);
   Combine plain = combine;
   plain.streaming_mask = 0;
-  combine_at_once(plain);
+  at_once(plain);
 }
 
 void copy(std::byte* destination, const std::byte* source, size_t bytes, bool streaming) {

@@ -8,8 +8,10 @@
 namespace hocket {
 namespace {
 
-// Messages shorter than this take none of the pipes' shortcuts, which are the execution's business.
+// Shorter messages take none of the pipes' shortcuts.
 constexpr size_t kShort = 4 << 10;
+// Beside the copying of longer ones the execution's work does not count.
+constexpr size_t kLongest = 32 << 10;
 // Work within memory need not be short, but it is not interrupted.
 constexpr size_t kUninterrupted = 1 << 20;
 
@@ -36,9 +38,9 @@ bool suits(const Call& call) {
   if (plan.lanes.size() != 1 || plan.scratch_chunks > 0) return false;
   if (call.codec != nullptr || call.scale != nullptr || call.user != nullptr) return false;
   if (std::max(call.send.longest_chunk(), call.recv.longest_chunk()) > call.window) return false;
-  const size_t limit = std::min(kShort, call.slice_bytes + 1);
+  const size_t longest = std::min(kLongest, call.slice_bytes);
   return std::all_of(plan.lanes[0].steps.begin(), plan.lanes[0].steps.end(), [&](const Step& step) {
-    return is_contiguous(step) && bytes_of(call, step) < (has_message(step) ? limit : kUninterrupted);
+    return is_contiguous(step) && bytes_of(call, step) <= (has_message(step) ? longest : kUninterrupted);
   });
 }
 
@@ -73,6 +75,7 @@ FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) 
     if (is_message(place)) move.arrivals.push_back({&pipes.from(place.peer, 0), address});
     if (place.first && call.has_prologue()) move.work.first_mask |= uint64_t{1} << (address - sources);
   }
+  move.destinations = sources + step.sources.size();
   for (const Place& place : step.destinations) {
     std::byte** const address = bind_place(call, place);
     if (!is_message(place)) continue;
@@ -83,10 +86,10 @@ FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) 
   move.work.type = call.type;
   move.work.op = call.op;
   move.work.sources = {sources, step.sources.size()};
-  move.work.destinations = {sources + step.sources.size(), step.destinations.size()};
+  move.work.destinations = {move.destinations, step.destinations.size()};
   move.work.count = move.bytes / element_bytes(call.type);
   move.work.divide_last = step.last ? call.divide : 0;
-  move.kernel = kernel_of(move.work);
+  move.kernel = move.bytes < kShort ? kernel_of(move.work) : combine;
   return move;
 }
 
@@ -119,7 +122,23 @@ void FastPath::rebase(const void* send, void* recv) {
   for (const Own& own : own_) *own.address = (own.buffer == Buffer::kSend ? sent : received) + own.offset;
 }
 
-bool FastPath::run_move(const Move& move, uint32_t operation, Wait* wait) {
+// The pipes copy such messages, as we do; how they like them written is noted.
+bool FastPath::may_copy(Move& move) {
+  move.work.streaming_mask = 0;
+  for (const Arrival& from : move.arrivals) {
+    if (from.end->pipe == nullptr || move.bytes >= from.end->pipe->into_from) return false;
+  }
+  for (const Departure& to : move.departures) {
+    const Sender* pipe = to.end->pipe;
+    if (pipe == nullptr || move.bytes >= std::min(pipe->stable_from, pipe->lent_from)) return false;
+    if (move.bytes < pipe->streaming_from) continue;
+    move.work.streaming_mask |= uint64_t{1} << (to.address - move.destinations);
+  }
+  return true;
+}
+
+bool FastPath::run_move(Move& move, uint32_t operation, Wait* wait) {
+  if (move.bytes >= kShort && !may_copy(move)) return false;
   for (const Arrival& from : move.arrivals) {
     const Message* message = await(*from.end, move.bytes, operation, wait);
     if (message == nullptr) return false;

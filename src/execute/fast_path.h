@@ -50,6 +50,7 @@ class FastPath {
   struct Move {
     std::vector<Arrival> arrivals;
     std::vector<Departure> departures;
+    std::byte** destinations = nullptr;
     size_t bytes = 0;
     Combine work;
     CombineFunction kernel = nullptr;
@@ -59,7 +60,8 @@ class FastPath {
   // Gives where its address is.
   std::byte** bind_place(const Call& call, const Place& place);
   void rebase(const void* send, void* recv);
-  static bool run_move(const Move& move, uint32_t operation, Wait* wait);
+  static bool may_copy(Move& move);
+  static bool run_move(Move& move, uint32_t operation, Wait* wait);
 
   std::vector<Move> moves_;
   std::vector<std::byte*> addresses_;  // of all sources and destinations, which never move: works point there
