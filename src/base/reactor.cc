@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// One turn of the loop: what was posted, what is due, then sleep, then news. Callbacks may do anything, also to
-// themselves, so nothing here holds an iterator or a lock across one. None of them can end the thread by lack of
-// memory.
+// One turn of the loop: what was posted, then sleep, then news, then what was due before that news was fetched: after a
+// time in which the process did not run, who has a deadline hears first what came meanwhile. Callbacks may do anything,
+// also to themselves, so nothing here holds an iterator or a lock across one. None of them can end the thread by lack
+// of memory.
 #include "base/reactor.h"
 
 #include <fmt/format.h>
@@ -98,8 +99,9 @@ void Reactor::run() {
     if (std::exchange(exhausted_, false)) attempt(on_exhausted_);
     run_posted();
     if (last) break;
-    run_timers();
+    const Time asked = system_.clock.now();
     attempt([this] { dispatch(wait_for_news()); });
+    run_timers(asked);
   }
   loop_thread_.store({});
   running_.store(false);
@@ -130,10 +132,9 @@ void Reactor::run_posted() {
   }
 }
 
-void Reactor::run_timers() {
-  const Time now = system_.clock.now();
+void Reactor::run_timers(Time due) {
   const TimerId newest = last_timer_;  // those that start now wait for the next turn, so that news gets its turn too
-  for (auto next = timers_.begin(); next != timers_.end() && next->first.first <= now;) {
+  for (auto next = timers_.begin(); next != timers_.end() && next->first.first <= due;) {
     if (next->first.second > newest) {
       ++next;
       continue;

@@ -53,7 +53,7 @@ class Reactor {
   // Before the handle is closed. No call of its function starts after this, not even for news that has come already.
   void unwatch(Handle handle);
 
-  // Calls `function` once, at `time` or soon after.
+  // Calls `function` once, at `time` or soon after, and after all news that had come by then.
   TimerId at(Time time, Function function);
   // Calls `function` again and again, so long after its last end. Only this call takes memory.
   TimerId every(Duration period, Function function);
@@ -74,7 +74,7 @@ class Reactor {
   void run();
   void attempt(const Function& function) noexcept;
   void run_posted();
-  void run_timers();
+  void run_timers(Time due);
   void run_timer(Timers::node_type timer);
   std::vector<Handle> wait_for_news();
   TimerId add_timer(Time time, Timer timer);

@@ -6,6 +6,7 @@
 // inside its callbacks.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -59,8 +60,8 @@ class Link {
   void beat();
   // Ends the link when nothing was heard since `oldest`, and calls it quiet when nothing was since `recently`.
   void expect_news_since(Time oldest, Time recently);
-  // The time before `lateness` ago was not ours: we could not have heard anything.
-  void forgive(Duration lateness) { heard_ += lateness; }
+  // So much of the time before `now` was not ours: we could not have heard anything.
+  void forgive(Duration lateness, Time now) { heard_ = std::min(heard_ + lateness, now); }
 
   std::string peer_name() const { return socket_->peer_name(); }
 

@@ -263,6 +263,26 @@ TEST(ReactorBatchTest, UnwatchCoversNewsThatHasComeAlready) {
   EXPECT_EQ(called, (std::vector{1, 4, 33, 4}));
 }
 
+// As after a time in which the process did not run: what is due judges by what has come.
+TEST(ReactorBatchTest, NewsThatHasComeIsHeardBeforeWhatIsDue) {
+  ScriptedSystem scripted;
+  Reactor reactor(scripted.system);
+  ASSERT_TRUE(reactor.start("batch").ok());
+  std::atomic<bool> done = false;
+  std::vector<std::string> order;
+  run_in(reactor, [&] {
+    (void)reactor.watch(6, [&] { order.emplace_back("news"); });
+    reactor.at(now(), [&] {
+      order.emplace_back("due");
+      done = true;
+      done.notify_all();
+    });
+    scripted.report({6});
+  });
+  done.wait(false);
+  EXPECT_EQ(order, (std::vector<std::string>{"news", "due"}));
+}
+
 TEST(ReactorBatchTest, NewsOfAWatchThatBeganBeforeTheWaitIsNotLost) {
   ScriptedSystem scripted;
   Reactor reactor(scripted.system);
