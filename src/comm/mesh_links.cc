@@ -16,8 +16,6 @@ namespace {
 
 constexpr size_t kFrameBase = size_t{64} << 10;
 constexpr Duration kSiblingPause = std::chrono::milliseconds(2);
-// Of the time that a silent link has left: so many addresses can be tried.
-constexpr int kAttempts = 4;
 
 bool has_spares(const Service& service) { return interface_count(service.self().interfaces) > 1; }
 
@@ -77,14 +75,12 @@ std::vector<Address> PeerLinks::addresses(int32_t peer) const {
 
 DialOptions PeerLinks::dial_options(int32_t peer, Hello hello) const {
   const Time now = service_.system().clock.now();
-  const Duration time = service_.options().timeout / 2;
   DialOptions options;
   options.addresses = addresses(peer);
   options.hello = std::move(hello);
   options.key = self_.key;
-  if (has_several_ways(peer)) options.patience = time / kAttempts;
   // The peer's process was there: when nothing answers, it is gone. The wait lets its neighbours tell how it went.
-  options.unreachable_until = now + time;
+  options.unreachable_until = now + service_.options().timeout;
   options.unknown_until = now + self_.operation_timeout;
   return options;
 }
@@ -185,7 +181,6 @@ void PeerLinks::on_quiet(int32_t peer) {
   options.hello = {Purpose::kLink, self_.id, self_.rank, peer};
   options.hello.connection = 1;
   options.key = self_.key;
-  options.patience = left / kAttempts;
   options.unreachable_until = options.unknown_until = service_.system().clock.now() + left;
   found.dial = std::make_unique<Dial>(service_, std::move(options),
                                       [this, peer](Result<std::unique_ptr<Socket>> socket, Refusal) {

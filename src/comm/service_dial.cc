@@ -18,6 +18,8 @@ namespace {
 constexpr Duration kFirstPause = std::chrono::milliseconds(2);
 constexpr Duration kLongestPause = std::chrono::milliseconds(200);
 constexpr size_t kNonceBytes = 16;
+// Packets may be lost, and the kernel repeats its request for a connection only after a second.
+constexpr int kTriesPerTimeout = 8;
 
 }  // namespace
 
@@ -38,18 +40,19 @@ void Dial::attempt() {
   const Address& address = options_.addresses[attempts_++ % options_.addresses.size()];
   const Status status = connect(address);
   if (!status.ok()) return try_later(status, false);
+  const Time now = service_.system().clock.now();
   // Longer than the acceptor's patience, so that its refusal arrives first.
-  const Duration limit = service_.options().handshake_timeout * 3 / 2;
-  const Duration first = options_.patience > Duration::zero() ? std::min(options_.patience, limit) : limit;
-  expect_end(address, first, limit - first);
+  const Time answered = now + service_.options().handshake_timeout * 3 / 2;
+  const Time next_try = now + service_.options().timeout / kTriesPerTimeout;
+  expect_end(address, std::min({next_try, answered, std::max(now, options_.unreachable_until)}), answered);
   advance();
 }
 
 // Who has made a connection may have let us in already, and must not find it closed.
-void Dial::expect_end(const Address& address, Duration within, Duration more) {
-  timer_ = service_.reactor().at(service_.system().clock.now() + within, [this, address, more] {
+void Dial::expect_end(const Address& address, Time unanswered, Time answered) {
+  timer_ = service_.reactor().at(unanswered, [this, address, answered] {
     const bool was_answered = handshake_->was_answered();
-    if (was_answered && more > Duration::zero()) return expect_end(address, more, Duration::zero());
+    if (was_answered && service_.system().clock.now() < answered) return expect_end(address, answered, answered);
     try_later(Status(Code::kTimeout, fmt::format("{} did not answer in time", address)), was_answered);
   });
 }
@@ -89,9 +92,9 @@ void Dial::advance() {
 void Dial::try_later(const Status& status, bool answered) {
   const Refusal refusal = handshake_ != nullptr ? handshake_->refusal() : Refusal::kNone;
   close();
-  const Time now = service_.system().clock.now();
-  if (now >= (answered ? options_.unknown_until : options_.unreachable_until)) return finish(status, refusal);
-  timer_ = service_.reactor().at(now + pause_, [this] { attempt(); });
+  const Time next = service_.system().clock.now() + pause_;
+  if (next >= (answered ? options_.unknown_until : options_.unreachable_until)) return finish(status, refusal);
+  timer_ = service_.reactor().at(next, [this] { attempt(); });
   if (attempts_ % options_.addresses.size() == 0) pause_ = std::min(pause_ * 2, kLongestPause);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// One attempt after another to reach a door at one of several addresses, until it opens or patience ends. Service
-// thread; destroying a dial gives it up.
+// One attempt after another to reach a door at one of several addresses, until it opens or patience ends. An address
+// that takes no connection has an eighth of HOCKET_TIMEOUT at a time. Service thread; destroying a dial gives it up.
 #pragma once
 
 #include <functional>
@@ -21,9 +21,8 @@ struct DialOptions {
   std::vector<Address> addresses;  // tried in turn
   Hello hello;
   std::string key;
-  Time unreachable_until;  // how long to try again while nothing answers there
+  Time unreachable_until;  // how long to try (again) while nothing answers there
   Time unknown_until;      // how long to try again while something answers that does not (yet) know the communicator
-  Duration patience{};     // with an address that takes no connection; zero: as with one that does
 };
 
 class Dial {
@@ -39,8 +38,8 @@ class Dial {
  private:
   void attempt();
   Status connect(const Address& address);
-  // The handshake may take so long, and more once the connection is made.
-  void expect_end(const Address& address, Duration within, Duration more);
+  // The handshake may take until then; once the connection is made, until `answered`.
+  void expect_end(const Address& address, Time unanswered, Time answered);
   void advance();
   void close();
   void try_later(const Status& status, bool answered);

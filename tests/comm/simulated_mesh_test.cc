@@ -151,6 +151,41 @@ TEST(SimulatedMesh, APeerWithSeveralInterfacesThatDiedIsNamedWithinTheTimeout) {
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
 
+// Its packets vanish, so nothing refuses a connection.
+TEST(SimulatedMesh, WhoAnswersNobodyIsNamedWithinTheTimeout) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    ServiceOptions options;
+    options.timeout = std::chrono::milliseconds(500);
+    Service here(world.host("here"), options);
+    Service there(world.host("there"), options);
+    const Result<std::string> id = make_unique_id(there);
+    world.cut_off("there");
+
+    const Time joining = world.now();
+    JoinOptions guest;
+    guest.unique_id = *id;
+    guest.rank = 1;
+    guest.ranks = 2;
+    EXPECT_THAT(join_mesh(here, guest).status().message(),
+                testing::AllOf(HasSubstr("cannot check in with the root"), HasSubstr("did not answer in time")));
+    EXPECT_LE(world.now() - joining, options.timeout + std::chrono::milliseconds(2));
+
+    const Time opening = world.now();
+    MeshOptions mesh;
+    mesh.id = std::string(16, 'i');
+    mesh.key = std::string(16, 'k');
+    mesh.peers = {here.self(), there.self()};
+    const Result<std::shared_ptr<Mesh>> opened = open_mesh(here, mesh);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    while (!(*opened)->failed()) (void)(*opened)->poller().wait(Time::max());
+    EXPECT_THAT((*opened)->status().message(), HasSubstr("cannot reach rank 1 "));
+    EXPECT_LE(world.now() - opening, options.timeout + std::chrono::milliseconds(2));
+    (*opened)->leave();
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
 // The first of two ranks has something to say before they are linked.
 TEST(SimulatedMesh, TheLastWordOfARankThatLeavesWaitsForTheLink) {
   SimulationOptions options;
