@@ -18,7 +18,8 @@ namespace {
 constexpr Duration kFirstPause = std::chrono::milliseconds(2);
 constexpr Duration kLongestPause = std::chrono::milliseconds(200);
 constexpr size_t kNonceBytes = 16;
-// Packets may be lost, and the kernel repeats its request for a connection only after a second.
+// Packets may be lost, and the kernel repeats its request for a connection only after a second. Whoever answers none of
+// so many is given up: where we run seldom, that takes longer than the timeout.
 constexpr int kTriesPerTimeout = 8;
 
 }  // namespace
@@ -44,7 +45,7 @@ void Dial::attempt() {
   // Longer than the acceptor's patience, so that its refusal arrives first.
   const Time answered = now + service_.options().handshake_timeout * 3 / 2;
   const Time next_try = now + service_.options().timeout / kTriesPerTimeout;
-  expect_end(address, std::min({next_try, answered, std::max(now, options_.unreachable_until)}), answered);
+  expect_end(address, std::min(next_try, answered), answered);
   advance();
 }
 
@@ -53,7 +54,10 @@ void Dial::expect_end(const Address& address, Time unanswered, Time answered) {
   timer_ = service_.reactor().at(unanswered, [this, address, answered] {
     const bool was_answered = handshake_->was_answered();
     if (was_answered && service_.system().clock.now() < answered) return expect_end(address, answered, answered);
-    try_later(Status(Code::kTimeout, fmt::format("{} did not answer in time", address)), was_answered);
+    const Status late(Code::kTimeout, fmt::format("{} did not answer in time", address));
+    if (was_answered || ++unanswered_ >= kTriesPerTimeout) return try_later(late, was_answered);
+    close();
+    attempt();
   });
 }
 

@@ -49,6 +49,7 @@ class Dial {
   const DialOptions options_;
   Done done_;
   size_t attempts_ = 0;
+  int unanswered_ = 0;  // of them
   Duration pause_;
   std::unique_ptr<DialingHandshake> handshake_;
   TimerId timer_{};  // the attempt's deadline, or the end of a pause
