@@ -22,39 +22,49 @@ namespace hocket::tool {
 namespace {
 
 struct Wish {
-  std::vector<int> processes;  // none: all
-  std::string name;            // empty: of any name
+  std::vector<std::string> what;  // processes and names; none: all
   size_t calls = 1;
   double seconds = 0.5;
+
+  // A process shows all its communicators, a name those that have it.
+  bool is_for(const FlightCopy& process, const FlightCopy::Lane& lane) const {
+    return what.empty() || std::any_of(what.begin(), what.end(), [&](const std::string& one) {
+             return one == lane.name || one == std::to_string(process.process);
+           });
+  }
 };
 
-bool concerns(const Wish& wish, const FlightCopy& process) {
-  return wish.name.empty() || std::any_of(process.lanes.begin(), process.lanes.end(),
-                                          [&](const FlightCopy::Lane& lane) { return lane.name == wish.name; });
+std::optional<FlightCopy> wished(const Wish& wish, std::optional<FlightCopy> process) {
+  if (!process) return {};
+  std::erase_if(process->lanes, [&](const FlightCopy::Lane& lane) { return !wish.is_for(*process, lane); });
+  return process;
 }
 
 std::string nobody(const Wish& wish) {
-  const std::string of_name = wish.name.empty() ? "" : fmt::format(" for a communicator {}", wish.name);
-  if (wish.processes.empty()) return fmt::format("no process that we may look at uses Hocket now{}", of_name);
-  return fmt::format("process {}: none that we may look at and that uses Hocket{}", fmt::join(wish.processes, ", "),
-                     of_name);
+  if (wish.what.empty()) return "no process that we may look at uses Hocket now";
+  return fmt::format(
+      "{}: no process that we may look at uses Hocket and has this number or a communicator of this name",
+      fmt::join(wish.what, ", "));
 }
 
 Status show(const Wish& wish) {
-  std::vector<FlightCopy> before = flights(wish.processes, 0);
-  std::erase_if(before, [&](const FlightCopy& process) { return !concerns(wish, process); });
+  std::vector<FlightCopy> before;
+  for (FlightCopy& each : flights({}, 0)) {
+    std::optional<FlightCopy> process = wished(wish, std::move(each));
+    if (!process->lanes.empty()) before.push_back(std::move(*process));
+  }
   if (before.empty()) return {Code::kInvalidArgument, nobody(wish)};
   const Duration between = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(wish.seconds));
   std::this_thread::sleep_for(between);
+  const auto clock = [] { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); };
+  std::vector<FlightCopy> all;
   for (const FlightCopy& earlier : before) {
-    std::optional<FlightCopy> now = flight_of(earlier.process, wish.calls);
-    if (now && !wish.name.empty()) {
-      std::erase_if(now->lanes, [&](const FlightCopy::Lane& lane) { return lane.name != wish.name; });
-    }
-    const Time time = std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now());
-    fmt::print("{}", now ? flight_report(*now, earlier, between, time)
+    const std::optional<FlightCopy> now = wished(wish, flight_of(earlier.process, wish.calls));
+    fmt::print("{}", now ? flight_report(*now, earlier, between, clock())
                          : fmt::format("process {} has ended\n", earlier.process));
+    if (now) all.push_back(*now);
   }
+  fmt::print("{}", standstill_report(all, clock()));
   return {};
 }
 
@@ -63,8 +73,9 @@ Status show(const Wish& wish) {
 Command status(CLI::App& program) {
   const auto wish = std::make_shared<Wish>();
   CLI::App* words = program.add_subcommand("status", "what the processes of this host that use Hocket do now");
-  words->add_option("process", wish->processes, "process ids; without: all that we may look at");
-  words->add_option("--name", wish->name, "only communicators of this name, as the program gave it: a job");
+  words->add_option("what", wish->what,
+                    "process ids, and names of communicators as the program gave them (jobs); without: all that we may "
+                    "look at");
   words->add_option("--calls", wish->calls, "how many of the last calls to show for each communicator")
       ->check(CLI::Range(size_t{0}, FlightRow::kCalls - 1))
       ->capture_default_str();

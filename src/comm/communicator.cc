@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "comm/choosing.h"
 #include "comm/crowd.h"
 #include "comm/shared_heap.h"
+#include "comm/unique_id.h"
 #include "execute/coded.h"
 #include "kernels/accumulators.h"
 #include "plan/lending.h"
@@ -41,6 +43,12 @@ bool are_like(const RecentCall& recent, const void* send, const void* recv) {
 bool is_crowded(const Mesh& mesh) {
   const Crowd here = crowd(mesh, mesh.rank());
   return here.ranks > here.cores;
+}
+
+FlightMember flight_member(const Mesh& mesh, const CommunicatorOptions& options) {
+  uint64_t communicator = 0;
+  std::memcpy(&communicator, public_id_of(options.key).data(), sizeof communicator);
+  return {options.name, mesh.rank(), mesh.ranks(), static_cast<int32_t>(placement(mesh).hosts.size()), communicator};
 }
 
 }  // namespace
@@ -84,9 +92,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
                 .imported = options_.imported,
                 .explore = options_.explore},
                Chooser(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message(), options_.lanes)),
-      lane_(options_.flight == nullptr ? nullptr
-                                       : options_.flight->open(options_.name, mesh_->rank(), mesh_->ranks(),
-                                                               static_cast<int32_t>(placement(*mesh_).hosts.size()))),
+      lane_(options_.flight == nullptr ? nullptr : options_.flight->open(flight_member(*mesh_, options_))),
       call_log_(std::make_shared<CallLog>(system.clock, lane_)),
       collective_pipes_(*mesh_, PipeClass::kCollective),
       transfer_pipes_(*mesh_, PipeClass::kPointToPoint),

@@ -5,6 +5,9 @@
 // and then those who drive learn it. The agreement lives on the service thread.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/caught.h"
 #include "base/log.h"
 #include "comm/mesh_rank.h"
@@ -16,6 +19,16 @@ constexpr Duration kLook = std::chrono::microseconds(200);
 constexpr Duration kTellOthers = std::chrono::milliseconds(100);
 // After that long, those whose consent is missing are dialled: perhaps nobody who lives is linked to them.
 constexpr Duration kReachOut = std::chrono::milliseconds(50);
+
+// A line of the log for each of the page's.
+void show_page(LogLevel level, const Status& status, std::string_view page) {
+  log(level, status.message());
+  while (!page.empty()) {
+    const std::string_view line = page.substr(0, page.find('\n'));
+    log(level, line);
+    page.remove_prefix(std::min(page.size(), line.size() + 1));
+  }
+}
 
 }  // namespace
 
@@ -165,9 +178,8 @@ Whereabouts MeshRank::whereabouts() const {
 // One rank shows what all know. Of a rank that died there is no more to say than its name.
 void MeshRank::show_whereabouts(const Status& status) const {
   if (!agreement_.leads()) return;
-  const std::string page = wait_report(agreement_.opinion().holders);
-  if (status.code() == Code::kTimeout) return log_warn("{}\n{}", status.message(), page);
-  log_info("{}\n{}", status.message(), page);
+  const LogLevel level = status.code() == Code::kTimeout ? LogLevel::kWarn : LogLevel::kInfo;
+  show_page(level, status, wait_report(agreement_.opinion().holders));
 }
 
 // ---- What those who drive see

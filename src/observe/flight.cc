@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <new>
+
+#include "observe/whereabouts.h"
 
 namespace hocket {
 namespace {
 
-constexpr std::array<char, 8> kMagic = {'H', 'K', 'f', 'l', 'i', 'g', 'h', '3'};
+constexpr std::array<char, 8> kMagic = {'H', 'K', 'f', 'l', 'i', 'g', 'h', '4'};
 constexpr size_t kNames = 32;
 using Word = std::array<char, 24>;
 
@@ -46,8 +49,7 @@ std::string_view named(const std::array<Word, kNames>& words, int16_t number) {
 
 std::string text_of(const Header& header, const FlightCall& call) {
   const std::string peer = call.peer < 0 ? "" : fmt::format(", rank {}", call.peer);
-  return fmt::format("#{} {}({} {}{})", call.number, named(header.kinds, call.kind), call.count,
-                     named(header.types, call.type), peer);
+  return fmt::format("{}({} {}{})", named(header.kinds, call.kind), call.count, named(header.types, call.type), peer);
 }
 
 Memory& memory_of(const Segment& segment) { return *reinterpret_cast<Memory*>(segment.bytes().data()); }
@@ -100,7 +102,7 @@ FlightRecorder::FlightRecorder(std::unique_ptr<Segment> memory, int32_t process,
   all.header.magic = kMagic;
 }
 
-FlightLane* FlightRecorder::open(std::string_view name, int32_t rank, int32_t ranks, int32_t hosts) {
+FlightLane* FlightRecorder::open(const FlightMember& member) {
   const std::lock_guard lock(mutex_);
   auto& lanes = memory_of(*memory_).lanes;
   const auto found = std::find_if(lanes.begin(), lanes.end(), [](const FlightLane& lane) { return lane.in_use_ == 0; });
@@ -112,10 +114,11 @@ FlightLane* FlightRecorder::open(std::string_view name, int32_t rank, int32_t ra
   lane.transfers_.clear();
   lane.waited_ns_ = 0;
   lane.sample_mask_ = sample_every_ - 1;
-  lane.hosts_ = hosts;
-  lane.rank_ = rank;
-  lane.ranks_ = ranks;
-  write_word(lane.name_, name);
+  lane.hosts_ = member.hosts;
+  lane.communicator_ = member.communicator;
+  lane.rank_ = member.rank;
+  lane.ranks_ = member.ranks;
+  write_word(lane.name_, member.name);
   lane.in_use_ = 1;
   return &lane;
 }
@@ -132,14 +135,18 @@ class FlightReader {
     copy.name = read_word(lane.name_);
     copy.rank = lane.rank_;
     copy.ranks = lane.ranks_;
-    copy.awaited = lane.awaited_;
-    copy.since_ns = lane.since_ns_;
     copy.hosts = lane.hosts_;
+    copy.communicator = lane.communicator_;
+    copy.since_ns = lane.since_ns_;
     copy.waited_ns = lane.waited_ns_;
     copy.taken = lane.taken_.load(std::memory_order_acquire);
     copy.begun = lane.begun();
     copy.ended = lane.ended();
-    copy.calls = newest_calls(header, lane, max_calls);
+    copy.awaited = copy.begun == copy.ended ? -1 : lane.awaited_.load();
+    copy.collectives = lane.collectives().begun();
+    for (const FlightCall& call : newest_calls(lane, max_calls))
+      copy.calls.push_back(fmt::format("#{} {}", call.number, text_of(header, call)));
+    for (const FlightCall& call : newest_calls(lane, 1)) copy.newest = text_of(header, call);
     for (uint64_t back = std::min<uint64_t>(copy.taken, FlightLane::kSamples); back > 0; --back) {
       copy.timed.push_back(timed(header, lane.samples_[(copy.taken - back) % FlightLane::kSamples]));
     }
@@ -148,8 +155,8 @@ class FlightReader {
 
  private:
   // Newest first.
-  static std::vector<std::string> newest_calls(const Header& header, const FlightLane& lane, size_t max_calls) {
-    std::vector<std::string> calls;
+  static std::vector<FlightCall> newest_calls(const FlightLane& lane, size_t max_calls) {
+    std::vector<FlightCall> calls;
     uint64_t collectives = lane.collectives().begun();
     uint64_t transfers = lane.transfers().begun();
     while (calls.size() < std::min(max_calls, FlightRow::kCalls - 1)) {
@@ -159,7 +166,7 @@ class FlightReader {
       const uint64_t number = is_transfer ? --transfers : --collectives;
       FlightCall call = row.kept(row.kind_of(number));
       if (!is_transfer) call.number = number + 1;
-      calls.push_back(text_of(header, call));
+      calls.push_back(call);
     }
     return calls;
   }
@@ -204,6 +211,9 @@ const FlightCopy::Lane* same_lane(const FlightCopy::Lane& lane, const FlightCopy
 
 namespace {
 
+constexpr Duration kStandstill = std::chrono::seconds(1);
+constexpr Duration kLongestWait = std::chrono::hours(24 * 40);  // as many milliseconds as are counted
+
 double calls_per_second(const FlightCopy::Lane& lane, const FlightCopy& earlier, Duration between) {
   const FlightCopy::Lane* same = same_lane(lane, earlier);
   if (same == nullptr || between <= Duration::zero()) return 0;
@@ -218,11 +228,41 @@ std::string waits_of(const FlightCopy::Lane& lane, const FlightCopy& earlier, Du
   return share < 0.005 ? "" : fmt::format(", {:.0f} % of the time waiting", 100 * share);
 }
 
+// The reader's clock is the writer's; what is written may be anything.
+Duration waiting(const FlightCopy::Lane& lane, Time time) {
+  if (lane.awaited < 0) return {};
+  return std::clamp(time - Time(Duration(lane.since_ns)), Duration::zero(), kLongestWait);
+}
+
 std::string state_of(const FlightCopy::Lane& lane, Time time) {
   if (lane.begun == lane.ended) return "in no call";
   if (lane.awaited < 0) return "in a call";
-  const double waited = seconds(time - Time(Duration(lane.since_ns)));
-  return fmt::format("waits for rank {} since {:.1f} s", lane.awaited, waited);
+  return fmt::format("waits for rank {} since {:.1f} s", lane.awaited, seconds(waiting(lane, time)));
+}
+
+struct Standing {
+  std::string title;
+  std::map<int32_t, Whereabouts> ranks;
+  Duration longest{};
+};
+
+Whereabouts whereabouts_of(const FlightCopy::Lane& lane, Time time) {
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(waiting(lane, time)).count();
+  return {static_cast<uint32_t>(lane.collectives), lane.newest, lane.awaited, static_cast<uint32_t>(waited)};
+}
+
+// By communicator.
+std::map<uint64_t, Standing> standings(const std::vector<FlightCopy>& processes, Time time) {
+  std::map<uint64_t, Standing> all;
+  for (const FlightCopy& process : processes) {
+    for (const FlightCopy::Lane& lane : process.lanes) {
+      Standing& standing = all[lane.communicator];
+      standing.title = fmt::format("{}{} ranks", lane.name.empty() ? "" : lane.name + ": ", lane.ranks);
+      standing.ranks[lane.rank] = whereabouts_of(lane, time);
+      standing.longest = std::max(standing.longest, waiting(lane, time));
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -237,6 +277,15 @@ std::string flight_report(const FlightCopy& now, const FlightCopy& earlier, Dura
     for (const std::string& call : lane.calls) page += fmt::format("    {}\n", call);
   }
   return page;
+}
+
+std::string standstill_report(const std::vector<FlightCopy>& processes, Time time) {
+  std::string text;
+  for (const auto& [communicator, standing] : standings(processes, time)) {
+    if (standing.longest < kStandstill) continue;
+    text += fmt::format("{}: {}\n", standing.title, wait_report(standing.ranks));
+  }
+  return text;
 }
 
 }  // namespace hocket

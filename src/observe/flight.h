@@ -138,6 +138,7 @@ class FlightLane {
   int32_t rank_ = 0;
   int32_t ranks_ = 0;
   int32_t hosts_ = 1;
+  uint64_t communicator_ = 0;
   std::atomic<int32_t> awaited_ = -1;
   std::atomic<int64_t> since_ns_ = 0;
   std::atomic<int64_t> waited_ns_ = 0;
@@ -158,6 +159,15 @@ struct FlightNames {
   std::vector<uint32_t> type_bytes;
 };
 
+// One rank of a communicator, as it is shown.
+struct FlightMember {
+  std::string_view name;  // may be empty
+  int32_t rank = 0;
+  int32_t ranks = 1;
+  int32_t hosts = 1;
+  uint64_t communicator = 0;  // the same for all its ranks
+};
+
 class FlightRecorder {
  public:
   static constexpr size_t kLanes = 64;
@@ -168,7 +178,7 @@ class FlightRecorder {
                  uint64_t sample_every = FlightLane::kSampleEvery);
 
   // Null when all lanes are taken.
-  FlightLane* open(std::string_view name, int32_t rank, int32_t ranks, int32_t hosts = 1);
+  FlightLane* open(const FlightMember& member);
   void close(FlightLane* lane);
 
  private:
@@ -195,12 +205,15 @@ struct FlightCopy {
     int32_t rank = 0;
     int32_t ranks = 0;
     int32_t hosts = 1;
-    int32_t awaited = -1;
+    uint64_t communicator = 0;
+    int32_t awaited = -1;  // -1: it waits for nobody
     int64_t since_ns = 0;
     int64_t waited_ns = 0;
     uint64_t begun = 0;
     uint64_t ended = 0;
-    uint64_t taken = 0;  // samples, of which the newest are here, oldest first
+    uint64_t collectives = 0;  // begun
+    std::string newest;        // call, without its number; empty: there was none
+    uint64_t taken = 0;        // samples, of which the newest are here, oldest first
     std::vector<Timed> timed;
     std::vector<std::string> calls;  // newest first: "#12 all_reduce(1000 float32)"
   };
@@ -214,5 +227,8 @@ Result<FlightCopy> read_flight(std::span<const std::byte> memory, size_t max_cal
 const FlightCopy::Lane* same_lane(const FlightCopy::Lane& lane, const FlightCopy& earlier);
 // One page for one process. `earlier`: the same some seconds ago, for rates.
 std::string flight_report(const FlightCopy& now, const FlightCopy& earlier, Duration between, Time time);
+// Of each communicator of which some rank has waited for a second: who waits for whom. Of ranks that are elsewhere it
+// says no more than who waits for them.
+std::string standstill_report(const std::vector<FlightCopy>& processes, Time time);
 
 }  // namespace hocket

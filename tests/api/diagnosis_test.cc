@@ -59,7 +59,7 @@ TEST(Diagnosis, ATimeoutShowsWhoWaitsForWhomAndWhoNeverCame) {
   EXPECT_THAT(all, HasSubstr("who waits for whom"));
   EXPECT_THAT(all, HasSubstr("rank 2 is in no call; the last was barrier() (collective #3)"));
   EXPECT_THAT(all, HasSubstr("for rank 2 in all_reduce(count 1, float32, sum) (collective #4)"));
-  EXPECT_THAT(all, HasSubstr("never came to collective #4: rank 2"));
+  EXPECT_THAT(all, HasSubstr("hocket warn:   never came to collective #4: rank 2\n")) << "lines of their own";
   EXPECT_EQ(all.find("who waits for whom"), all.rfind("who waits for whom")) << "one rank shows it:\n" << all;
 }
 
@@ -127,12 +127,25 @@ TEST(Diagnosis, StatusShowsAJobThatStandsStill) {
   EXPECT_THAT(text, HasSubstr(name + ": rank 0 of 4: 3 calls, 0 a second; "));
   EXPECT_THAT(text, HasSubstr("waits for rank 2 since "));
   EXPECT_THAT(text, HasSubstr("    #4 all_reduce(1 float32)\n    #3 barrier("));
-  EXPECT_THAT(status_of("--seconds 0 --name \"" + name + "\""), HasSubstr(name + ": rank 2 of 4: 3 calls"));
-  EXPECT_THAT(status_of("--seconds 0 --name another"), HasSubstr("uses Hocket now for a communicator another"));
+  EXPECT_THAT(status_of("--seconds 0 \"" + name + "\""), HasSubstr(name + ": rank 2 of 4: 3 calls"));
+  EXPECT_THAT(status_of("--seconds 0 another"), HasSubstr("another: no process that we may look at uses Hocket"));
+}
+
+TEST(Diagnosis, StatusShowsWhoWaitsForWhom) {
+  const std::string name = "waiting " + std::to_string(getpid());
+  Processes processes = start_lazy(name, "60s");
+  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", Seconds(60)));
+  EXPECT_EQ(status_of("--seconds 0 \"" + name + "\"").find("who waits for whom"), std::string::npos);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  const std::string text = status_of("--seconds 0 \"" + name + "\"");
+  EXPECT_THAT(text, HasSubstr(name + ": 4 ranks: who waits for whom (the longest for 1"));
+  EXPECT_THAT(text, HasSubstr("  rank 2 is in no call; the last was barrier("));
+  EXPECT_THAT(text, HasSubstr("for rank 2 in all_reduce(1 float32) (collective #4)\n"));
+  EXPECT_THAT(text, HasSubstr("\n  never came to collective #4: rank 2\n"));
 }
 
 TEST(Diagnosis, StatusOfNobodyIsAnError) {
-  EXPECT_THAT(status_of("1"), HasSubstr("process 1: none that we may look at"));
+  EXPECT_THAT(status_of("1"), HasSubstr("1: no process that we may look at"));
   EXPECT_THAT(status_of("--calls 65"), HasSubstr("--calls"));
 }
 

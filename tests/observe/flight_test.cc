@@ -42,7 +42,7 @@ struct Flight {
 
 TEST(Flight, ShowsTheNewestCallsFirst) {
   const Flight flight;
-  FlightLane* const lane = flight.recorder->open("training", 2, 8);
+  FlightLane* const lane = flight.recorder->open({"training", 2, 8});
   for (uint64_t number = 0; number < 100; ++number) {
     begin(*lane, number, {0, 10 * (number + 1), number == 98 ? 5 : -1, 0, 1});
     if (number < 99) lane->end(number, clock());
@@ -58,7 +58,7 @@ TEST(Flight, ShowsTheNewestCallsFirst) {
 
 TEST(Flight, ShowsTransfersWhereTheyWereCalled) {
   const Flight flight;
-  FlightLane* const lane = flight.recorder->open("", 0, 2);
+  FlightLane* const lane = flight.recorder->open({"", 0, 2});
   const uint32_t barrier = lane->keep({0, 1, -1, 1, 0});
   lane->begin(0, barrier);
   lane->begin_transfer(lane->keep_transfer({7, 2, 1, 0, 0}));
@@ -88,7 +88,7 @@ TEST(Flight, AKindIsKeptAsLongAsItsCalls) {
 
 TEST(Flight, ReportsRatesAndWaits) {
   const Flight flight;
-  FlightLane* const lane = flight.recorder->open("", 1, 2);
+  FlightLane* const lane = flight.recorder->open({"", 1, 2});
   const FlightCopy earlier = flight.read();
   const uint32_t kind = lane->keep({0, 1, -1, 1, 0});
   for (uint64_t i = 0; i < 50; ++i) lane->begin(i, kind), lane->end(i, clock());
@@ -107,19 +107,19 @@ TEST(Flight, ReportsRatesAndWaits) {
 TEST(Flight, LanesAreUsedAgain) {
   const Flight flight;
   std::vector<FlightLane*> lanes;
-  for (size_t i = 0; i < FlightRecorder::kLanes; ++i) lanes.push_back(flight.recorder->open("one", 0, 1));
-  EXPECT_EQ(flight.recorder->open("too many", 0, 1), nullptr);
+  for (size_t i = 0; i < FlightRecorder::kLanes; ++i) lanes.push_back(flight.recorder->open({"one", 0, 1}));
+  EXPECT_EQ(flight.recorder->open({"too many", 0, 1}), nullptr);
   begin(*lanes[7], 0, {});
   flight.recorder->close(lanes[7]);
   EXPECT_EQ(flight.read().lanes.size(), FlightRecorder::kLanes - 1);
-  EXPECT_EQ(flight.recorder->open("another", 3, 4), lanes[7]);
+  EXPECT_EQ(flight.recorder->open({"another", 3, 4}), lanes[7]);
   EXPECT_EQ(flight.read().lanes[7].name, "another");
   EXPECT_EQ(flight.read().lanes[7].begun, 0u);
 }
 
 TEST(Flight, DoesNotTrustWhatItReads) {
   const Flight flight;
-  begin(*flight.recorder->open("one", 0, 1), 0, {1, 1, 1, 1, 1});
+  begin(*flight.recorder->open({"one", 0, 1}), 0, {1, 1, 1, 1, 1});
   EXPECT_FALSE(read_flight(flight.bytes.first(100), 1).ok());
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {

@@ -29,7 +29,7 @@ struct Flight {
     bytes = (*memory)->bytes();
     recorder = std::make_unique<FlightRecorder>(std::move(*memory), 4711,
                                                 FlightNames{{"all_reduce", "barrier"}, {"int8", "float32"}, {1, 4}}, 1);
-    lane = recorder->open("train \"a\"", 2, 8, 3);
+    lane = recorder->open({"train \"a\"", 2, 8, 3});
   }
   void call(Duration takes) {
     const FlightCall call{number + 1, 1000, -1, 0, 1};
