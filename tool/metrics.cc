@@ -76,7 +76,8 @@ Status measure(const MetricsWish& wish) {
     for (const FlightCopy& process : now) {
       const auto same = std::find_if(before.begin(), before.end(),
                                      [&](const FlightCopy& other) { return other.process == process.process; });
-      looks.push_back({process, same == before.end() ? FlightCopy() : *same, Clock::now() - start});
+      const Clock::time_point looked = Clock::now();
+      looks.push_back({process, same == before.end() ? FlightCopy() : *same, looked - start, looked});
     }
     const std::string text = metrics_text(looks, place());
     if (wish.file.empty()) {

@@ -54,7 +54,7 @@ class Page {
   }
   std::string text() const {
     std::string text;
-    for (const Family* family : {&calls_, &waited_, &share_, &times_, &bandwidth_}) text += family->text();
+    for (const Family* family : {&calls_, &waited_, &waiting_, &share_, &times_, &bandwidth_}) text += family->text();
     return text;
   }
 
@@ -70,6 +70,7 @@ class Page {
     const std::string all = labels(look.now, lane);
     calls_.add(all, static_cast<double>(lane.ended));
     waited_.add(all, seconds(Duration(lane.waited_ns)));
+    add_waiting(lane, all, look.time);
     std::map<Kind, std::vector<double>> kinds;
     double total = 0;
     for (const FlightCopy::Timed& timed : lane.timed) {
@@ -80,6 +81,13 @@ class Page {
     }
     add_share(look, lane, all, total);
     for (auto& [kind, times] : kinds) add(lane, all, kind, times);
+  }
+
+  // Of a job that hangs nothing else moves.
+  void add_waiting(const FlightCopy::Lane& lane, const std::string& all, Time time) {
+    if (lane.awaited < 0) return;
+    const Duration waiting = std::max(Duration::zero(), time - Time(Duration(lane.since_ns)));
+    waiting_.add(fmt::format(R"({},awaited_rank="{}")", all, lane.awaited), seconds(waiting));
   }
 
   // As if all calls took as long as those that were timed.
@@ -115,6 +123,7 @@ class Page {
   const MetricsPlace& place_;
   Family calls_{"hocket_calls_total", "counter", "Calls that have ended."};
   Family waited_{"hocket_wait_seconds_total", "counter", "Time that calls waited for other ranks."};
+  Family waiting_{"hocket_waiting_seconds", "gauge", "How long a call has been waiting for that rank now."};
   Family share_{"hocket_collective_time_share", "gauge", "Share of the time in calls, about, since the last look."};
   Family times_{"hocket_collective_exec_time_microseconds", "gauge", "Quantiles of the calls that were timed last."};
   Family bandwidth_{"hocket_bus_bandwidth_gbs", "gauge", "Bus bandwidth of the median call, as in nccl-tests."};

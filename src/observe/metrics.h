@@ -24,6 +24,7 @@ struct MetricsLook {
   FlightCopy now;
   FlightCopy earlier;
   Duration between{};
+  Time time{};  // of the second one
 };
 
 // At most some hundred lines for each communicator: percentiles are of the calls that were timed last.

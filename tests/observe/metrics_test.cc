@@ -66,6 +66,18 @@ TEST(Metrics, AreOfTheCallsThatWereTimed) {
   EXPECT_THAT(text, HasSubstr("hocket_bus_bandwidth_gbs" + kind + "} 0.07"));
 }
 
+TEST(Metrics, SayForWhomACallWaitsNow) {
+  Flight flight;
+  const uint32_t kind = flight.lane->keep({1, 1000, -1, 0, 1});
+  const auto text = [&] { return metrics_text({{flight.read(), {}, microseconds(1), flight.clock.time}}, {"", "", ""}); };
+  flight.lane->begin(0, kind);
+  flight.lane->wait(5, flight.clock.time);
+  flight.clock.time += std::chrono::seconds(90);
+  EXPECT_THAT(text(), HasSubstr("rank=\"2\",awaited_rank=\"5\"} 90\n"));
+  flight.lane->end(0, flight.clock);
+  EXPECT_THAT(text(), testing::Not(HasSubstr("awaited_rank"))) << "nobody took back what it waited for";
+}
+
 TEST(Metrics, CallsThatRunTogetherAreNotTimed) {
   Flight flight;
   for (uint64_t number = 1; number <= 2; ++number) {
