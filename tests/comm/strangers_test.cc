@@ -59,6 +59,12 @@ std::unique_ptr<Socket> knock(const Address& address, std::string_view bytes) {
   return std::move(*socket);
 }
 
+// Until other threads of this process have done what they had begun: time in which it did not run at all does not
+// count.
+void sleep_in_steps(int steps) {
+  for (int step = 0; step < steps; ++step) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 bool is_closed(Socket& socket) {
   std::array<std::byte, 256> buffer;
   for (;;) {
@@ -313,7 +319,7 @@ TEST(WrongSize, IsRefusedNamingBothWhileTheOthersWait) {
       meshes[static_cast<size_t>(rank)] = *joined;
     });
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  sleep_in_steps(100);
   const Time start = real_system().clock.now();
   EXPECT_EQ(join_as(*services[2], *id, 2, 8).status().message(),
             "rank 2 expects 8 ranks, but ranks 0, 1 expect 3 ranks");
@@ -349,7 +355,7 @@ TEST(LostRank, IsNamedToWhoeverWaitsForMore) {
     });
   }
   threads.emplace_back([&] { EXPECT_FALSE(join_as(*services[2], *id, 2, 4).ok()); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  sleep_in_steps(200);
   services[2]->end();
   for (std::thread& thread : threads) thread.join();
   EXPECT_LT(real_system().clock.now() - start, std::chrono::seconds(6));
@@ -432,7 +438,7 @@ TEST(GuestThatGivesUp, FreesItsPlace) {
   impatient.ranks = 2;
   impatient.cancelled = [&] { return stop.load(); };
   std::thread giving_up([&] { EXPECT_FALSE(join_mesh(*services[1], impatient).ok()); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  sleep_in_steps(50);
   stop = true;
   giving_up.join();
   auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return *services[rank == 0 ? 0 : 2]; });

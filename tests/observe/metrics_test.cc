@@ -69,7 +69,9 @@ TEST(Metrics, AreOfTheCallsThatWereTimed) {
 TEST(Metrics, SayForWhomACallWaitsNow) {
   Flight flight;
   const uint32_t kind = flight.lane->keep({1, 1000, -1, 0, 1});
-  const auto text = [&] { return metrics_text({{flight.read(), {}, microseconds(1), flight.clock.time}}, {"", "", ""}); };
+  const auto text = [&] {
+    return metrics_text({{flight.read(), {}, microseconds(1), flight.clock.time}}, {"", "", ""});
+  };
   flight.lane->begin(0, kind);
   flight.lane->wait(5, flight.clock.time);
   flight.clock.time += std::chrono::seconds(90);
