@@ -26,17 +26,14 @@ struct Wish {
   size_t calls = 1;
   double seconds = 0.5;
 
-  // A process shows all its communicators, a name those that have it.
-  bool is_for(const FlightCopy& process, const FlightCopy::Lane& lane) const {
-    return what.empty() || std::any_of(what.begin(), what.end(), [&](const std::string& one) {
-             return one == lane.name || one == std::to_string(process.process);
-           });
-  }
+  bool names(const std::string& one) const { return std::find(what.begin(), what.end(), one) != what.end(); }
+  bool is_for_all_of(const FlightCopy& process) const { return what.empty() || names(std::to_string(process.process)); }
 };
 
-std::optional<FlightCopy> wished(const Wish& wish, std::optional<FlightCopy> process) {
-  if (!process) return {};
-  std::erase_if(process->lanes, [&](const FlightCopy::Lane& lane) { return !wish.is_for(*process, lane); });
+// A process shows all its communicators, a name those that have it.
+FlightCopy wished(const Wish& wish, FlightCopy process) {
+  if (!wish.is_for_all_of(process))
+    std::erase_if(process.lanes, [&](const FlightCopy::Lane& lane) { return !wish.names(lane.name); });
   return process;
 }
 
@@ -50,8 +47,8 @@ std::string nobody(const Wish& wish) {
 Status show(const Wish& wish) {
   std::vector<FlightCopy> before;
   for (FlightCopy& each : flights({}, 0)) {
-    std::optional<FlightCopy> process = wished(wish, std::move(each));
-    if (!process->lanes.empty()) before.push_back(std::move(*process));
+    FlightCopy process = wished(wish, std::move(each));
+    if (wish.is_for_all_of(process) || !process.lanes.empty()) before.push_back(std::move(process));
   }
   if (before.empty()) return {Code::kInvalidArgument, nobody(wish)};
   const Duration between = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(wish.seconds));
@@ -59,10 +56,13 @@ Status show(const Wish& wish) {
   const auto clock = [] { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); };
   std::vector<FlightCopy> all;
   for (const FlightCopy& earlier : before) {
-    const std::optional<FlightCopy> now = wished(wish, flight_of(earlier.process, wish.calls));
-    fmt::print("{}", now ? flight_report(*now, earlier, between, clock())
-                         : fmt::format("process {} has ended\n", earlier.process));
-    if (now) all.push_back(*now);
+    std::optional<FlightCopy> now = flight_of(earlier.process, wish.calls);
+    if (!now) {
+      fmt::print("process {} has ended\n", earlier.process);
+      continue;
+    }
+    all.push_back(wished(wish, std::move(*now)));
+    fmt::print("{}", flight_report(all.back(), earlier, between, clock()));
   }
   fmt::print("{}", standstill_report(all, clock()));
   return {};

@@ -231,7 +231,8 @@ std::string waits_of(const FlightCopy::Lane& lane, const FlightCopy& earlier, Du
 // The reader's clock is the writer's; what is written may be anything.
 Duration waiting(const FlightCopy::Lane& lane, Time time) {
   if (lane.awaited < 0) return {};
-  return std::clamp(time - Time(Duration(lane.since_ns)), Duration::zero(), kLongestWait);
+  const Time since(Duration(std::max<int64_t>(lane.since_ns, 0)));
+  return std::clamp(time - since, Duration::zero(), kLongestWait);
 }
 
 std::string state_of(const FlightCopy::Lane& lane, Time time) {
