@@ -202,6 +202,68 @@ def transfers():
         assert objects == [{"a": 1}]
 
 
+def batches():
+    """What is transferred in a batch is one work."""
+    rank, size = ranks()
+    others = [peer for peer in range(size) if peer != rank]
+    got = {peer: [torch.zeros(length) for length in (1, 100_000, 2)] for peer in others}
+    transfers_ = [dist.P2POp(dist.irecv, tensor, peer) for peer in others for tensor in got[peer]]
+    transfers_ += [dist.P2POp(dist.isend, torch.full_like(tensor, 10.0 * rank + place), peer)
+                   for peer in others for place, tensor in enumerate(got[peer])]
+    [work] = dist.batch_isend_irecv(transfers_)
+    received = work.get_future().wait()
+    assert work.wait() and len(received) == 3 * len(others)
+    for peer in others:
+        for place, tensor in enumerate(got[peer]):
+            equal(tensor, torch.full_like(tensor, 10.0 * peer + place))
+
+
+def batches_side_by_side():
+    """On CPUs none waits for another."""
+    rank, _ = ranks()
+    first, second = torch.zeros(1), torch.zeros(1)
+    if rank == 0:
+        [early] = dist.batch_isend_irecv([dist.P2POp(dist.irecv, first, 1)])
+        [late] = dist.batch_isend_irecv([dist.P2POp(dist.isend, second + 7, 1)])
+        late.wait()
+        early.wait()
+        equal(first, [8])
+    elif rank == 1:
+        dist.recv(first, 0)
+        dist.batch_isend_irecv([dist.P2POp(dist.isend, first + 1, 0)])[0].wait()
+
+
+def batches_of_many_kinds():
+    """With tags, from any source, beside collectives; and what is wrong is told where the batch ends."""
+    rank, size = ranks()
+    right, left = (rank + 1) % size, (rank - 1) % size
+    tagged, plain = torch.zeros(3), torch.zeros(3)
+    [work] = dist.batch_isend_irecv([dist.P2POp(dist.irecv, tagged, left, tag=5), dist.P2POp(dist.irecv, plain, left),
+                                     dist.P2POp(dist.isend, torch.full((3,), 1.0 * rank), right),
+                                     dist.P2POp(dist.isend, torch.full((3,), 10.0 * rank), right, tag=5)])
+    assert len(work.get_future().wait()) == 2
+    work.wait()
+    equal(torch.cat((plain, tagged)), [left] * 3 + [10 * left] * 3)
+    cpu, group = torch.device("cpu"), dist.group.WORLD
+    many, of_anybody = torch.ones(1000), torch.zeros(1)
+    with dist._coalescing_manager(group, cpu, async_ops=True) as manager:
+        group.broadcast(many, 0)
+        group.allreduce(many)
+        held = dist.isend(torch.tensor([1.0 * rank]), right)
+        group.recv_anysource([of_anybody], 0)
+        refuses(f"hocket rank {rank}: SEND in a batch: it begins when the batch ends", held.wait)
+    manager.wait()
+    equal(many, [size] * 1000)
+    equal(of_anybody, [left])
+    with dist._coalescing_manager(group, cpu):
+        pass
+    column = torch.ones(4, 4)[:, 1]
+    refuses(f"hocket rank {rank}: recv: tensor (Float of shape [4]) is not contiguous", dist.batch_isend_irecv,
+            [dist.P2POp(dist.isend, plain, right), dist.P2POp(dist.irecv, column, left)])
+    dist.all_reduce(plain.fill_(1))  # the group is still of use
+    equal(plain, [size] * 3)
+
+
 def tags():
     rank, size = ranks()
     right, left = (rank + 1) % size, (rank - 1) % size
@@ -478,8 +540,8 @@ class Profiles(unittest.TestCase):
 
 class Calls(unittest.TestCase):
     def test_all(self):
-        for body in (reductions, sparse_sums, moves, lists_around_the_input, coalesced, transfers, tags, futures_of_transfers,
-                     futures, groups, refusals, missing):
+        for body in (reductions, sparse_sums, moves, lists_around_the_input, coalesced, transfers, batches,
+                     batches_side_by_side, batches_of_many_kinds, tags, futures_of_transfers, futures, groups, refusals, missing):
             for size in (2, 3):
                 with self.subTest(body.__name__, size=size):
                     on_ranks(size, body)

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <string>
 
 #include "errors.h"
@@ -31,7 +30,8 @@ hocketUniqueId shared_identity(c10d::Store& store, int rank) {
   return id;
 }
 
-// The device of all tensors of a call; none: it is the host.
+}  // namespace
+
 std::optional<c10::Device> device_of(int rank, const CallTensors& tensors) {
   const at::Tensor* first = nullptr;
   for (const Tensors* list : {&tensors.inputs, &tensors.outputs}) {
@@ -44,8 +44,6 @@ std::optional<c10::Device> device_of(int rank, const CallTensors& tensors) {
   if (first == nullptr || first->device().is_cpu()) return std::nullopt;
   return first->device();
 }
-
-}  // namespace
 
 Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                  c10::intrusive_ptr<GroupOptions> options, const std::string& name)
@@ -148,7 +146,7 @@ WorkPtr Backend::collective(CallTensors tensors, Manner manner, Issue issue) {
     auto work =
         c10::make_intrusive<DeviceWork>(getRank(), ++sequence_, std::move(tensors), collectives_, aborted_, stream);
     work->issue(issue);
-    return work;
+    return noted(std::move(work));
   }
   auto work = c10::make_intrusive<Work>(getRank(), ++sequence_, std::move(tensors), collectives_);
   if (!manner.async && limit.count() == 0) {
@@ -160,6 +158,11 @@ WorkPtr Backend::collective(CallTensors tensors, Manner manner, Issue issue) {
   check(issue(collectives_, lane_->stream()), [&] { return work->about(); });
   work->ends_on(lane_, limit);
   lane_->hold(work);
+  return noted(std::move(work));
+}
+
+WorkPtr Backend::noted(WorkPtr work) {
+  if (Batch* batch = batches_.current()) batch->issued.push_back(work);
   return work;
 }
 

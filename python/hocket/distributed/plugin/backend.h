@@ -13,11 +13,13 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "batch.h"
 #include "device_work.h"
 #include "mailbox.h"
 #include "tensors.h"
@@ -33,6 +35,9 @@ using Milliseconds = std::chrono::milliseconds;
 using IssueOne = c10::function_ref<hocketResult_t(size_t, hocketComm_t, hocketStream_t)>;
 // Makes that many calls inside a group.
 hocketResult_t grouped(size_t calls, IssueOne issue, hocketComm_t comm, hocketStream_t stream);
+
+// The device of all tensors of a call; none: it is the host.
+std::optional<c10::Device> device_of(int rank, const CallTensors& tensors);
 
 // How torch wants a call to run. Of CUDA tensors the timeout does not count: nobody waits for them.
 struct Manner {
@@ -84,6 +89,10 @@ class Backend final : public c10d::Backend {
   WorkPtr send(Tensors& tensors, int to, int tag) override;
   WorkPtr recv(Tensors& tensors, int from, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  // What a thread transfers between the two begins at the end, together.
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override { batches_.open(); }
+  WorkPtr endCoalescing() override;
 
   // ---- Life
   const std::string getBackendName() const override { return "hocket"; }
@@ -101,10 +110,15 @@ class Backend final : public c10d::Backend {
  private:
   Caller caller(const char* call) const { return {getRank(), call}; }
   WorkPtr collective(CallTensors tensors, Manner manner, Issue issue);
+  // Whoever waits for the batch that is open, if any, waits for it, too.
+  WorkPtr noted(WorkPtr work);
   c10::intrusive_ptr<Work> transfer(CallTensors tensors, int tag);
   // `purpose`: of the side stream.
   c10::intrusive_ptr<DeviceWork> transfer_on(c10::Device device, CallTensors tensors, int tag, int purpose,
                                              Issue issue);
+  WorkPtr transfer_all(const std::vector<Batch::Transfer>& transfers);
+  // Makes the call, under transferring_.
+  void begin(Work& work, const std::shared_ptr<Lane>& lane, Issue issue);
   void receive(Work& work, const Elements& to, int from);
   WorkPtr receive_tagged(CallTensors tensors, int from, int tag);
   // Runs calls inside a group: as many as there are tensors.
@@ -132,6 +146,7 @@ class Backend final : public c10d::Backend {
   SideStreams collective_streams_;  // guarded by issuing_
   Lanes lanes_;                     // of transfers without a tag; guarded by transferring_
   SideStreams transfer_streams_;    // guarded by transferring_
+  Batches batches_;
   std::shared_ptr<Mailbox> mailbox_;
 };
 

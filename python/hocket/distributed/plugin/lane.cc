@@ -110,4 +110,11 @@ const std::shared_ptr<Lane>& Lanes::of(ByPeer& lanes, int peer) {
   return lane;
 }
 
+const std::shared_ptr<Lane>& Lanes::idle() {
+  for (const std::shared_ptr<Lane>& lane : of_batches_) {
+    if (lane->idle()) return lane;
+  }
+  return of_batches_.emplace_back(std::make_shared<Lane>());
+}
+
 }  // namespace hocket_torch

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace hocket_torch {
 
@@ -45,6 +46,7 @@ class Lane {
   // Names all that was issued so far.
   uint64_t mark() const;
   bool done(uint64_t mark) const;
+  bool idle() const { return done(mark()); }
   // *done: 0 when the limit (0: none) came first.
   hocketResult_t wait(uint64_t mark, std::chrono::milliseconds limit, int* done) const;
 
@@ -59,11 +61,13 @@ class Lane {
   std::unique_ptr<Completer> completer_;            // guarded by mutex_
 };
 
-// Of transfers: for each peer one for what goes to it, and one for what comes from it. Whoever has them guards them.
+// Of transfers: for each peer one for what goes to it, and one for what comes from it; and for batches as many as are
+// under way at once, so that none waits for another. Whoever has them guards them.
 class Lanes {
  public:
   const std::shared_ptr<Lane>& to(int peer) { return of(to_, peer); }
   const std::shared_ptr<Lane>& from(int peer) { return of(from_, peer); }
+  const std::shared_ptr<Lane>& idle();
 
  private:
   using ByPeer = std::map<int, std::shared_ptr<Lane>>;
@@ -71,6 +75,7 @@ class Lanes {
 
   ByPeer to_;
   ByPeer from_;
+  std::vector<std::shared_ptr<Lane>> of_batches_;
 };
 
 }  // namespace hocket_torch

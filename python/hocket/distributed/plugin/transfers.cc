@@ -8,9 +8,9 @@
 namespace hocket_torch {
 
 WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
+  if (Batch* batch = batches_.current()) return batch->add(getRank(), {c10d::OpType::SEND, tensors, to, tag});
   const Caller by = caller("send");
   const Elements from = moved(by, "tensor", only(by, tensors));
-  const Milliseconds limit = own_limit(c10d::kUnsetTimeout);
   CallTensors inputs{c10d::OpType::SEND, "hocket:send", tensors, {}};
   if (tensors.front().is_cuda()) {
     return transfer_on(tensors.front().device(), std::move(inputs), tag, 2 * to,
@@ -22,19 +22,19 @@ WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
     const at::Tensor header = Mailbox::header(tensors.front(), tag);
     inputs.inputs.push_back(header);
     auto work = transfer(std::move(inputs), tag);
-    mailbox_->send(work, header, tensors.front(), to, limit);
+    mailbox_->send(work, header, tensors.front(), to, own_limit(c10d::kUnsetTimeout));
     return work;
   }
   auto work = transfer(std::move(inputs), tag);
   const std::lock_guard lock(transferring_);
-  const auto& lane = lanes_.to(to);
-  check(hocketSend(from.data, from.count, from.type, to, transfers_, lane->stream()), [&] { return work->about(); });
-  work->ends_on(lane, limit);
-  lane->hold(work);
+  begin(*work, lanes_.to(to), [&](hocketComm_t comm, hocketStream_t stream) {
+    return hocketSend(from.data, from.count, from.type, to, comm, stream);
+  });
   return work;
 }
 
 WorkPtr Backend::recv(Tensors& tensors, int from, int tag) {
+  if (Batch* batch = batches_.current()) return batch->add(getRank(), {c10d::OpType::RECV, tensors, from, tag});
   const Caller by = caller("recv");
   const Elements to = moved(by, "tensor", only(by, tensors));
   CallTensors outputs{c10d::OpType::RECV, "hocket:recv", {}, tensors};
@@ -54,14 +54,20 @@ WorkPtr Backend::recv(Tensors& tensors, int from, int tag) {
 }
 
 void Backend::receive(Work& work, const Elements& to, int from) {
-  const auto& lane = lanes_.from(from);
-  check(hocketRecv(to.data, to.count, to.type, from, transfers_, lane->stream()), [&] { return work.about(); });
   work.comes_from(from);
+  begin(work, lanes_.from(from), [&](hocketComm_t comm, hocketStream_t stream) {
+    return hocketRecv(to.data, to.count, to.type, from, comm, stream);
+  });
+}
+
+void Backend::begin(Work& work, const std::shared_ptr<Lane>& lane, Issue issue) {
+  check(issue(transfers_, lane->stream()), [&] { return work.about(); });
   work.ends_on(lane, own_limit(c10d::kUnsetTimeout));
   lane->hold(c10::intrusive_ptr<Work>::reclaim_copy(&work));
 }
 
 WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
+  if (Batch* batch = batches_.current()) return batch->add(getRank(), {c10d::OpType::RECVANYSOURCE, tensors, -1, tag});
   const Caller by = caller("recv from any source");
   const Elements to = moved(by, "tensor", only(by, tensors));
   TORCH_CHECK(tensors.front().is_cpu(), "hocket rank ", getRank(), ": recv from any source: the tensor is on ",
