@@ -16,6 +16,7 @@ import hocket.torch as hvd
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=60)
 parser.add_argument("--die", default="", help="RANK@STEP: that rank is killed then")
+parser.add_argument("--codec", default="", help="gradients travel encoded, with error feedback: sign, topk:ratio=0.1, ...")
 parser.add_argument("--pause", type=float, default=0.02, help="seconds that a step takes")
 arguments = parser.parse_args()
 
@@ -23,7 +24,8 @@ hvd.init()
 torch.manual_seed(1)
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
-optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+compression = hvd.Compression.codec(arguments.codec, feedback=True) if arguments.codec else hvd.Compression.none
+optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), compression=compression)
 points = torch.linspace(-1, 1, 24).reshape(-1, 1)
 victim = f"{hvd.rank()}@" if "HOCKET_NEWCOMER" not in os.environ else None
 
@@ -46,7 +48,7 @@ def train(state):
     return loss.item()
 
 
-state = hvd.elastic.TorchState(model=model, optimizer=optimizer, step=0, sizes=[])
+state = hvd.elastic.TorchState(model=model, optimizer=optimizer, compression=compression, step=0, sizes=[])
 state.register_reset_callbacks([lambda: print(f"now {hvd.size()} ranks, from step {state.step}", flush=True)])
 final = train(state)
 print(f"rank {hvd.rank()} of {hvd.size()}: {state.step} steps, loss {final:.6f}, weight {model.weight.item():.4f}, "

@@ -81,6 +81,15 @@ class Others(unittest.TestCase):
             self.assertAlmostEqual(float(weight), 3, 3)
         self.assertIn("now 2 ranks, from step 10", text)
 
+    def test_elastic_with_codecs(self):
+        for codec in ("topk:ratio=0.5", "sign:feedback=both"):
+            with self.subTest(codec):
+                text = run(3, sys.executable, EXAMPLES / "elastic.py", "--steps", 300, "--die", "1@12", "--codec", codec,
+                           options=["--min", "2", "--restarts", "0"])
+                weights = re.findall(r"rank \d of 2: 300 steps, loss [\d.]+, weight ([\d.]+)", text)
+                self.assertEqual((len(weights), len(set(weights))), (2, 1), text)
+                self.assertAlmostEqual(float(weights[0]), 3, 1)
+
     def test_rank_0_is_killed(self):
         text = run(3, sys.executable, EXAMPLES / "elastic.py", "--steps", 30, "--die", "0@12",
                    options=["--min", "2", "--restarts", "0"])

@@ -10,6 +10,7 @@ import torch
 
 import hocket.torch as hvd
 from forked_ranks import on_ranks
+from hocket.torch.compression import CodecCompressor
 
 os.environ["HOCKET_COMPRESSION"] = "always"  # in shared memory, too, where it does not pay
 
@@ -519,6 +520,43 @@ class Optimizers(Test):
             scaler.update()
             self.same(model.weight.detach(), before)
             self.assertEqual(scaler.get_scale(), 512.0)
+
+        self.ranks(body, [2])
+
+
+class Elastic(Test):
+    def test_what_a_codec_keeps_is_each_ranks_own(self):
+        def body(rank, _):
+            compression = hvd.Compression.codec("topk:ratio=0.1", feedback=True)
+            state = hvd.elastic.TorchState(compression=compression, step=0)
+
+            def step():
+                hvd.allreduce(torch.randn(100, generator=torch.Generator().manual_seed(rank + 10 * state.step)), name="x",
+                              compression=compression)
+                state.step += 1
+                return compression.state_dict()
+
+            committed = step()
+            state.commit()
+            self.assertNotEqual(step(), committed)
+            state.restore()
+            self.assertEqual((compression.state_dict(), state.step), (committed, 1))
+            state.sync()
+            self.assertEqual(compression.state_dict(), committed)
+            self.assertEqual(len({each["state"] for each in hvd.allgather_object(committed)}), hvd.size())
+
+        self.ranks(body)
+
+    def test_what_codecs_keep_together_begins_anew_with_other_ranks(self):
+        def body(_, __):
+            kept = {}
+            for codec in ("sign", "sign:feedback=both", "topk:ratio=0.5,feedback=ef21"):
+                compression = kept[codec] = hvd.Compression.codec(codec, feedback=True)
+                hvd.allreduce(torch.arange(8.0), name=codec, compression=compression)
+            before = {codec: compression.state_dict() for codec, compression in kept.items()}
+            CodecCompressor.ranks_have_changed()
+            for codec, compression in kept.items():
+                self.assertEqual(compression.state_dict() == before[codec], codec == "sign", codec)
 
         self.ranks(body, [2])
 

@@ -86,7 +86,7 @@ class ObjectState(State):
 
 def run(function, on_change=lambda: None):
     """A function of a State that is called again whenever the ranks have changed, and returns what it returns when it
-    comes to its end. on_change(): a framework's own, called between."""
+    comes to its end. on_change(): a framework's own, called between, when the state is what was committed."""
     @functools.wraps(function)
     def wrapper(state, *arguments, **options):
         skip_sync = False
@@ -104,9 +104,9 @@ def run(function, on_change=lambda: None):
                 lost = False
                 skip_sync = interrupt.skip_sync
             _change(lost)
-            on_change()
             if lost:
                 state.restore()
+            on_change()
             state.on_reset()
 
     return wrapper

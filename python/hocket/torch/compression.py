@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """What happens to tensors on their way: nothing, a cast, or any of Hocket's codecs."""
+import weakref
+
 import torch
 
 import hocket
@@ -52,13 +54,28 @@ class BF16Compressor(_CastCompressor):
     type_name = "bfloat16"
 
 
+# What these keep feedback of is also the other ranks' business.
+_SHARED_FEEDBACK = ("feedback=both", "feedback=ef21")
+
+
 class CodecCompressor(Compressor):
     """Any of Hocket's codecs (docs/codecs.md), float tensors only. The state of its error feedback goes through
     checkpoints, each rank's own."""
 
+    _alive = weakref.WeakSet()
+
     def __init__(self, specification, feedback=False):
         self.codec = hocket.Codec(specification)
         self.feedback = feedback
+        self._alive.add(self)
+
+    @classmethod
+    def ranks_have_changed(cls):
+        """Errors of this rank alone are still to be made good. What was kept together with ranks that are no longer the same
+        begins anew, everywhere."""
+        for each in cls._alive:
+            if any(option in each.codec.specification for option in _SHARED_FEEDBACK):
+                each.codec.reset_state()
 
     def state_dict(self):
         """What load_state_dict() needs to go on with the same bits on this rank."""

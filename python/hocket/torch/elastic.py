@@ -12,9 +12,16 @@ import torch
 from hocket.named import elastic
 from hocket.named.elastic import ObjectState as _ObjectState, State as _State
 from hocket.torch.basics import forget_process_sets, rank, size
+from hocket.torch.compression import CodecCompressor
 from hocket.torch.objects import broadcast_object, broadcast_optimizer_state, broadcast_parameters
 
-run = functools.partial(elastic.run, on_change=forget_process_sets)
+
+def _ranks_have_changed():
+    forget_process_sets()
+    CodecCompressor.ranks_have_changed()
+
+
+run = functools.partial(elastic.run, on_change=_ranks_have_changed)
 
 
 def _broadcast(value):
@@ -36,7 +43,7 @@ class ObjectState(_ObjectState):
 
 
 class _Kept:
-    """A model, optimizer or sampler, and the state_dict that it had at the last commit."""
+    """A model, optimizer, sampler or compression, and the state_dict that it had at the last commit."""
 
     def __init__(self, value):
         self.value = value
@@ -51,18 +58,18 @@ class _Kept:
         self.value.load_state_dict(copy.deepcopy(self._saved))
 
     def sync(self):
-        """Rank 0's state to all."""
+        """Rank 0's state to all; but what a codec keeps is each rank's own."""
         if isinstance(self.value, torch.nn.Module):
             broadcast_parameters(self.value.state_dict(), 0)
         elif isinstance(self.value, torch.optim.Optimizer):
             broadcast_optimizer_state(self.value, 0)
-        else:
+        elif not isinstance(self.value, CodecCompressor):
             self.value.load_state_dict(_broadcast(self.value.state_dict()))
         self.save()
 
 
 class TorchState(ObjectState):
-    """Models, optimizers, samplers (whatever has a state_dict) and Python objects, as attributes."""
+    """Models, optimizers, samplers, Compression.codec (whatever has a state_dict) and Python objects, as attributes."""
 
     def __init__(self, model=None, optimizer=None, **values):
         values = {"model": model, "optimizer": optimizer, **values}
