@@ -23,15 +23,17 @@ DEFAULT_CUDA_STREAM = 1  # CUDA's name for it
 
 class Buffer:
     """`count` elements at `address`; `keep` holds the memory. `stream`: the CUDA stream that owners of CUDA memory use it
-    on; None: it is the host's memory."""
-    __slots__ = ("address", "count", "datatype", "keep", "stream")
+    on; None: it is the host's memory. `follow(stream)` makes another stream wait for the elements; None: their owner
+    cannot."""
+    __slots__ = ("address", "count", "datatype", "keep", "stream", "follow")
 
-    def __init__(self, address, count, datatype, keep, stream=None):
+    def __init__(self, address, count, datatype, keep, stream=None, follow=None):
         self.address = address
         self.count = count
         self.datatype = datatype
         self.keep = keep
         self.stream = stream
+        self.follow = follow
 
     @property
     def code(self):
@@ -153,7 +155,13 @@ def _of_dlpack(name, value):
     device = int(value.__dlpack_device__()[0]) if hasattr(value, "__dlpack_device__") else _DLPACK_HOST[0]
     if device not in (*_DLPACK_HOST, *_DLPACK_CUDA):
         raise InvalidArgument(f"{name}: the array is on DLPack device {device}, neither on the CPU nor on a CUDA device")
-    stream = DEFAULT_CUDA_STREAM if device in _DLPACK_CUDA else None
+    stream = follow = None
+    if device in _DLPACK_CUDA:
+        stream = DEFAULT_CUDA_STREAM
+
+        def follow(other):
+            value.__dlpack__(stream=other)
+
     # Its owner makes the stream wait for the elements. Not consumed: its own destructor gives the tensor back.
     capsule = value.__dlpack__() if stream is None else value.__dlpack__(stream=stream)
     tensor = _DlTensor.from_address(_PyCapsule_GetPointer(capsule, b"dltensor"))
@@ -166,4 +174,4 @@ def _of_dlpack(name, value):
     if not contiguous and count > 0:
         raise InvalidArgument(f"{name}: the array is not contiguous")
     datatype = _known(name, f"{_DLPACK_CODES.get(tensor.code, f'DLPack code {tensor.code} ')}{tensor.bits}")
-    return Buffer((tensor.data or 0) + tensor.byte_offset, count, datatype, (value, capsule), stream)
+    return Buffer((tensor.data or 0) + tensor.byte_offset, count, datatype, (value, capsule), stream, follow)

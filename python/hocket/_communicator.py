@@ -39,8 +39,8 @@ class Communicator(Recovery, Windows, SparseSums):
     Buffers are torch tensors, NumPy arrays, and whatever has the buffer protocol, __array_interface__,
     __cuda_array_interface__ or DLPack: contiguous, used without a copy. `queue` runs a call in the background; without it a
     call on host memory returns when it is done on this rank. A call on CUDA memory has its place in a CUDA stream, which
-    may be named as `queue`; else it is torch's current one, or that of the array's interface, or the default stream (always
-    for arrays that have DLPack alone). A `codec` encodes what is sent. All ranks issue the same collectives in the same
+    may be named as `queue`; else it is torch's current one, or that of the array's interface, or the default stream (for
+    arrays that have DLPack alone). Pinned memory of the host has to live until the stream has come so far. A `codec` encodes what is sent. All ranks issue the same collectives in the same
     order. One thread at a time uses a communicator; abort() may come from any.
     """
 

@@ -122,19 +122,27 @@ def _spoil():
 
 
 def stream_of(queue: Order, buffers: Iterable[Any]) -> Any:
-    """What the C API takes as `stream`. Without a queue calls on CUDA memory follow the stream of its owner."""
-    if queue is None:
-        return next((buffer.stream for buffer in buffers if getattr(buffer, "stream", None) is not None), None)
+    """What the C API takes as `stream`, which then waits for the elements of arrays whose owners can make it. Without a
+    queue calls on CUDA memory follow the stream of its owner."""
     if isinstance(queue, Queue):
         return queue.stream
-    if isinstance(queue, int):
-        return queue or DEFAULT_CUDA_STREAM
-    if hasattr(queue, "__cuda_stream__"):
-        return queue.__cuda_stream__()[1] or DEFAULT_CUDA_STREAM
+    owned = [buffer for buffer in buffers if getattr(buffer, "stream", None) is not None]
+    stream = _number_of(queue) if queue is not None else owned[0].stream if owned else None
+    for buffer in owned:
+        if buffer.follow and stream != buffer.stream:
+            buffer.follow(stream)
+    return stream
+
+
+def _number_of(stream):
+    if isinstance(stream, int):
+        return stream or DEFAULT_CUDA_STREAM
+    if hasattr(stream, "__cuda_stream__"):
+        return stream.__cuda_stream__()[1] or DEFAULT_CUDA_STREAM
     for attribute in ("cuda_stream", "ptr"):  # torch, CuPy
-        if hasattr(queue, attribute):
-            return getattr(queue, attribute) or DEFAULT_CUDA_STREAM
-    raise InvalidArgument(f"queue: {type(queue).__name__} is neither a hocket.Queue nor a CUDA stream")
+        if hasattr(stream, attribute):
+            return getattr(stream, attribute) or DEFAULT_CUDA_STREAM
+    raise InvalidArgument(f"queue: {type(stream).__name__} is neither a hocket.Queue nor a CUDA stream")
 
 
 def hold(queue: Order, buffers: Any) -> None:

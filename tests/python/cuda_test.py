@@ -115,6 +115,20 @@ class Buffers(unittest.TestCase):
 
         on_devices(body)
 
+    def test_dlpack_follows_the_stream_of_the_call(self):
+        def body(comm):
+            stream = _new_stream()
+            x, total = WithDlpack(comm.rank + 1.0), WithInterface(0.0, stream, named=stream)
+            _driver("cuStreamSynchronize", _DEFAULT)
+            comm.all_reduce(x, queue=stream)
+            self.assertEqual(x.given, stream)
+            x.given = None
+            comm.all_reduce(total, x)  # the first that has a stream of its own names it for both
+            self.assertEqual(x.given, stream)
+            _driver("cuStreamSynchronize", stream)
+
+        on_devices(body)
+
     def test_refusals(self):
         def body(comm):
             with self.assertRaisesRegex(hocket.InvalidArgument, "send: the array is on DLPack device 7, neither"):
