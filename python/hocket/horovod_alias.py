@@ -11,6 +11,7 @@ import runpy
 import sys
 import types
 
+_VERSION = "0.28.1"  # of Horovod: whose names these are
 _MODULES = {"horovod.torch": "hocket.torch", "horovod.torch.elastic": "hocket.torch.elastic",
             "horovod.torch.compression": "hocket.torch.compression",
             "horovod.torch.mpi_ops": "hocket.torch", "horovod.torch.functions": "hocket.torch.objects",
@@ -36,7 +37,9 @@ class _Finder:
     def create_module(spec):
         """The real module, or a package for the names below it."""
         if spec.name not in _MODULES:
-            return types.ModuleType(spec.name)
+            module = types.ModuleType(spec.name)
+            module.__version__ = _VERSION
+            return module
         return _facade(spec.name, importlib.import_module(_MODULES[spec.name]))
 
     @staticmethod

@@ -358,6 +358,7 @@ def groups():
     equal(x, [1])
     dist.all_reduce(x.fill_(1))
     equal(x, [size])
+    dist.barrier(device_ids=[rank + 5])  # whether there is such a device or not
 
 
 def refusals():

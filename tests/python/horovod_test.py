@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """hocket.torch as Horovod's users meet it: every call on every kind of tensor, with gradients, right and wrong."""
+import importlib
 import os
 import unittest
 import warnings
@@ -33,6 +34,18 @@ class Test(unittest.TestCase):
     def same(self, actual, expected, message=None):
         torch.testing.assert_close(actual, expected if isinstance(expected, torch.Tensor) else torch.tensor(
             expected, dtype=actual.dtype), msg=message)
+
+
+class Alias(unittest.TestCase):
+    def test_modules_of_horovod(self):
+        import hocket.horovod_alias as alias
+        for name in alias._MODULES:
+            importlib.import_module(name)
+        import horovod
+        self.assertEqual(horovod.__version__, "0.28.1")
+        self.assertIs(horovod.torch.allreduce, hvd.allreduce)
+        self.assertIs(horovod.torch.elastic.state.TorchState, hvd.elastic.TorchState)
+        self.assertTrue(horovod.common.util.gloo_built(verbose=True))
 
 
 class Basics(Test):
@@ -546,6 +559,38 @@ class Elastic(Test):
             self.assertEqual(len({each["state"] for each in hvd.allgather_object(committed)}), hvd.size())
 
         self.ranks(body)
+
+    def test_handlers_of_other_types(self):
+        class Counter:
+            number = 1
+
+        class CounterHandler(hvd.elastic.StateHandler):
+            def save(self):
+                self.saved = self.value.number
+
+            def restore(self):
+                self.value.number = self.saved
+
+            def sync(self):
+                self.value.number = hvd.broadcast_object(self.value.number)
+                self.save()
+
+        def body(rank, _):
+            hvd.elastic.get_handler_registry().append((Counter, CounterHandler))
+            counter = Counter()
+            counter.number += rank
+            state = hvd.elastic.TorchState(counter=counter, model=torch.nn.Linear(1, 1))
+            state.sync()
+            self.assertEqual(counter.number, 1)
+            counter.number = 5
+            state.restore()
+            self.assertEqual(counter.number, 1)
+            state.counter = Counter()
+            state.counter.number = 7
+            state.restore()
+            self.assertEqual((state.counter.number, counter.number), (1, 1))
+
+        self.ranks(body, [2])
 
     def test_what_codecs_keep_together_begins_anew_with_other_ranks(self):
         def body(_, __):

@@ -42,63 +42,127 @@ class ObjectState(_ObjectState):
         super().__init__(_broadcast, **values)
 
 
-class _Kept:
-    """A model, optimizer, sampler or compression, and the state_dict that it had at the last commit."""
+class StateHandler:
+    """How TorchState keeps a value. For types of your own: a subclass with save(), restore() and sync(), beside the type
+    in get_handler_registry()."""
 
     def __init__(self, value):
         self.value = value
-        self.save()
 
     def save(self):
         """Keeps its state."""
-        self._saved = copy.deepcopy(self.value.state_dict())
+        raise NotImplementedError
 
     def restore(self):
         """Goes back to the kept state."""
-        self.value.load_state_dict(copy.deepcopy(self._saved))
+        raise NotImplementedError
 
     def sync(self):
-        """Rank 0's state to all; but what a codec keeps is each rank's own."""
-        if isinstance(self.value, torch.nn.Module):
-            broadcast_parameters(self.value.state_dict(), 0)
-        elif isinstance(self.value, torch.optim.Optimizer):
-            broadcast_optimizer_state(self.value, 0)
-        elif not isinstance(self.value, CodecCompressor):
-            self.value.load_state_dict(_broadcast(self.value.state_dict()))
+        """Rank 0's state to all."""
+        raise NotImplementedError
+
+    def set_value(self, value):
+        """Another one in its place."""
+        self.value = value
         self.save()
 
 
+class SamplerStateHandler(StateHandler):
+    """Of a sampler, or whatever else has a state_dict: what that was at the last commit."""
+
+    def __init__(self, value):
+        super().__init__(value)
+        self.save()
+
+    def save(self):
+        self._saved = copy.deepcopy(self.value.state_dict())
+
+    def restore(self):
+        self.value.load_state_dict(copy.deepcopy(self._saved))
+
+    def sync(self):
+        self._share()
+        self.save()
+
+    def _share(self):
+        self.value.load_state_dict(_broadcast(self.value.state_dict()))
+
+
+class ModelStateHandler(SamplerStateHandler):
+    """Of a model."""
+
+    def _share(self):
+        broadcast_parameters(self.value.state_dict(), 0)
+
+
+class OptimizerStateHandler(SamplerStateHandler):
+    """Of an optimizer."""
+
+    def _share(self):
+        broadcast_optimizer_state(self.value, 0)
+
+
+class _CodecStateHandler(SamplerStateHandler):
+    def _share(self):
+        """Nothing: what a codec keeps is each rank's own."""
+
+
+_handler_registry = [(torch.nn.Module, ModelStateHandler), (torch.optim.Optimizer, OptimizerStateHandler),
+                     (CodecCompressor, _CodecStateHandler)]
+
+
+def get_handler_registry():
+    """The list of (type, StateHandler) that TorchState looks into, the first that fits counts."""
+    return _handler_registry
+
+
+def set_handler_registry(registry):
+    """Another list."""
+    global _handler_registry  # pylint: disable=global-statement
+    _handler_registry = registry
+
+
+def _handler_of(value):
+    kind = next((handler for type_, handler in _handler_registry if isinstance(value, type_)), None)
+    if kind is None and hasattr(value, "state_dict"):
+        kind = SamplerStateHandler
+    return kind and kind(value)
+
+
 class TorchState(ObjectState):
-    """Models, optimizers, samplers, Compression.codec (whatever has a state_dict) and Python objects, as attributes."""
+    """Models, optimizers, samplers, Compression.codec (whatever has a state_dict, or is in the registry) and Python objects,
+    as attributes."""
 
     def __init__(self, model=None, optimizer=None, **values):
         values = {"model": model, "optimizer": optimizer, **values}
-        self._kept = {name: _Kept(value) for name, value in values.items() if hasattr(value, "state_dict")}
-        super().__init__(**{name: value for name, value in values.items() if name not in self._kept})
-        for name, kept in self._kept.items():
-            setattr(self, name, kept.value)
+        handlers = {name: _handler_of(value) for name, value in values.items()}
+        self._handlers = {name: handler for name, handler in handlers.items() if handler}
+        super().__init__(**{name: value for name, value in values.items() if name not in self._handlers})
+        for name, handler in self._handlers.items():
+            setattr(self, name, handler.value)
 
     def __setattr__(self, name, value):
-        if name in self.__dict__.get("_kept", {}) and value is not self._kept[name].value:
-            self._kept[name] = _Kept(value)
+        handler = self.__dict__.get("_handlers", {}).get(name)
+        if handler and value is not handler.value:
+            handler.set_value(value)
         super().__setattr__(name, value)
 
     def save(self):
         """Keeps everything."""
-        for kept in self._kept.values():
-            kept.save()
+        for handler in self._handlers.values():
+            handler.save()
         super().save()
 
     def restore(self):
         """Puts everything back."""
-        for kept in self._kept.values():
-            kept.restore()
+        for handler in self._handlers.values():
+            handler.restore()
         super().restore()
 
     def sync(self):
-        """Rank 0's everything to all."""
-        for kept in self._kept.values():
-            kept.sync()
+        """Rank 0's everything to all; but what a codec keeps is each rank's own."""
+        for handler in self._handlers.values():
+            handler.sync()
         super().sync()
 
 

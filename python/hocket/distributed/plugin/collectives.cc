@@ -146,8 +146,10 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
 
 // One that names a device also waits for what its current stream has to do.
 WorkPtr Backend::barrier(const c10d::BarrierOptions& opts) {
+  // Programs name devices where there are none, too (Accelerate does).
+  const int64_t devices = count_devices();
   for (const int64_t device : opts.device_ids) {
-    current_stream({c10::kCUDA, static_cast<c10::DeviceIndex>(device)}).synchronize();
+    if (device < devices) current_stream({c10::kCUDA, static_cast<c10::DeviceIndex>(device)}).synchronize();
   }
   return collective({c10d::OpType::BARRIER, "hocket:barrier", {}, {}}, {opts.asyncOp, opts.timeout},
                     [](hocketComm_t comm, hocketStream_t stream) { return hocketBarrier(comm, stream); });

@@ -34,6 +34,11 @@ void keep_for(const c10::Stream& stream, const std::vector<at::Tensor>& tensors)
 
 c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
+int64_t count_devices() {
+  if (!c10::impl::hasDeviceGuardImpl(c10::kCUDA)) return 0;
+  return c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount();
+}
+
 c10::Stream SideStreams::of(c10::Device device, int purpose) {
   const auto key = std::make_pair(device.index(), purpose);
   auto found = streams_.find(key);

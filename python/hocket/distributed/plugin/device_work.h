@@ -23,6 +23,8 @@
 namespace hocket_torch {
 
 c10::Stream current_stream(c10::Device device);
+// Of CUDA; 0 also where torch was built without.
+int64_t count_devices();
 
 // Streams beside the current ones, for each device one to each purpose. Whoever has them guards them.
 class SideStreams {
