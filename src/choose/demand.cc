@@ -284,6 +284,7 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
   result.most_lanes = most_lanes(first);
   result.peers = count_peers(first);
   result.lanes = static_cast<int32_t>(first.lanes.size());
+  result.rounds_of_rank = rounds_of_rank(builder.collective, builder.name, result.rounds);
   result.in_line = goes_in_line(builder.collective, builder.name);
   result.divides = divides(builder.collective);
   result.plain_levels = has_plain_steps(first) ? model.levels.size() - 1 : 0;

@@ -46,9 +46,10 @@ struct Demand {
   int32_t ranks_seen = 0;
   // That the ranks of one host together send to others, or receive from them; -1: too many to count.
   int64_t host_chunks = -1;
-  int32_t rounds = 0;  // messages of the longest chain
-  int32_t chunks = 1;  // into which a caller's larger buffer is cut
-  int32_t parts = 1;   // ... or each block of it
+  int32_t rounds = 0;          // messages of the longest chain
+  int32_t rounds_of_rank = 0;  // ... and how many of them, at the most, one rank sends, or receives
+  int32_t chunks = 1;          // into which a caller's larger buffer is cut
+  int32_t parts = 1;           // ... or each block of it
   int32_t message_chunks = 1;
   int32_t depth = 1;
   int32_t lanes = 1;
@@ -76,6 +77,10 @@ bool sends_to_all(Collective collective, std::string_view algorithm);
 
 // Along rings or trees: in the mean, a rank hears from fewer than two others.
 bool goes_in_line(Collective collective, std::string_view algorithm);
+
+// Of so many rounds, in how many one rank sends at the most, and in how many it receives: along a tree to its root and
+// back, in half of them.
+int32_t rounds_of_rank(Collective collective, std::string_view algorithm, int32_t rounds);
 
 // Of a builder that fits the options; nothing where the length of its chain is not known.
 std::optional<Demand> demand(const Builder& builder, const BuildOptions& options, const NetworkModel& model);

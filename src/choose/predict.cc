@@ -73,8 +73,8 @@ class Predictor {
     result.wire = std::max(result.wire, link);
     const Crowd crowd = this->crowd();
     for (const RankDemand& rank : demand_.heavy) {
-      const Picoseconds processor = std::max(crowd.share, work(rank)) + crowd.turns + model_.local.call * demand_.lanes;
       const Picoseconds held_up = fill(rank);
+      const Picoseconds processor = busy(rank, crowd, held_up) + crowd.turns + model_.local.call * demand_.lanes;
       if (processor + held_up < result.processor + result.fill) continue;
       result.processor = processor;
       result.fill = held_up;
@@ -138,15 +138,30 @@ class Predictor {
   // all others on its core; along rings and trees, where a rank waits for the same few all the time, some of its way is
   // often done in one turn: measured with 4 to 12 ranks on two cores, all algorithms (docs/choosing.md).
   struct Crowd {
-    Picoseconds share = 0;  // of all work of a host on its cores
-    Picoseconds turns = 0;  // of the chain
+    Picoseconds share = 0;   // of all work of a host on its cores
+    Picoseconds beside = 0;  // of other ranks on a rank's core
+    Picoseconds turns = 0;   // of the chain
   };
   Crowd crowd() const {
     if (!is_crowded()) return {};
-    const Picoseconds one = work(demand_.average) / demand_.ranks_seen + model_.local.call * demand_.lanes;
+    const Picoseconds one = work(demand_.average) / demand_.ranks_seen;
+    const Picoseconds beside = (one + model_.local.call * demand_.lanes) * (neighbours() - model_.cores) / model_.cores;
     const Picoseconds turn = demand_.in_line ? model_.local.turn / 3 * 2 : model_.local.turn;
-    return {one * neighbours() / model_.cores - model_.local.call * demand_.lanes,
-            demand_.rounds * neighbours() * turn / model_.cores};
+    return {one + beside, beside, demand_.rounds * neighbours() * turn / model_.cores};
+  }
+
+  // The first slice takes its way along the chain, or its share of a crowd's cores: while one rank waits, they do
+  // others' work. The slices after it take what a core's own ranks ask of it: who waits looks as busy as who works, so
+  // nobody moves them to where there is less to do.
+  Picoseconds busy(const RankDemand& rank, const Crowd& crowd, Picoseconds held_up) const {
+    const Picoseconds own = work(rank);
+    const int64_t count = std::max<int64_t>(1, chunk_ * demand_.message_chunks / std::max<int64_t>(1, first_slice()));
+    return std::max(crowd.share / count - held_up, own / count) + (own + crowd.beside) / count * (count - 1);
+  }
+
+  // Values in a message's first slice.
+  int64_t first_slice() const {
+    return std::min(sizes_.slice, std::min(chunk_, sizes_.window) * demand_.message_chunks);
   }
 
   // How many send to the busiest rank at once: in one round of the chain.
@@ -189,19 +204,21 @@ class Predictor {
     Picoseconds send = 0;
     Picoseconds receive = 0;
     Picoseconds wire = 0;
-    const int64_t values = std::min(sizes_.slice, std::min(chunk_, sizes_.window) * demand_.message_chunks);
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const MessageCost& cost = model_.levels[level].cost;
       const RankDemand::Traffic& traffic = rank.levels[level];
       if (traffic.messages_sent + traffic.messages_received == 0) continue;
-      const int64_t bytes = sent(level, values);
+      const int64_t bytes = sent(level, first_slice());
       sends += traffic.messages_sent;
       receives += traffic.messages_received;
       send = std::max(send, cost.send + time_of(bytes, cost.send_byte));
       receive = std::max(receive, cost.receive + time_of(bytes, cost.receive_byte));
       wire = std::max(wire, time_of(bytes, cost.wire_byte));
     }
-    const auto others = [&](int64_t own) { return std::max<int64_t>(0, demand_.rounds - own); };
+    // Of messages that a rank sends in one round, one is in the chain.
+    const auto others = [&](int64_t own) {
+      return demand_.rounds - std::min<int64_t>({own, demand_.rounds, demand_.rounds_of_rank});
+    };
     return others(sends) * send + others(receives) * receive + others(std::max(sends, receives)) * wire +
            others(rank.steps) * model_.local.step;
   }

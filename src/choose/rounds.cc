@@ -46,6 +46,12 @@ int32_t digits(Rank ranks) {
   for (int64_t reach = 1; reach < ranks; reach *= kRadix) ++count;
   return count;
 }
+// As deep as positions below `ranks` have digits that are not zero; the first with one more has ones only.
+int32_t knomial_tree_twice(Rank ranks) {
+  int32_t depth = 0;
+  for (int64_t deepest = 1; deepest < ranks; deepest = deepest * kRadix + 1) ++depth;
+  return 2 * depth;
+}
 // The farthest of a power of two has the label of ones only; where it folds with another, the tree is deeper by one.
 int32_t bine_tree(Rank ranks) {
   const int32_t levels = floor_log(ranks);
@@ -67,7 +73,8 @@ int32_t blocks_over_circulant(Rank ranks) {
 }
 
 enum class Pattern : uint8_t {
-  kInLine,  // of rings and trees: in the mean, a rank hears from fewer than two others
+  kInLine,     // of rings and trees: in the mean, a rank hears from fewer than two others
+  kUpAndDown,  // the same, of trees to a root and back
   kSeveral,
   kToAll,  // every rank sends to every other one
 };
@@ -86,13 +93,14 @@ constexpr std::array kRows = {
     Row{kAllReduce, "recursive_doubling", doubling},
     Row{kAllReduce, "rabenseifner", halving_and_doubling},
     Row{kAllReduce, "circulant", log_twice},
-    Row{kAllReduce, "binomial", tree_twice, kInLine},
-    Row{kAllReduce, "chain", twice_around, kInLine},
+    Row{kAllReduce, "binomial", tree_twice, kUpAndDown},
+    Row{kAllReduce, "knomial", knomial_tree_twice, kUpAndDown},
+    Row{kAllReduce, "chain", twice_around, kUpAndDown},
     Row{kAllReduce, "pairwise", twice_around, kToAll},
     Row{kAllReduce, "one_shot", one, kToAll},
     Row{kAllReduce, "two_shot", two, kToAll},
-    Row{kAllReduce, "bine", bine_tree_twice, kInLine},
-    Row{kAllReduce, "dual_root", two_halves, kInLine},
+    Row{kAllReduce, "bine", bine_tree_twice, kUpAndDown},
+    Row{kAllReduce, "dual_root", two_halves, kUpAndDown},
     Row{kAllReduce, "swing", log_twice},
     Row{kBroadcast, "binomial", floor_log, kInLine},
     Row{kBroadcast, "bine", bine_tree, kInLine},
@@ -153,7 +161,14 @@ bool sends_to_all(Collective collective, std::string_view algorithm) {
 
 bool goes_in_line(Collective collective, std::string_view algorithm) {
   const Row* row = find_row(collective, algorithm);
-  return row != nullptr ? row->pattern == kInLine : algorithm == "routed_trees";
+  return row != nullptr ? row->pattern == kInLine || row->pattern == kUpAndDown : algorithm == "routed_trees";
+}
+
+int32_t rounds_of_rank(Collective collective, std::string_view algorithm, int32_t rounds) {
+  const Row* row = find_row(collective, algorithm);
+  const bool turns =
+      row != nullptr ? row->pattern == kUpAndDown : algorithm == "routed_trees" && collective == kAllReduce;
+  return turns ? (rounds + 1) / 2 : rounds;
 }
 
 std::optional<int32_t> tree_rounds(Collective collective, std::span<const std::vector<Rank>> trees, Rank root) {

@@ -71,6 +71,17 @@ int64_t pairs_that_talk(const Builder& builder, BuildOptions options) {
   return count;
 }
 
+// Up a tree and down again: nobody sends in more than half the rounds. Around a ring, everybody sends in all.
+TEST(Demand, WhoWaitsForATreesOtherHalfIsKnown) {
+  for (const auto& [algorithm, of] :
+       {std::pair{"binomial", 2}, {"knomial", 2}, {"bine", 2}, {"chain", 2}, {"ring", 1}}) {
+    BuildOptions options;
+    options.ranks = 16;
+    const Demand demand = *hocket::demand(*find_builder(Collective::kAllReduce, algorithm), options, flat(1, 1));
+    EXPECT_EQ(demand.rounds_of_rank * of, demand.rounds) << algorithm;
+  }
+}
+
 TEST(Demand, WhatGoesAlongRingsAndTreesIsKnown) {
   for_known(40, [](const Builder& builder, const BuildOptions& options) {
     if (options.ranks < 9 || sends_to_all(builder.collective, builder.name)) return;  // few ranks make anything a tree

@@ -138,6 +138,48 @@ TEST(Predict, OnCrowdedCoresMessagesWaitForTurns) {
   EXPECT_NEAR(turns("ring"), 28.0 / 3, 0.01);
 }
 
+// Nothing but the ends of messages takes time: a unit each.
+NetworkModel ends_only(int32_t cores) {
+  NetworkModel model;
+  model.levels.resize(1);
+  model.levels[0] = {"host", 4, {.send = 1'000'000, .receive = 1'000'000}};
+  model.cores = cores;
+  return model;
+}
+
+double units(std::string_view algorithm, const NetworkModel& model, int64_t bytes) {
+  constexpr Rank kRanks = 4;
+  BuildOptions options;
+  options.ranks = kRanks;
+  const Demand asked = *demand(*find_builder(Collective::kAllReduce, algorithm), options, model);
+  return static_cast<double>(best_cut(asked, model, kRanks, {.bytes = bytes}, kMaxMessage).prediction.total()) / 1e6;
+}
+
+// A root's three messages are taken and sent one after the other, and with one of each a child has work, too.
+TEST(Predict, OfARootsMessagesInOneRoundOneIsInTheChain) {
+  EXPECT_NEAR(units("knomial", ends_only(0), 8), 8, 0.01);
+  EXPECT_NEAR(units("binomial", ends_only(0), 8), 8, 0.01);
+  EXPECT_NEAR(units("dual_root", ends_only(0), 8), 6, 0.01);
+  EXPECT_NEAR(units("chain", ends_only(0), 8), 12, 0.01);
+}
+
+// Six messages have twelve ends, six for each core: a chain that is longer bounds a short call, and one that is not
+// takes nothing more.
+TEST(Predict, OnCrowdedCoresAShortCallTakesItsChainOrItsShare) {
+  EXPECT_NEAR(units("dual_root", ends_only(2), 8), 6, 0.01);
+  EXPECT_NEAR(units("knomial", ends_only(2), 8), 8, 0.01);
+  EXPECT_NEAR(units("chain", ends_only(2), 8), 12, 0.01);
+  EXPECT_NEAR(units("recursive_doubling", ends_only(2), 8), 8, 0.01);
+}
+
+// In a long one, a rank in the middle of a chain, with four ends for each slice, has one with three beside it.
+TEST(Predict, OnCrowdedCoresALongCallTakesWhatIsOnOneCore) {
+  constexpr int64_t kSlices = 256;
+  EXPECT_NEAR(units("chain", ends_only(2), kSlices * static_cast<int64_t>(kLongestSlice)) / kSlices, 7, 0.2);
+  EXPECT_NEAR(units("recursive_doubling", ends_only(2), kSlices * static_cast<int64_t>(kLongestSlice)) / kSlices, 8,
+              0.2);
+}
+
 // What all ranks send at once does not stay in the caches of two cores; what goes around a ring does.
 TEST(Predict, OnCrowdedCoresMessagesPushEachOtherOutOfCaches) {
   constexpr int64_t kBytes = 4 << 20;
