@@ -17,15 +17,6 @@ prefix=hkc$$
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# What leaves a namespace is shaped within it, what enters it on the bridge's side.
-shape() { # RATE
-  local host
-  for ((host = 0; host < hosts; host++)); do
-    ip netns exec "$prefix$host" tc qdisc replace dev eth0 root tbf rate "$1" burst 256kb latency 20ms
-    tc qdisc replace dev "${prefix}v$host" root tbf rate "$1" burst 256kb latency 20ms
-  done
-}
-
 # run RATE SIZE CODEC|"" TYPE: "microseconds bytes-sent", the median of a few calls.
 run() {
   local rank host with=(-b "$2" -e "$2" -d "$4" -c 0 --percentiles)
@@ -52,7 +43,7 @@ if [[ $rates != memory ]]; then
 fi
 printf '%-10s %8s  %-18s %10s %9s %8s %8s\n' link size codec ms speed-up allowed reached
 for rate in $rates; do
-  [[ $rate == memory ]] || shape "$rate"
+  [[ $rate == memory ]] || "$here/tests/netns/hosts.sh" shape "$prefix" "$hosts" "$rate"
   for size in $sizes; do
     for codec in "${codecs[@]}"; do
       type=float

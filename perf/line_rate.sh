@@ -13,10 +13,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"; "$here/tests/netns/hosts.sh" down "$prefix" $ranks' EXIT
 
 "$here/tests/netns/hosts.sh" up "$prefix" $ranks
-for ((host = 0; host < ranks; ++host)); do
-  ip netns exec "$prefix$host" tc qdisc add dev eth0 root tbf rate "$rate" burst 256kb latency 20ms
-  tc qdisc add dev "${prefix}v$host" root tbf rate "$rate" burst 256kb latency 20ms
-done
+"$here/tests/netns/hosts.sh" shape "$prefix" $ranks "$rate"
 
 ip netns exec "${prefix}0" iperf3 -s -1 >/dev/null &
 sleep 0.5

@@ -3,16 +3,15 @@
 #include "measured.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "hocket/hocket.h"
+#include "launched.h"
 #include "topology/machine.h"
 #include "topology/measure.h"
 
@@ -20,61 +19,40 @@ namespace hocket::tool {
 namespace {
 
 constexpr int kMostRanks = 64;  // one pair after the other
-constexpr size_t kLetters = 64;
 constexpr size_t kLongBytes = size_t{4} << 20;
 constexpr int kShortTrips = 200;
 constexpr int kLongTrips = 8;
 constexpr int kGoes = 3;  // the fastest counts
 
-using HostName = std::array<char, kLetters>;
-
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The ranks that were launched with us, or we alone.
-class Ranks {
+// Messages to and fro between each two ranks.
+class Pairs {
  public:
-  static Result<std::unique_ptr<Ranks>> join() {
-    std::unique_ptr<Ranks> ranks(new Ranks);
-    HOCKET_TRY(ranks->check(hocketCommInitFromEnvironment(&ranks->comm_, nullptr)));
-    HOCKET_TRY(ranks->check(hocketCommCount(ranks->comm_, &ranks->count_)));
-    HOCKET_TRY(ranks->check(hocketCommUserRank(ranks->comm_, &ranks->rank_)));
-    if (ranks->count_ > kMostRanks) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("--measure: {} ranks, more than {} are too many pairs", ranks->count_, kMostRanks));
-    }
-    HOCKET_TRY(ranks->tell_hosts());
-    return ranks;
-  }
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
-  ~Ranks() {
-    if (comm_ != nullptr) hocketCommDestroy(comm_);
-  }
-
-  int rank() const { return rank_; }
-  bool is_first_of_host() const {
-    const auto ours = host_of(rank_);
-    return std::ranges::find(hosts_, ours) - hosts_.begin() == rank_;
-  }
-  Status meet() { return check(hocketBarrier(comm_, nullptr)); }
+  explicit Pairs(const Launched& ranks) : ranks_(ranks) {}
 
   struct Pair {
     double latency_us = 0;
     double gb_per_s = 0;
   };
   // One after the other, so that none disturbs another.
-  Status measure_pairs() {
+  Status measure() {
+    if (count_ > kMostRanks) {
+      return {Code::kInvalidArgument,
+              fmt::format("--measure: {} ranks, more than {} are too many pairs", count_, kMostRanks)};
+    }
     pairs_.assign(static_cast<size_t>(count_) * static_cast<size_t>(count_), {});
     for (int low = 0; low < count_; ++low) {
       for (int high = low + 1; high < count_; ++high) {
         if (rank_ == low || rank_ == high) HOCKET_TRY(measure_pair(low, high));
-        HOCKET_TRY(meet());
+        HOCKET_TRY(ranks_.meet());
       }
     }
     const size_t numbers = 2 * pairs_.size();
-    return check(hocketAllReduce(pairs_.data(), pairs_.data(), numbers, hocketFloat64, hocketSum, comm_, nullptr));
+    return ranks_.check(
+        hocketAllReduce(pairs_.data(), pairs_.data(), numbers, hocketFloat64, hocketSum, ranks_.comm(), nullptr));
   }
 
   std::string report() const {
@@ -82,10 +60,11 @@ class Ranks {
     for (int low = 0; low < count_; ++low) {
       for (int high = low + 1; high < count_; ++high) {
         const Pair& seen = pair(low, high);
-        text += fmt::format("measured   ranks {} and {} ({}): {:.2f} us, {:.3g} GB/s\n", low, high,
-                            share_host(low, high) ? host_of(low).data()
-                                                  : fmt::format("{}, {}", host_of(low).data(), host_of(high).data()),
-                            seen.latency_us, seen.gb_per_s);
+        text +=
+            fmt::format("measured   ranks {} and {} ({}): {:.2f} us, {:.3g} GB/s\n", low, high,
+                        ranks_.share_host(low, high) ? ranks_.host_of(low)
+                                                     : fmt::format("{}, {}", ranks_.host_of(low), ranks_.host_of(high)),
+                        seen.latency_us, seen.gb_per_s);
       }
     }
     return text;
@@ -96,7 +75,8 @@ class Ranks {
     std::optional<topology::NetworkRate> best;
     for (int low = 0; low < count_; ++low) {
       for (int high = low + 1; high < count_; ++high) {
-        if (share_host(low, high) || (!share_host(low, rank_) && !share_host(high, rank_))) continue;
+        if (ranks_.share_host(low, high) || (!ranks_.share_host(low, rank_) && !ranks_.share_host(high, rank_)))
+          continue;
         const Pair& seen = pair(low, high);
         if (!best) best = {0, seen.latency_us};
         best->gb_per_s = std::max(best->gb_per_s, seen.gb_per_s);
@@ -107,32 +87,19 @@ class Ranks {
   }
 
  private:
-  Ranks() = default;
-
-  Status check(hocketResult_t result) const {
-    if (result == hocketSuccess) return {};
-    return {Code::kRemote, hocketGetLastError(comm_)};
-  }
-
-  const HostName& host_of(int rank) const { return hosts_[static_cast<size_t>(rank)]; }
-  bool share_host(int one, int other) const { return host_of(one) == host_of(other); }
   const Pair& pair(int low, int high) const { return pairs_[static_cast<size_t>(low * count_ + high)]; }
-
-  Status tell_hosts() {
-    HostName own{};
-    gethostname(own.data(), own.size() - 1);
-    hosts_.resize(static_cast<size_t>(count_));
-    return check(hocketAllGather(own.data(), hosts_.data(), own.size(), hocketUint8, comm_, nullptr));
-  }
 
   // There and back.
   Status trip(int low, int high, std::vector<char>& block, size_t bytes) const {
-    if (rank_ == low) {
-      HOCKET_TRY(check(hocketSend(block.data(), bytes, hocketUint8, high, comm_, nullptr)));
-      return check(hocketRecv(block.data(), bytes, hocketUint8, high, comm_, nullptr));
-    }
-    HOCKET_TRY(check(hocketRecv(block.data(), bytes, hocketUint8, low, comm_, nullptr)));
-    return check(hocketSend(block.data(), bytes, hocketUint8, low, comm_, nullptr));
+    const bool is_low = rank_ == low;
+    HOCKET_TRY(is_low ? send(high, block, bytes) : receive(low, block, bytes));
+    return is_low ? receive(high, block, bytes) : send(low, block, bytes);
+  }
+  Status send(int peer, const std::vector<char>& block, size_t bytes) const {
+    return ranks_.check(hocketSend(block.data(), bytes, hocketUint8, peer, ranks_.comm(), nullptr));
+  }
+  Status receive(int peer, std::vector<char>& block, size_t bytes) const {
+    return ranks_.check(hocketRecv(block.data(), bytes, hocketUint8, peer, ranks_.comm(), nullptr));
   }
 
   // Seconds of one way.
@@ -161,10 +128,9 @@ class Ranks {
     return {};
   }
 
-  hocketComm_t comm_ = nullptr;
-  int rank_ = 0;
-  int count_ = 1;
-  std::vector<HostName> hosts_;
+  const Launched& ranks_;
+  const int rank_ = ranks_.rank();
+  const int count_ = ranks_.count();
   std::vector<Pair> pairs_;
 };
 
@@ -184,19 +150,20 @@ std::string describe(const Topology& topology, const topology::Measurements& see
 }  // namespace
 
 Result<std::optional<Measured>> measure(const Topology& claimed) {
-  Result<std::unique_ptr<Ranks>> joined = Ranks::join();
+  const Result<std::unique_ptr<Launched>> joined = Launched::join();
   if (!joined.ok()) return joined.status();
-  Ranks& ranks = **joined;
+  const Launched& ranks = **joined;
+  Pairs pairs(ranks);
   topology::Measurements seen;
   // Others of this host would take part in what it measures.
   if (ranks.is_first_of_host()) seen = topology::measure(machine());
   HOCKET_TRY(ranks.meet());
-  HOCKET_TRY(ranks.measure_pairs());
+  HOCKET_TRY(pairs.measure());
   if (ranks.rank() != 0) return std::optional<Measured>();
   Result<Topology> topology = topology::with_measured(claimed, seen);
-  if (topology.ok() && ranks.network()) topology = topology::with_measured(*topology, *ranks.network());
+  if (topology.ok() && pairs.network()) topology = topology::with_measured(*topology, *pairs.network());
   if (!topology.ok()) return topology.status();
-  Measured result{*topology, describe(*topology, seen) + ranks.report()};
+  Measured result{*topology, describe(*topology, seen) + pairs.report()};
   for (const std::string& slow : topology::slow_links(claimed, *topology))
     result.report += fmt::format("warning    {}\n", slow);
   return std::optional(std::move(result));

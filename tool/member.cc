@@ -3,7 +3,6 @@
 #include "member.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -18,7 +17,6 @@ constexpr int64_t kFirstBytes = 4 << 20;  // in the first go
 constexpr int64_t kMostFirstCalls = 64;   // ranks that share cores need some calls to find their rhythm
 constexpr int64_t kHopelessRounds = 3;
 constexpr double kHopeless = 4;  // times as long as the fastest: so many rounds say enough
-constexpr useconds_t kLook = 200;
 
 bool is_blockwise(Collective collective) {
   return collective == Collective::kAllGather || collective == Collective::kReduceScatter ||
@@ -31,10 +29,11 @@ double microseconds_since(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
-Member::Member(const TeamWork& work, int32_t rank, Board& board)
+Member::Member(const TeamWork& work, int32_t rank, hocketComm_t together, Notes& notes)
     : work_(work),
       rank_(rank),
-      board_(board),
+      together_(together),
+      notes_(notes),
       cells_(work.bytes.size(), std::vector<Cell>(work.algorithms.size())),
       spent_(work.bytes.size(), 0) {
   const int64_t most = *std::max_element(work.bytes.begin(), work.bytes.end());
@@ -48,31 +47,17 @@ Member::Member(const TeamWork& work, int32_t rank, Board& board)
 }
 
 bool Member::run() {
-  if (!join() || !fork_communicators()) return false;
+  if (!fork_communicators()) return false;
   const auto begin = Clock::now();
   for (double spent = 0; spent < work_.seconds * 1e6;) {
     if (!run_round()) return false;
     spent = microseconds_since(begin);
     if (!agree_on_most(spent)) return false;
   }
-  comms_.push_back(together_);
   for (hocketComm_t comm : comms_) {
     if (hocketCommDestroy(comm) != hocketSuccess) return complain(nullptr);
   }
   return true;
-}
-
-bool Member::join() {
-  if (rank_ == 0) {
-    const bool has_id = hocketGetUniqueId(&board_.id) == hocketSuccess;
-    (has_id ? board_.has_id : board_.no_id).store(true, std::memory_order_release);
-    if (!has_id) return complain(nullptr);
-  }
-  while (!board_.has_id.load(std::memory_order_acquire)) {
-    if (board_.no_id.load()) return false;  // rank 0 tells why
-    usleep(kLook);
-  }
-  return hocketCommInitRank(&together_, work_.ranks, board_.id, rank_) == hocketSuccess || complain(nullptr);
 }
 
 bool Member::fork_communicators() {
@@ -121,7 +106,7 @@ bool Member::time_calls(size_t algorithm, size_t size) {
   if (!agree_on_most(took)) return false;
   cell.microseconds = cell.rounds++ == 0 ? took : std::min(cell.microseconds, took);
   cell.calls = std::clamp(static_cast<int64_t>(kGoMicroseconds / cell.microseconds), int64_t{1}, kMostCalls);
-  if (rank_ == 0 && board_.count < kMaxTimings) board_.timings[board_.count++] = {algorithm, size, took};
+  if (rank_ == 0 && notes_.count < kMaxTimings) notes_.timings[notes_.count++] = {algorithm, size, took};
   return true;
 }
 

@@ -4,7 +4,6 @@
 // One rank of a team that times calls: a communicator for each algorithm, and one by which the ranks agree.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <vector>
 
@@ -15,18 +14,16 @@ namespace hocket::tool {
 
 inline constexpr size_t kMaxTimings = 1 << 16;
 
-// What the processes of a team share.
-struct Board {
-  std::atomic<bool> has_id{false};
-  std::atomic<bool> no_id = false;  // there will be none
-  hocketUniqueId id{};
-  size_t count = 0;  // written by rank 0 alone
+// Written by rank 0 alone.
+struct Notes {
+  size_t count = 0;
   Timing timings[kMaxTimings];
 };
 
 class Member {
  public:
-  Member(const TeamWork& work, int32_t rank, Board& board);
+  // `together` is all ranks' and stays the caller's.
+  Member(const TeamWork& work, int32_t rank, hocketComm_t together, Notes& notes);
   // False, with a message on stderr, when a call failed.
   bool run();
 
@@ -40,7 +37,6 @@ class Member {
     double microseconds = 0;  // the least seen
   };
 
-  bool join();
   bool fork_communicators();
   bool run_round();
   bool run_size(size_t size);
@@ -52,8 +48,8 @@ class Member {
 
   const TeamWork& work_;
   int32_t rank_;
-  Board& board_;
-  hocketComm_t together_ = nullptr;
+  hocketComm_t together_;
+  Notes& notes_;
   std::vector<hocketComm_t> comms_;       // by algorithm
   std::vector<std::vector<Cell>> cells_;  // by size and algorithm
   std::vector<double> spent_;             // seconds, by size

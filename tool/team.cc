@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -17,10 +18,45 @@
 namespace hocket::tool {
 namespace {
 
+constexpr useconds_t kLook = 200;
+
+// What the processes of a team share.
+struct Board {
+  std::atomic<bool> has_id{false};
+  std::atomic<bool> no_id = false;  // there will be none
+  hocketUniqueId id{};
+  Notes notes;
+};
+
+bool complain() {
+  fmt::print(stderr, "{}\n", hocketGetLastError(nullptr));
+  return false;
+}
+
+bool join(int32_t ranks, int32_t rank, Board& board, hocketComm_t& together) {
+  if (rank == 0) {
+    const bool has_id = hocketGetUniqueId(&board.id) == hocketSuccess;
+    (has_id ? board.has_id : board.no_id).store(true, std::memory_order_release);
+    if (!has_id) return complain();
+  }
+  while (!board.has_id.load(std::memory_order_acquire)) {
+    if (board.no_id.load()) return false;  // rank 0 tells why
+    usleep(kLook);
+  }
+  return hocketCommInitRank(&together, ranks, board.id, rank) == hocketSuccess || complain();
+}
+
 [[noreturn]] void be_rank(const TeamWork& work, int32_t rank, Board& board) {
   setenv("HOCKET_OPERATION_TIMEOUT", "60s", 1);
   if (!work.transports.empty()) setenv("HOCKET_TRANSPORTS", work.transports.c_str(), 1);
-  _exit(Member(work, rank, board).run() ? EXIT_SUCCESS : EXIT_FAILURE);
+  hocketComm_t together = nullptr;
+  const bool well = join(work.ranks, rank, board, together) && Member(work, rank, together, board.notes).run();
+  const bool parted = together == nullptr || hocketCommDestroy(together) == hocketSuccess || complain();
+  _exit(well && parted ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+Status failure(const TeamWork& work) {
+  return {Code::kRemote, fmt::format("timing {} of {} ranks failed", name(work.collective), work.ranks)};
 }
 
 // Waits for all, so that none is left behind.
@@ -31,8 +67,10 @@ Status wait_for(const std::vector<pid_t>& processes, const TeamWork& work) {
     all_well &= waitpid(process, &status, 0) == process && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
   }
   if (all_well) return {};
-  return {Code::kRemote, fmt::format("timing {} of {} ranks failed", name(work.collective), work.ranks)};
+  return failure(work);
 }
+
+std::vector<Timing> timings(const Notes& notes) { return {notes.timings, notes.timings + notes.count}; }
 
 }  // namespace
 
@@ -63,7 +101,13 @@ Result<std::vector<Timing>> time_calls(const TeamWork& work) {
   }
   HOCKET_TRY(wait_for(processes, work));
   if (processes.size() != static_cast<size_t>(work.ranks)) return Status(Code::kSystem, "a rank could not be started");
-  return std::vector<Timing>(board->timings, board->timings + board->count);
+  return timings(board->notes);
+}
+
+Result<std::vector<Timing>> time_calls(const TeamWork& work, int32_t rank, hocketComm_t together) {
+  const auto notes = std::make_unique<Notes>();
+  if (!Member(work, rank, together, *notes).run()) return failure(work);
+  return timings(*notes);
 }
 
 }  // namespace hocket::tool

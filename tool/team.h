@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Processes on this machine that time collective calls, as any program would make them.
+// Processes that time collective calls, as any program would make them.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "hocket/hocket.h"
 #include "plan/plan.h"
 
 namespace hocket::tool {
@@ -36,7 +37,9 @@ inline constexpr int32_t kMaxTeamRanks = 64;
 bool can_time(Collective collective);
 
 // Round after round over sizes and algorithms, so that all share what the machine does meanwhile. Fails when a rank
-// fails; what it says is on stderr.
+// fails; what it says is on stderr. Here, by processes of its own:
 Result<std::vector<Timing>> time_calls(const TeamWork& work);
+// By the ranks of a communicator, each of which calls this; rank 0 gets the timings.
+Result<std::vector<Timing>> time_calls(const TeamWork& work, int32_t rank, hocketComm_t together);
 
 }  // namespace hocket::tool

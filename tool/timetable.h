@@ -29,6 +29,7 @@ class Timetable {
   explicit Timetable(Medium medium, size_t max_message = kMaxMessage) : medium_(medium), max_message_(max_message) {}
 
   Medium medium() const { return medium_; }
+  void set_medium(Medium medium) { medium_ = medium; }
   size_t max_message() const { return max_message_; }
   bool empty() const { return cells_.empty(); }
   void add(const Cell& cell, const std::string& algorithm, double microseconds);

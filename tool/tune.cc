@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <sstream>
 
@@ -14,6 +15,7 @@
 #include "choose/fit.h"
 #include "commands.h"
 #include "files.h"
+#include "launched.h"
 #include "plan/builders.h"
 #include "team.h"
 #include "timetable.h"
@@ -42,6 +44,7 @@ struct Words {
   double seconds = 30;
   std::string transports;
   bool socket = false;
+  bool launched = false;
   bool check = false;
   bool whole = false;
   std::string samples;
@@ -59,6 +62,7 @@ class Tuner {
   Status run() {
     HOCKET_TRY(check_is_ours("--out", words_.out));
     HOCKET_TRY(words_.samples.empty() ? measure_here() : read_samples());
+    if (launched_ != nullptr && launched_->rank() != 0) return {};
     HOCKET_TRY(save());
     if (words_.check) {
       HOCKET_TRY(read_what_is_checked());
@@ -69,7 +73,7 @@ class Tuner {
     tuning_ = fit_best(beginnings(), timetable_.samples(), timetable_.max_message());
     for (MeasuredChoice& choice : timetable_.best()) tuning_.best.push_back(std::move(choice));
     fmt::print("{}", timetable_.report(tuning_));
-    HOCKET_TRY(set_rate(words_.port, tuning_.network.wire_byte));
+    if (launched_ == nullptr) HOCKET_TRY(set_rate(words_.port, tuning_.network.wire_byte));
     HOCKET_TRY(set_rate(words_.connection, tuning_.network.flow_byte));
     return write();
   }
@@ -92,13 +96,36 @@ class Tuner {
 
   Status measure_here() {
     HOCKET_TRY(read_words());
+    if (words_.launched) HOCKET_TRY(join());
     for (const Collective collective : collectives_) {
-      for (const int32_t ranks : words_.ranks) HOCKET_TRY(measure(collective, ranks));
+      for (const int32_t ranks : ranks_) HOCKET_TRY(measure(collective, ranks));
     }
     tuning_ = tuning_to_extend(words_.out);  // what it says of other ranks, collectives and transports stays
     tuning_.machine = fingerprint(machine());
     tuning_.cores = machine().usable_cpus();
-    return {};
+    return launched_ == nullptr || words_.port.empty() ? Status() : expect_port();
+  }
+
+  // Where the search for what a port costs begins.
+  Status expect_port() {
+    MessageCost& cost = cost_of(tuning_, timetable_.medium());
+    cost.incast = std::max(cost.incast, tuning_.network.incast);
+    return set_rate(words_.port, cost.wire_byte);
+  }
+
+  // What goes between hosts cannot be told apart from what stays inside.
+  Status join() {
+    if (!words_.transports.empty()) setenv("HOCKET_TRANSPORTS", words_.transports.c_str(), 1);
+    Result<std::unique_ptr<Launched>> joined = Launched::join();
+    HOCKET_TRY(joined.status());
+    launched_ = std::move(*joined);
+    ranks_ = {launched_->count()};
+    if (ranks_[0] < 2) return {Code::kInvalidUsage, "--launched: no launcher has started several ranks"};
+    const int hosts = launched_->hosts();
+    if (hosts == ranks_[0]) timetable_.set_medium(Medium::kNetwork);
+    if (hosts == 1 || hosts == ranks_[0]) return {};
+    return {Code::kInvalidUsage,
+            fmt::format("--launched: {} ranks on {} hosts: start one on each, or all on one", ranks_[0], hosts)};
   }
 
   Status read_words() {
@@ -130,14 +157,15 @@ class Tuner {
                   .transports = words_.transports,
                   .ranks = ranks,
                   .bytes = bytes_,
-                  .seconds = words_.seconds / static_cast<double>(collectives_.size() * words_.ranks.size())};
+                  .seconds = words_.seconds / static_cast<double>(collectives_.size() * ranks_.size())};
     for (const Builder& builder : builders()) {
       BuildOptions options;
       options.ranks = ranks;
       if (builder.collective != collective || builder.uses_windows() || !builder.fits(options)) continue;
       work.algorithms.emplace_back(builder.name);
     }
-    const Result<std::vector<Timing>> timings = time_calls(work);
+    const Result<std::vector<Timing>> timings =
+        launched_ == nullptr ? time_calls(work) : time_calls(work, launched_->rank(), launched_->comm());
     if (!timings.ok()) return timings.status();
     for (const Timing& timing : *timings) {
       timetable_.add({collective, ranks, bytes_[timing.size]}, work.algorithms[timing.algorithm], timing.microseconds);
@@ -161,7 +189,7 @@ class Tuner {
     std::erase_if(tuning_.best, [&](const MeasuredChoice& choice) {
       return choice.medium == timetable_.medium() &&
              std::find(collectives_.begin(), collectives_.end(), choice.collective) != collectives_.end() &&
-             std::find(words_.ranks.begin(), words_.ranks.end(), choice.ranks) != words_.ranks.end();
+             std::find(ranks_.begin(), ranks_.end(), choice.ranks) != ranks_.end();
     });
   }
 
@@ -204,6 +232,8 @@ class Tuner {
 
   const Words& words_;
   Timetable timetable_;
+  std::unique_ptr<Launched> launched_;  // none: the ranks are processes of ours
+  std::vector<int32_t> ranks_ = words_.ranks;
   std::vector<Collective> collectives_;
   std::vector<int64_t> bytes_;
   Tuning tuning_;
@@ -230,13 +260,16 @@ Command tune(CLI::App& program) {
       ->capture_default_str();
   app->add_option("--transports", words->transports, "As HOCKET_TRANSPORTS");
   app->add_flag("--socket", words->socket, "These transports go through sockets, not through memory");
+  app->add_flag(
+      "--launched", words->launched,
+      "Measure between the ranks that a launcher started, one on each host or all on one, instead of --ranks");
   app->add_flag("--check", words->check, "Change nothing: how well does what --out says (or what is built in)?");
   app->add_option("--samples", words->samples,
                   "Do not measure: lines of collective,algorithm,ranks,bytes,microseconds");
   app->add_option("--cores", words->cores, "That the ranks of the samples shared; 0: each had a host of its own")
       ->check(CLI::Range(0, 1 << 20));
   app->add_flag("--whole", words->whole, "The samples are of a library that sends messages whole, not in slices");
-  app->add_option("--port", words->port, "Between hosts: what a host's port carries, such as 12.5GB/s");
+  app->add_option("--port", words->port, "Between hosts, or launched ranks: what a port carries, such as 12.5GB/s");
   app->add_option("--connection", words->connection, "Between hosts: what one connection carries, where it is less");
   app->add_option("--save", words->save, "Write what was measured as such lines");
   app->add_option("--out", words->out, "Write this file; what it holds of other calls stays");

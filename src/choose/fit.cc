@@ -73,18 +73,6 @@ class Model {
 // Costs that are changed together: a message cannot tell what its ends cost one by one.
 using Knob = std::array<int64_t*, 2>;
 
-MessageCost& cost_of(Tuning& tuning, Medium medium) {
-  switch (medium) {
-    case Medium::kMemory:
-      return tuning.memory;
-    case Medium::kSocket:
-      return tuning.socket;
-    case Medium::kNetwork:
-      break;
-  }
-  return tuning.network;
-}
-
 std::vector<Knob> knobs(Tuning& tuning, std::span<const Sample> samples, Fitted fitted) {
   LocalCost& local = tuning.local;
   std::vector<Knob> result;
@@ -114,6 +102,18 @@ void turn(const Knob& knob, double factor) {
 }
 
 }  // namespace
+
+MessageCost& cost_of(Tuning& tuning, Medium medium) {
+  switch (medium) {
+    case Medium::kMemory:
+      return tuning.memory;
+    case Medium::kSocket:
+      return tuning.socket;
+    case Medium::kNetwork:
+      break;
+  }
+  return tuning.network;
+}
 
 Placement placement_over(Medium medium, Rank ranks) {
   return {.ranks = ranks, .per_host = medium == Medium::kNetwork ? 1 : ranks, .memory = medium == Medium::kMemory};

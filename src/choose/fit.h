@@ -12,6 +12,9 @@
 
 namespace hocket {
 
+// What messages through it cost.
+MessageCost& cost_of(Tuning& tuning, Medium medium);
+
 // How ranks lie that have nothing else.
 Placement placement_over(Medium medium, Rank ranks);
 

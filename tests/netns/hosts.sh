@@ -4,7 +4,8 @@
 #
 # hosts.sh up|down PREFIX COUNT: network namespaces PREFIX0, PREFIX1, ... on one bridge, each with an address
 # 10.77.0.1, 10.77.0.2, ... and fd77::1, fd77::2, ...; on another bridge with 10.78.0.1, ... as eth1. Needs root. `down`
-# also clears away what a failed `up` left.
+# also clears away what a failed `up` left. hosts.sh shape PREFIX COUNT RATE bounds what the first bridge carries from
+# and to each.
 set -euo pipefail
 readonly task=$1 prefix=$2 count=$3
 
@@ -40,11 +41,21 @@ up() {
   done
 }
 
+# What leaves a namespace is shaped within it, what enters it on the bridge's side.
+shape() { # RATE
+  local i
+  for ((i = 0; i < count; i++)); do
+    ip netns exec "$prefix$i" tc qdisc replace dev eth0 root tbf rate "$1" burst "${2:-256kb}" limit 2500kb
+    tc qdisc replace dev "${prefix}v$i" root tbf rate "$1" burst "${2:-256kb}" limit 2500kb
+  done
+}
+
 case $task in
   up)
     trap 'down' ERR
     up
     ;;
   down) down ;;
+  shape) shape "${@:4}" ;;
   *) exit 2 ;;
 esac

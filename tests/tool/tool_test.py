@@ -134,6 +134,25 @@ class ProgramTest(unittest.TestCase):
                 answer = hocket("tune", *checking, "--samples", samples, "--cores", "2", "--out", file)
                 self.assertIn(f"of what is chosen with this tuning: {ratio}", answer.stdout, answer.stderr)
 
+    def test_tune_measures_between_launched_ranks(self):
+        tune = "tune --launched --from 1K --to 1K --seconds 0.1"
+        with tempfile.TemporaryDirectory() as folder:
+            for host, medium in (("one", "memory"), ("host-$HOCKET_RANK", "network")):
+                path = pathlib.Path(folder, medium)
+                answer = hocket("run", "-n", "2", "sh", "-c",
+                                f"HOCKET_HOST_ID={host} exec {PROGRAM} {tune} --port 1Gbit/s --out {path}")
+                self.assertEqual(0, answer.returncode, answer.stderr)
+                self.assertEqual(1, answer.stdout.count("The model is off by"), "rank 0 alone reports")
+                text = path.read_text(encoding="utf-8")
+                self.assertRegex(text, rf"(?m)^best all_reduce 2 {medium} 1024 ")
+                self.assertRegex(text, rf"(?m)^{medium} (\d+ ){{5}}[1-9]\d* ", "a port that costs something")
+
+    def test_tune_refuses_ranks_that_lie_otherwise(self):
+        self.assertIn("--launched: no launcher has started several ranks", hocket("tune", "--launched").stderr)
+        answer = hocket("run", "-n", "3", "sh", "-c", f"HOCKET_HOST_ID=$((HOCKET_RANK / 2)) exec {PROGRAM} tune --launched")
+        self.assertNotEqual(0, answer.returncode)
+        self.assertIn("--launched: 3 ranks on 2 hosts: start one on each, or all on one", answer.stderr)
+
     def test_other_files_are_not_written_over(self):
         with tempfile.TemporaryDirectory() as folder:
             samples, file = pathlib.Path(folder, "samples"), pathlib.Path(folder, "letters")
