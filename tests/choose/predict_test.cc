@@ -42,7 +42,7 @@ std::vector<Network> networks() {
   crowded.local.turn =
       0;  // the simulator hands a core on at once; ranks that look for messages in turn are measured only
   return {{"memory", memory, 1.3, 1.1},
-          {"crowded", crowded, 1.5, 1.16},
+          {"crowded", crowded, 1.4, 1.12},
           {"ethernet", *parse_network("1000@1.25GB/s/20us", base()), 1.1, 1.02},
           {"cluster", *parse_network("8@40GB/s/500ns,1000@12.5GB/s/3us", base()), 1.3, 1.1}};
 }
