@@ -39,10 +39,6 @@ class Pairs {
   };
   // One after the other, so that none disturbs another.
   Status measure() {
-    if (count_ > kMostRanks) {
-      return {Code::kInvalidArgument,
-              fmt::format("--measure: {} ranks, more than {} are too many pairs", count_, kMostRanks)};
-    }
     pairs_.assign(static_cast<size_t>(count_) * static_cast<size_t>(count_), {});
     for (int low = 0; low < count_; ++low) {
       for (int high = low + 1; high < count_; ++high) {
@@ -153,6 +149,10 @@ Result<std::optional<Measured>> measure(const Topology& claimed) {
   const Result<std::unique_ptr<Launched>> joined = Launched::join();
   if (!joined.ok()) return joined.status();
   const Launched& ranks = **joined;
+  if (ranks.count() > kMostRanks) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("--measure: {} ranks, more than {} are too many pairs", ranks.count(), kMostRanks));
+  }
   Pairs pairs(ranks);
   topology::Measurements seen;
   // Others of this host would take part in what it measures.
