@@ -41,7 +41,8 @@ double quickest(const Body& body) {
 
 double record() {
   hocket::FlightRecorder* const recorder = hocket::process_flight();
-  CallLog log(hocket::real_system().clock, recorder == nullptr ? nullptr : recorder->open({.name = "bench", .rank = 0, .ranks = 2}));
+  CallLog log(hocket::real_system().clock,
+              recorder == nullptr ? nullptr : recorder->open({.name = "bench", .rank = 0, .ranks = 2}));
   uint32_t kind = 0;
   return quickest([&](uint64_t number) {
     if (!log.repeat(number, kind)) kind = log.record(number, 1, CallFacts{}, "ring");
