@@ -99,8 +99,12 @@ CombineFunction kernel(DataType type, ReduceOp op) {
 // One source, unchanged: bytes are bytes.
 void copy_to_all(const Combine& combine) {
   const size_t bytes = combine.count * element_bytes(combine.type);
-  if (combine.destinations.size() == 1) {
-    return copy(combine.destinations[0], combine.sources[0], bytes, combine.streaming_mask & 1);
+  const std::byte* source = combine.sources[0];
+  const auto& to = combine.destinations;
+  // What lies there already is not written: it may be read-only.
+  if (to.size() == 1 || std::find(to.begin(), to.end(), source) != to.end()) {
+    for (size_t i = 0; i < to.size(); ++i) copy(to[i], source, bytes, combine.streaming_mask >> i & 1);
+    return;
   }
   Combine copies = combine;
   copies.type = DataType::kUint8;

@@ -79,8 +79,8 @@ struct Combine {
 
 void combine(const Combine& combine);
 
-// What combine() does, looked up once for many that differ only in what lies where and how much of it; nothing is
-// streamed.
+// What combine() does, by the instruction set in use now, looked up once for many that differ only in what lies where
+// and how much of it; nothing is streamed.
 using CombineFunction = void (*)(const Combine&);
 CombineFunction kernel_of(const Combine& combine);
 

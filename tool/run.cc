@@ -125,7 +125,7 @@ class Run {
       if (!news.ok()) return news.status();
       if (news->signal != 0) end_all(news->signal, 128 + news->signal);
       for (const End& end : news->ended) HOCKET_TRY(take_end(end));
-      if (!ending_ && nobody_takes_newcomers_in()) end_all(SIGTERM, finished_ ? EXIT_SUCCESS : last_failure_);
+      if (!ending_ && nobody_takes_newcomers_in()) end_all(SIGTERM, finished_ > 0 ? EXIT_SUCCESS : last_failure_);
     }
     return {};
   }
@@ -200,15 +200,16 @@ class Run {
     if (ending_) return {};
     alive_.erase(end.name);
     if (end.status == EXIT_SUCCESS) {
-      finished_ = true;
+      ++finished_;
       return {};
     }
     last_failure_ = end.status;
     fmt::print(stderr, "hocket run: {} ended with status {}\n", end.name, end.status);
-    if (elastic() && !finished_ && newcomers_ < words_.restarts && workers_.running() > 0) {
+    if (elastic() && finished_ == 0 && newcomers_ < words_.restarts && !alive_.empty()) {
       return start_newcomer();
     }
-    if (elastic() && workers_.running() >= static_cast<size_t>(words_.least)) return {};
+    // Of several that have ended before we looked, those whose end is still to be taken count as alive.
+    if (elastic() && alive_.size() + finished_ >= static_cast<size_t>(words_.least)) return {};
     end_all(SIGTERM, end.status);
     return {};
   }
@@ -247,7 +248,7 @@ class Run {
   std::set<std::string> alive_;
   int32_t newcomers_ = 0;
   int last_failure_ = EXIT_FAILURE;
-  bool finished_ = false;  // one has come to its end
+  size_t finished_ = 0;  // have come to their end
   bool ending_ = false;
   Workers workers_;
 };

@@ -54,6 +54,7 @@ void become(std::vector<char*>& command, std::vector<char*>& environment, int ou
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
@@ -78,6 +79,7 @@ Workers::~Workers() {
 
 Status Workers::watch_signals() {
   const sigset_t signals = awaited_signals();
+  std::signal(SIGPIPE, SIG_IGN);  // who no longer reads us shall not keep us from tidying up
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signals_ = Descriptor(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   return signals_ ? Status() : system_failure("signalfd", errno);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""Training that survives the loss of a worker, as Horovod's elastic examples: a line is fitted to points.
+"""Training that survives the loss of a worker, as Horovod's elastic examples: a line is fitted to points. Sixteen weights
+make its slope, so that a codec has something to leave out.
 
     hocket run -n 3 --min 2 python examples/horovod/elastic.py
     hocket run -n 3 --min 2 python examples/horovod/elastic.py --die 1@20
@@ -20,9 +21,12 @@ parser.add_argument("--codec", default="", help="gradients travel encoded, with 
 parser.add_argument("--pause", type=float, default=0.02, help="seconds that a step takes")
 arguments = parser.parse_args()
 
+if arguments.codec:
+    os.environ.setdefault("HOCKET_COMPRESSION", "always")  # it would not pay for so few values
 hvd.init()
 torch.manual_seed(1)
-model = torch.nn.Linear(1, 1)
+SHARES = torch.linspace(0.2, 1, 16)
+model = torch.nn.Linear(16, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
 compression = hvd.Compression.codec(arguments.codec, feedback=True) if arguments.codec else hvd.Compression.none
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), compression=compression)
@@ -37,7 +41,7 @@ def train(state):
             os.kill(os.getpid(), 9)
         mine = points[hvd.rank()::hvd.size()]
         state.optimizer.zero_grad()
-        loss = torch.nn.functional.mse_loss(state.model(mine), 3 * mine + 1)
+        loss = torch.nn.functional.mse_loss(state.model(mine * SHARES), 3 * mine + 1)
         loss.backward()
         state.optimizer.step()
         time.sleep(arguments.pause)
@@ -51,6 +55,7 @@ def train(state):
 state = hvd.elastic.TorchState(model=model, optimizer=optimizer, compression=compression, step=0, sizes=[])
 state.register_reset_callbacks([lambda: print(f"now {hvd.size()} ranks, from step {state.step}", flush=True)])
 final = train(state)
-print(f"rank {hvd.rank()} of {hvd.size()}: {state.step} steps, loss {final:.6f}, weight {model.weight.item():.4f}, "
+print(f"rank {hvd.rank()} of {hvd.size()}: {state.step} steps, loss {final:.6f}, "
+      f"slope {(model.weight @ SHARES).item():.6f}, "
       f"ranks at a step {sorted(set(state.sizes))}", flush=True)
 hvd.shutdown()

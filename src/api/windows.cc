@@ -48,12 +48,12 @@ Status not_registered(const Communicator& communicator, const char* name, const 
 }
 
 hocketResult_t close_window(hocketComm_t comm, const void* handle, const char* name) noexcept {
+  if (handle == nullptr) return with_session(comm, [](Session&) { return Status(); });
   return guarded([&] {
     const Occupy occupy(comm);
     const Status status = tried([&]() -> Status {
       HOCKET_TRY(occupy.alone());
       HOCKET_TRY(occupy.session()->opened());
-      if (handle == nullptr) return {};
       Communicator& communicator = *occupy.session()->communicator;
       communicator.wait_until_idle();
       if (communicator.mesh().windows().close(hocket::window_number(handle))) return {};

@@ -260,7 +260,8 @@ bool Communicator::is_like(const RecentCall& recent, const CallFacts& facts, con
   if (facts != recent.asked) return false;
   const bool same = send == recent.send && recv == recent.recv;
   if (!same && !are_like(recent, send, recv)) return false;
-  return mesh_->windows().empty() || stay_in_windows(*mesh_, recent.facts, send, recv);
+  const bool in_none = recent.facts.send_spot == WindowSpot{} && recent.facts.recv_spot == WindowSpot{};
+  return mesh_->windows().empty() ? in_none : stay_in_windows(*mesh_, recent.facts, send, recv);
 }
 
 void Communicator::bind_for_repeat(RecentCall& recent, const Call& call) {

@@ -18,7 +18,7 @@ namespace hocket {
 namespace {
 
 constexpr std::string_view kMagic = "HKhs";
-constexpr uint16_t kProtocol = 2;
+constexpr uint16_t kProtocol = 3;
 constexpr size_t kNonceBytes = 16;
 constexpr size_t kMacBytes = 32;
 constexpr size_t kHeadBytes = 12;

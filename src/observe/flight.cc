@@ -137,12 +137,12 @@ class FlightReader {
     copy.ranks = lane.ranks_;
     copy.hosts = lane.hosts_;
     copy.communicator = lane.communicator_;
-    copy.since_ns = lane.since_ns_;
     copy.waited_ns = lane.waited_ns_;
     copy.taken = lane.taken_.load(std::memory_order_acquire);
     copy.begun = lane.begun();
     copy.ended = lane.ended();
     copy.awaited = copy.begun == copy.ended ? -1 : lane.awaited_.load();
+    copy.since_ns = lane.since_ns_;  // after that: it was written before
     copy.collectives = lane.collectives().begun();
     for (const FlightCall& call : newest_calls(lane, max_calls))
       copy.calls.push_back(fmt::format("#{} {}", call.number, text_of(header, call)));

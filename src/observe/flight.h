@@ -118,8 +118,9 @@ class FlightLane {
   }
   // The newest call waits for this peer since then; -1: it goes on.
   void wait(int32_t peer, Time since) {
-    since_ns_.store(since.time_since_epoch().count(), std::memory_order_relaxed);
-    awaited_.store(peer, std::memory_order_relaxed);
+    // It stays as it was where the wait ends: a reader in between shall see no wait since ever.
+    if (peer >= 0) since_ns_.store(since.time_since_epoch().count(), std::memory_order_relaxed);
+    awaited_.store(peer, std::memory_order_release);
   }
 
  private:

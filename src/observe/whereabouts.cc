@@ -29,7 +29,7 @@ std::string names_of(const std::vector<int32_t>& ranks) {
 std::string text_of(const Whereabouts& where, bool one) {
   if (where.call.empty()) return fmt::format("{} called nothing yet", one ? "has" : "have");
   const std::string call = fmt::format("{} (collective #{})", where.call, where.collectives);
-  if (where.awaited < 0) return fmt::format("{} in no call; the last was {}", one ? "is" : "are", call);
+  if (where.awaited < 0) return fmt::format("{} for nobody; the last call was {}", one ? "waits" : "wait", call);
   return fmt::format("{} for rank {} in {}", one ? "waits" : "wait", where.awaited, call);
 }
 

@@ -13,7 +13,7 @@ namespace hocket {
 struct Whereabouts {
   uint32_t collectives = 0;  // that the rank has begun
   std::string call;          // its newest call; empty: it has called nothing yet
-  int32_t awaited = -1;      // the rank that it waits for in that call; -1: it is stuck in no call
+  int32_t awaited = -1;      // the rank that it waits for in that call; -1: none
   uint32_t waited_ms = 0;
   friend bool operator==(const Whereabouts&, const Whereabouts&) = default;
 };

@@ -3,10 +3,12 @@
 //
 // Wrong arguments, one at a time: each is told by name, does no harm, and leaves the communicator in use.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <thread>
 
 #include "tests/api/errors.h"
@@ -185,6 +187,24 @@ TEST_F(Arguments, OfRepeatedCalls) {
     EXPECT_EQ(b[9], 6);
     EXPECT_EQ(reduce(a.data(), a.data() + 8), hocketSuccess);
     EXPECT_EQ(a[15], 6);
+  });
+}
+
+// A root that broadcasts in place only reads, the first time and each time after it.
+TEST_F(Arguments, ARootsBufferMayBeReadOnly) {
+  constexpr size_t kBytes = 1000;
+  run_threads(3, [](Member& member) {
+    void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    if (member.rank == 0) {
+      std::memset(memory, 0x5A, kBytes);
+      ASSERT_EQ(mprotect(memory, kBytes, PROT_READ), 0);
+    }
+    for (int call = 0; call < 3; ++call) {
+      ASSERT_EQ(hocketBcast(memory, kBytes, hocketUint8, 0, member.comm, nullptr), hocketSuccess);
+    }
+    EXPECT_EQ(static_cast<const uint8_t*>(memory)[kBytes - 1], 0x5A);
+    munmap(memory, kBytes);
   });
 }
 

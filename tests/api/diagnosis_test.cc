@@ -57,7 +57,7 @@ TEST(Diagnosis, ATimeoutShowsWhoWaitsForWhomAndWhoNeverCame) {
     all += end.output;
   }
   EXPECT_THAT(all, HasSubstr("who waits for whom"));
-  EXPECT_THAT(all, HasSubstr("rank 2 is in no call; the last was barrier() (collective #3)"));
+  EXPECT_THAT(all, HasSubstr("rank 2 waits for nobody; the last call was barrier() (collective #3)"));
   EXPECT_THAT(all, HasSubstr("for rank 2 in all_reduce(count 1, float32, sum) (collective #4)"));
   EXPECT_THAT(all, HasSubstr("hocket warn:   never came to collective #4: rank 2\n")) << "lines of their own";
   EXPECT_EQ(all.find("who waits for whom"), all.rfind("who waits for whom")) << "one rank shows it:\n" << all;
@@ -139,7 +139,7 @@ TEST(Diagnosis, StatusShowsWhoWaitsForWhom) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   const std::string text = status_of("--seconds 0 \"" + name + "\"");
   EXPECT_THAT(text, HasSubstr(name + ": 4 ranks: who waits for whom (the longest for 1"));
-  EXPECT_THAT(text, HasSubstr("  rank 2 is in no call; the last was barrier("));
+  EXPECT_THAT(text, HasSubstr("  rank 2 waits for nobody; the last call was barrier("));
   EXPECT_THAT(text, HasSubstr("for rank 2 in all_reduce(1 float32) (collective #4)\n"));
   EXPECT_THAT(text, HasSubstr("\n  never came to collective #4: rank 2\n"));
 }

@@ -254,6 +254,29 @@ TEST(Registration, OfDifferentSizesReachesAsFarAsTheSmallest) {
   });
 }
 
+// A call that is repeated knows where the peers' memory was.
+TEST(Registration, ThatHasEndedIsForgottenByCallsThatAreRepeated) {
+  constexpr size_t kCount = 16384;  // 4 ranks use windows for it
+  run_threads(4, [](Member& member) {
+    void* memory = nullptr;
+    void* handle = nullptr;
+    ASSERT_EQ(hocketMemAlloc(&memory, kCount * sizeof(int32_t)), hocketSuccess);
+    ASSERT_EQ(hocketCommRegister(member.comm, memory, kCount * sizeof(int32_t), &handle), hocketSuccess);
+    auto* data = static_cast<int32_t*>(memory);
+    for (int number = 0; number < 6; ++number) {
+      fill(data, kCount, member.rank, number);
+      ASSERT_EQ(hocketAllReduce(data, data, kCount, hocketInt32, hocketSum, member.comm, nullptr), hocketSuccess)
+          << hocketGetLastError(member.comm);
+      expect_all("all_reduce", data, kCount, [&](size_t i) { return sum(4, i, number); });
+      if (number != 3) continue;
+      ASSERT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+      EXPECT_EQ(hocketCommDeregister(member.comm, handle), hocketSuccess);
+      ASSERT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+    }
+    EXPECT_EQ(hocketMemFree(memory), hocketSuccess);
+  });
+}
+
 // The rank that leaves it out calls only when the other's time has passed: whose watch ends first would be chance.
 TEST(Registration, ThatARankLeavesOutEndsInTime) {
   std::latch ended{1};

@@ -20,7 +20,7 @@ TEST(WaitReport, SaysWhoWaitsForWhomAndWhoNeverCame) {
   ranks[5] = {7, "barrier", 4, 1200};
   EXPECT_EQ(wait_report(ranks),
             "who waits for whom (the longest for 1200 ms):\n"
-            "  rank 3 is in no call; the last was all_reduce(count 1, int32, sum) (collective #6)\n"
+            "  rank 3 waits for nobody; the last call was all_reduce(count 1, int32, sum) (collective #6)\n"
             "  ranks 0-2, 4 wait for rank 3 in barrier (collective #7)\n"
             "  rank 5 waits for rank 4 in barrier (collective #7)\n"
             "  never came to collective #7: rank 3");

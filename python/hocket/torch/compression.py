@@ -74,7 +74,7 @@ class CodecCompressor(Compressor):
         """Errors of this rank alone are still to be made good. What was kept together with ranks that are no longer the same
         begins anew, everywhere."""
         for each in cls._alive:
-            if any(option in each.codec.specification for option in _SHARED_FEEDBACK):
+            if each.codec.handle and any(option in each.codec.specification for option in _SHARED_FEEDBACK):
                 each.codec.reset_state()
 
     def state_dict(self):
