@@ -5,9 +5,11 @@
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM = "hocket"
@@ -292,6 +294,19 @@ class RunTest(unittest.TestCase):
     def test_the_programs_options_are_its_own(self):
         self.assertEqual("[0] -n 3 --min 1\n", hocket("run", "-n", "1", "echo", "-n 3", "--min", "1").stdout)
         self.assertEqual("[0] 3 --plain\n", hocket("run", "-n", "1", "printf", "%s %s", "3", "--plain").stdout)
+
+    def test_who_ended_while_nobody_looked_was_there(self):
+        process = subprocess.Popen([PROGRAM, "run", "-n", "3", "--min", "2", "--restarts", "0", "sh", "-c",
+                                    "echo here; sleep 1; [ $RANK = 1 ] && kill -9 $$; exit 0"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(3):
+            process.stdout.readline()
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        process.send_signal(signal.SIGCONT)
+        error = process.communicate(timeout=60)[1]
+        self.assertEqual(0, process.returncode, "two of three came to their end")
+        self.assertIn("rank 1 ended with status 137", error)
 
     def test_too_many_deaths_are_a_failure(self):
         answer = hocket("run", "-n", "2", "--min", "2", "--restarts", "1", "sh", "-c", "[ \"$RANK\" = 0 ] && sleep 50; exit 5")
