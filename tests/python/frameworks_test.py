@@ -10,6 +10,10 @@ import tempfile
 import unittest
 
 DATA = """
+import sys
+def ran(*words):  # in one piece: both ranks write to one pipe at the same moment
+    sys.stdout.write(" ".join(map(str, ("ran", *words))) + "\\n")
+
 import torch, torch.distributed as dist
 from torch import nn
 import hocket.distributed  # an installed package needs no such line
@@ -32,7 +36,7 @@ for x, y in data:
     optimizer.step()
 losses = accelerator.gather(loss.detach().reshape(1))
 accelerator.wait_for_everyone()
-print("ran", dist.get_backend(), type(model).__name__, len(losses))
+ran(dist.get_backend(), type(model).__name__, len(losses))
 dist.destroy_process_group()
 """
 
@@ -57,7 +61,7 @@ class Model(lightning.LightningModule):
 trainer = lightning.Trainer(accelerator="cpu", devices=2, max_epochs=2, logger=False, enable_progress_bar=False,
                             strategy=DDPStrategy(process_group_backend="hocket"))
 trainer.fit(Model(), data)
-print("ran", dist.get_backend(), "world", trainer.world_size)
+ran(dist.get_backend(), "world", trainer.world_size)
 """
 
 
@@ -79,7 +83,7 @@ for stage in (1, 2):
             engine.step()
             losses[stage].append(loss.item())
 assert losses[1][-1] < losses[1][0], losses
-print("ran", dist.get_backend(), "stages", *losses, "alike" if losses[1] == losses[2] else losses)
+ran(dist.get_backend(), "stages", *losses, "alike" if losses[1] == losses[2] else losses)
 """
 
 
