@@ -96,13 +96,19 @@ CombineFunction kernel(DataType type, ReduceOp op) {
   return host::table_in_use().kernels[static_cast<size_t>(type)][static_cast<size_t>(op)];
 }
 
+// Whether copying to one destination after the other is best. What lies there already is not written: it may be
+// read-only.
+bool copies_to_each(const Combine& combine) {
+  const auto& to = combine.destinations;
+  return to.size() == 1 || std::find(to.begin(), to.end(), combine.sources[0]) != to.end();
+}
+
 // One source, unchanged: bytes are bytes.
 void copy_to_all(const Combine& combine) {
   const size_t bytes = combine.count * element_bytes(combine.type);
   const std::byte* source = combine.sources[0];
   const auto& to = combine.destinations;
-  // What lies there already is not written: it may be read-only.
-  if (to.size() == 1 || std::find(to.begin(), to.end(), source) != to.end()) {
+  if (copies_to_each(combine)) {
     for (size_t i = 0; i < to.size(); ++i) copy(to[i], source, bytes, combine.streaming_mask >> i & 1);
     return;
   }
@@ -160,12 +166,12 @@ std::string_view name(ReduceOp op) { return kOps[static_cast<size_t>(op)]; }
 bool supports(DataType type, ReduceOp op) { return op <= ReduceOp::kMin || !is_float(type); }
 
 CombineFunction kernel_of(const Combine& combine) {
-  if (combine.user) return combine_user;
   const bool is_alone = combine.sources.size() == 1;
   const bool unscaled = combine.scale_first == nullptr || combine.first_mask == 0;
   const bool enters = combine.first_mask != 0 && unscaled;
   if (is_alone && enters && combine.op >= ReduceOp::kLogicalAnd) return combine_with_itself;
   if (is_alone && unscaled && combine.divide_last == 0) return copy_to_all;
+  if (combine.user) return combine_user;
   return kernel(combine.type, combine.op);
 }
 
@@ -173,8 +179,7 @@ void combine(const Combine& combine) {
   assert(!combine.sources.empty() && !combine.destinations.empty());
   assert(combine.user || supports(combine.type, combine.op));
   const CombineFunction at_once = kernel_of(combine);
-  const bool is_copy = at_once == copy_to_all && combine.destinations.size() == 1;
-  if (combine.streaming_mask == 0 || is_copy) return at_once(combine);
+  if (combine.streaming_mask == 0 || (at_once == copy_to_all && copies_to_each(combine))) return at_once(combine);
   const Streaming way = way_of_streaming(combine.count * element_bytes(combine.type));
   if (way == Streaming::kStrings) return combine_and_move(combine);
   if (way == Streaming::kAround) return at_once(combine);

@@ -84,10 +84,13 @@ Status Occupy::alone() const {
                                                  session()->communicator->rank()));
 }
 
-Status Occupy::fault() const {
-  if (session() == nullptr) return no_communicator();
-  HOCKET_TRY(session()->opened());
+Status Occupy::opened() const {
   HOCKET_TRY(alone());
+  return session()->opened();
+}
+
+Status Occupy::fault() const {
+  HOCKET_TRY(opened());
   if (session()->phase == Session::Phase::kFinalized) {
     return Status(Code::kInvalidUsage,
                   fmt::format("rank {}: the communicator is finalized", session()->communicator->rank()));

@@ -93,27 +93,28 @@ class Occupy {
   Session* session() const { return hold_.get(); }
   // Fails when there is none, another thread is inside, or it is not there yet, is finalized or has failed.
   Status status() const { return is_usable() ? Status() : fault(); }
-  // Fails for the first two of these alone.
-  Status alone() const;
+  // Fails for the first three of these alone.
+  Status opened() const;
 
  private:
   bool is_usable() const {
     return hold_.alone() && session()->phase.load(std::memory_order_acquire) == Session::Phase::kOpen &&
            !session()->communicator->mesh().failed();
   }
+  Status alone() const;
   Status fault() const;
 
   const HandleTable<Session>::Hold hold_;
 };
 
-// Runs body(Session&) -> Status with the session of a handle held for it; its failure, or why it does not run, goes to
-// `failed` as well.
-template <typename Body, typename Failed>
+// Runs body(Session&) -> Status with the session of a handle held for it, if `state` of it is well; its failure, or why
+// it does not run, goes to `failed` as well.
+template <Status (Occupy::*state)() const = &Occupy::status, typename Body, typename Failed>
 hocketResult_t with_held(hocketComm_t comm, const Body& body, const Failed& failed) noexcept {
   return guarded([&] {
     const Occupy occupy(comm);
     const Status status = tried([&]() -> Status {
-      HOCKET_TRY(occupy.status());
+      HOCKET_TRY((occupy.*state)());
       return body(*occupy.session());
     });
     if (!status.ok()) failed(status);

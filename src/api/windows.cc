@@ -49,18 +49,13 @@ Status not_registered(const Communicator& communicator, const char* name, const 
 
 hocketResult_t close_window(hocketComm_t comm, const void* handle, const char* name) noexcept {
   if (handle == nullptr) return with_session(comm, [](Session&) { return Status(); });
-  return guarded([&] {
-    const Occupy occupy(comm);
-    const Status status = tried([&]() -> Status {
-      HOCKET_TRY(occupy.alone());
-      HOCKET_TRY(occupy.session()->opened());
-      Communicator& communicator = *occupy.session()->communicator;
-      communicator.wait_until_idle();
-      if (communicator.mesh().windows().close(hocket::window_number(handle))) return {};
-      return not_registered(communicator, name, handle);
-    });
-    return report(status, occupy.session());
-  });
+  const auto close = [&](Session& session) {
+    Communicator& communicator = *session.communicator;
+    communicator.wait_until_idle();
+    const bool was_open = communicator.mesh().windows().close(hocket::window_number(handle));
+    return was_open ? Status() : not_registered(communicator, name, handle);
+  };
+  return with_held<&Occupy::opened>(comm, close, [](const Status&) {});
 }
 
 }  // namespace

@@ -384,28 +384,17 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
     if (place.first && call_->has_prologue()) work.first_mask |= uint64_t{1} << i;
   }
   if (work.first_mask != 0) work.scale_first = call_->scale;
-  const bool is_copy = step.sources.size() == 1 && work.first_mask == 0 && work.divide_last == 0;
   size_t written = 0;
   for (size_t i = 0; i < step.destinations.size(); ++i) {
     const Place& place = step.destinations[i];
     if (is_message(place) && slice.home != nullptr) continue;
     std::byte* memory = is_message(place) ? slice.reserved[i] + message_offset : chunk_memory(place);
-    if (is_copy && memory == sources[0]) continue;
     const bool streaming =
         is_message(place) && slice.bytes >= pipes_.to(place.peer, slice.lane_index).pipe->streaming_from;
     if (streaming) work.streaming_mask |= uint64_t{1} << written;
     destinations[written++] = memory;
   }
   if (written == 0) return;
-  if (is_copy && written == 1) {
-    copy(destinations[0], sources[0], count * element_bytes_, work.streaming_mask != 0);
-    return;
-  }
-  if (is_copy) {
-    work.type = DataType::kUint8;
-    work.count = count * element_bytes_;
-    work.user = nullptr;
-  }
   work.sources = {sources.data(), step.sources.size()};
   work.destinations = {destinations.data(), written};
   combine(work);

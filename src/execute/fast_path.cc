@@ -75,7 +75,7 @@ FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) 
     if (is_message(place)) move.arrivals.push_back({&pipes.from(place.peer, 0), address});
     if (place.first && call.has_prologue()) move.work.first_mask |= uint64_t{1} << (address - sources);
   }
-  move.destinations = sources + step.sources.size();
+  std::byte** const destinations = sources + step.sources.size();
   for (const Place& place : step.destinations) {
     std::byte** const address = bind_place(call, place);
     if (!is_message(place)) continue;
@@ -86,7 +86,7 @@ FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) 
   move.work.type = call.type;
   move.work.op = call.op;
   move.work.sources = {sources, step.sources.size()};
-  move.work.destinations = {move.destinations, step.destinations.size()};
+  move.work.destinations = {destinations, step.destinations.size()};
   move.work.count = move.bytes / element_bytes(call.type);
   move.work.divide_last = step.last ? call.divide : 0;
   move.kernel = move.bytes < kShort ? kernel_of(move.work) : combine;
@@ -132,7 +132,7 @@ bool FastPath::may_copy(Move& move) {
     const Sender* pipe = to.end->pipe;
     if (pipe == nullptr || move.bytes >= std::min(pipe->stable_from, pipe->lent_from)) return false;
     if (move.bytes < pipe->streaming_from) continue;
-    move.work.streaming_mask |= uint64_t{1} << (to.address - move.destinations);
+    move.work.streaming_mask |= uint64_t{1} << (to.address - move.work.destinations.data());
   }
   return true;
 }

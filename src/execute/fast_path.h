@@ -50,7 +50,6 @@ class FastPath {
   struct Move {
     std::vector<Arrival> arrivals;
     std::vector<Departure> departures;
-    std::byte** destinations = nullptr;
     size_t bytes = 0;
     Combine work;
     CombineFunction kernel = nullptr;

@@ -209,10 +209,17 @@ const FlightCopy::Lane* same_lane(const FlightCopy::Lane& lane, const FlightCopy
   return same == earlier.lanes.end() || same->ended > lane.ended ? nullptr : &*same;
 }
 
+// The reader's clock is the writer's; what is written may be anything.
+Duration waiting(const FlightCopy::Lane& lane, Time time) {
+  constexpr Duration kLongest = std::chrono::hours(24 * 40);  // as many milliseconds as are counted
+  if (lane.awaited < 0) return {};
+  const Time since(Duration(std::max<int64_t>(lane.since_ns, 0)));
+  return std::clamp(time - since, Duration::zero(), kLongest);
+}
+
 namespace {
 
 constexpr Duration kStandstill = std::chrono::seconds(1);
-constexpr Duration kLongestWait = std::chrono::hours(24 * 40);  // as many milliseconds as are counted
 
 double calls_per_second(const FlightCopy::Lane& lane, const FlightCopy& earlier, Duration between) {
   const FlightCopy::Lane* same = same_lane(lane, earlier);
@@ -226,13 +233,6 @@ std::string waits_of(const FlightCopy::Lane& lane, const FlightCopy& earlier, Du
   const double waited = 1e-9 * (static_cast<double>(lane.waited_ns) - static_cast<double>(same->waited_ns));
   const double share = waited / seconds(between);
   return share < 0.005 ? "" : fmt::format(", {:.0f} % of the time waiting", 100 * share);
-}
-
-// The reader's clock is the writer's; what is written may be anything.
-Duration waiting(const FlightCopy::Lane& lane, Time time) {
-  if (lane.awaited < 0) return {};
-  const Time since(Duration(std::max<int64_t>(lane.since_ns, 0)));
-  return std::clamp(time - since, Duration::zero(), kLongestWait);
 }
 
 std::string state_of(const FlightCopy::Lane& lane, Time time) {

@@ -226,6 +226,8 @@ struct FlightCopy {
 Result<FlightCopy> read_flight(std::span<const std::byte> memory, size_t max_calls);
 // The same communicator some time ago; null: there was none, or another.
 const FlightCopy::Lane* same_lane(const FlightCopy::Lane& lane, const FlightCopy& earlier);
+// How long it has waited for its awaited rank.
+Duration waiting(const FlightCopy::Lane& lane, Time time);
 // One page for one process. `earlier`: the same some seconds ago, for rates.
 std::string flight_report(const FlightCopy& now, const FlightCopy& earlier, Duration between, Time time);
 // Of each communicator of which some rank has waited for a second: who waits for whom. Of ranks that are elsewhere it

@@ -86,9 +86,7 @@ class Page {
   // Of a job that hangs nothing else moves.
   void add_waiting(const FlightCopy::Lane& lane, const std::string& all, Time time) {
     if (lane.awaited < 0) return;
-    const Time since(Duration(std::max<int64_t>(lane.since_ns, 0)));  // whoever wrote it is not to be trusted
-    const Duration waiting = std::max(Duration::zero(), time - since);
-    waiting_.add(fmt::format(R"({},awaited_rank="{}")", all, lane.awaited), seconds(waiting));
+    waiting_.add(fmt::format(R"({},awaited_rank="{}")", all, lane.awaited), seconds(waiting(lane, time)));
   }
 
   // As if all calls took as long as those that were timed.
