@@ -14,7 +14,7 @@ namespace hocket {
 
 class Exchange {
  public:
-  Exchange(Poller& poller, std::unique_ptr<Socket> socket) : poller_(poller), socket_(std::move(socket)) {}
+  Exchange(Poller& poller, std::shared_ptr<Socket> socket) : poller_(poller), socket_(std::move(socket)) {}
   ~Exchange() { poller_.remove(socket_->handle()); }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -28,7 +28,7 @@ class Exchange {
 
  private:
   Poller& poller_;
-  const std::unique_ptr<Socket> socket_;
+  const std::shared_ptr<Socket> socket_;
   std::string out_;
   std::string in_;
 };

@@ -128,7 +128,7 @@ struct PeerInfo {
 // How the sender's end reaches the receiver's: whichever members the transport fills travel to the peer.
 struct Offer {
   std::vector<Handle> handles;     // passed between processes of one host; open's stay the sender's, accept owns its
-  std::unique_ptr<Socket> socket;  // connected and authenticated
+  std::shared_ptr<Socket> socket;  // connected and authenticated; watched by the poller until its ends are gone
   std::shared_ptr<void> object;    // passed between ranks of one process
 };
 
@@ -152,6 +152,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::string_view name() const = 0;
   virtual Carrier carrier() const = 0;
+  // kSocket: a connection carries one pipe each way, for two ends in each process that one thread uses.
+  virtual bool is_two_way() const { return false; }
   // What peers must know of this process for reaches(): words, divided by blanks.
   virtual std::string presence() const { return {}; }
   virtual bool reaches(const PeerInfo& self, const PeerInfo& peer) const = 0;

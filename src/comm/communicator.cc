@@ -87,11 +87,11 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       wait_(system, crowded_, options_.spin),
       planner_({.rank = rank(),
                 .ranks = ranks(),
-                .longest_message = mesh_->max_message(),
+                .longest_message = longest_message(*mesh_),
                 .compression = options_.compression,
                 .imported = options_.imported,
                 .explore = options_.explore},
-               Chooser(options_.forced, tuning(*mesh_), placement(*mesh_), mesh_->max_message(), options_.lanes)),
+               Chooser(options_.forced, tuning(*mesh_), placement(*mesh_), longest_message(*mesh_), options_.lanes)),
       lane_(options_.flight == nullptr ? nullptr : options_.flight->open(flight_member(*mesh_, options_))),
       call_log_(std::make_shared<CallLog>(system.clock, lane_)),
       collective_pipes_(*mesh_, PipeClass::kCollective),
@@ -142,7 +142,7 @@ void Communicator::wait_until_idle() const {
 }
 
 void Communicator::choose_by(Forced forced, Tuning tuning, int32_t lanes) {
-  planner_.choose_by(Chooser(std::move(forced), std::move(tuning), placement(*mesh_), mesh_->max_message(), lanes));
+  planner_.choose_by(Chooser(std::move(forced), std::move(tuning), placement(*mesh_), longest_message(*mesh_), lanes));
   recent_ = {};
 }
 

@@ -144,6 +144,8 @@ class MeshRank final : public Mesh,
   void dial_pipe(const PipeName& name, uint8_t transport);
   void on_pipe_dialled(const PipeName& name, uint8_t transport, Result<std::unique_ptr<Socket>> socket,
                        Refusal refusal);
+  Status open_ends(const PipeName& name, PipeEnd end, const Transport& transport, std::unique_ptr<Socket> socket);
+  Status open_sender(const PipeName& name, const Transport& transport, Offer offer);
   void accept_later(const PipeName& name, uint8_t transport, std::shared_ptr<Offer> offer);
   Status accept_pipe(const PipeName& name, const Transport& transport, Offer offer,
                      const std::shared_ptr<Poller>& peer_poller);

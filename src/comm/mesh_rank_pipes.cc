@@ -2,7 +2,8 @@
 // Copyright The Hocket authors
 //
 // Opening pipes. The sender's side begins; how its offer travels is the transport's choice of carrier: an object goes
-// straight to the sibling's table, handles go over the link, a socket is dialled.
+// straight to the sibling's table, handles go over the link, a socket is dialled. One that carries a pipe each way is
+// dialled by whoever sends first; when both dial, it is as with links: the lower rank's stays.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -108,11 +109,12 @@ Status MeshRank::offer_handles(const PipeName& name, const Transport& transport)
 
 void MeshRank::dial_pipe(const PipeName& name, uint8_t transport) {
   if (said_farewell_ || pipe_dials_.contains(name)) return;
+  const auto sending = stream(name, PipeEnd::kSender);
+  if (sending == nullptr && pipes_.find_sender(name) != nullptr) return;  // the peer's connection came first
   Hello hello{
       Purpose::kData, id_, rank_, name.peer, static_cast<uint8_t>(name.pipe_class), static_cast<uint16_t>(name.lane),
       transport};
-  if (const auto sending = stream(name, PipeEnd::kSender))
-    hello.connection = static_cast<uint16_t>(sending->connection() + 1);
+  if (sending != nullptr) hello.connection = static_cast<uint16_t>(sending->connection() + 1);
   pipe_dials_[name] =
       std::make_unique<Dial>(service_, links_.dial_options(name.peer, std::move(hello)),
                              [this, name, transport](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
@@ -124,23 +126,36 @@ void MeshRank::on_pipe_dialled(const PipeName& name, uint8_t transport, Result<s
                                Refusal refusal) {
   const std::unique_ptr<Dial> dial = std::move(pipe_dials_[name]);  // outlives this call
   pipe_dials_.erase(name);
+  const Transport& chosen = *transport_of(transport);
+  if (!socket.ok() && refusal == Refusal::kDuplicate && chosen.is_two_way()) return;  // the peer's is on its way
   if (!socket.ok()) return on_unreachable(name.peer, refusal, socket.status());
   const auto sending = stream(name, PipeEnd::kSender);
   if (sending != nullptr) return replace(name, *sending, std::move(*socket));
-  const Transport& chosen = *transport_of(transport);
+  const Status opened = open_ends(name, PipeEnd::kSender, chosen, std::move(*socket));
+  if (!opened.ok()) fail(opened);
+}
+
+// A first connection: of the pipe, and of its lane's other one where it carries both.
+Status MeshRank::open_ends(const PipeName& name, PipeEnd end, const Transport& transport,
+                           std::unique_ptr<Socket> socket) {
   Offer offer;
-  offer.socket = lasting(name, PipeEnd::kSender, std::move(*socket));
-  Result<std::unique_ptr<Sender>> sender = chosen.open(context_for(name.peer, chosen, nullptr), offer);
-  if (!sender.ok()) return fail(sender.status());
+  offer.socket = lasting(name, end, std::move(socket));
+  if (end == PipeEnd::kReceiver || transport.is_two_way()) HOCKET_TRY(accept_pipe(name, transport, offer, nullptr));
+  if (end == PipeEnd::kSender || transport.is_two_way()) HOCKET_TRY(open_sender(name, transport, offer));
+  return {};
+}
+
+Status MeshRank::open_sender(const PipeName& name, const Transport& transport, Offer offer) {
+  Result<std::unique_ptr<Sender>> sender = transport.open(context_for(name.peer, transport, nullptr), offer);
+  if (!sender.ok()) return sender.status();
   pipes_.put(name, std::move(*sender));
   poller_->wake();
+  return {};
 }
 
 void MeshRank::accept_later(const PipeName& name, uint8_t transport, std::shared_ptr<Offer> offer) {
   when_complete([this, name, transport, offer = std::move(offer)] {
-    const Transport& chosen = *transport_of(transport);
-    if (offer->socket != nullptr) offer->socket = lasting(name, PipeEnd::kReceiver, std::move(offer->socket));
-    const Status accepted = accept_pipe(name, chosen, std::move(*offer), nullptr);
+    const Status accepted = accept_pipe(name, *transport_of(transport), std::move(*offer), nullptr);
     if (!accepted.ok()) fail(accepted);
   });
 }
@@ -188,8 +203,9 @@ Refusal MeshRank::decide(const Hello& hello) {
   const bool can_be = hello.purpose == Purpose::kData && is_pipe(name) && transport != nullptr &&
                       transport->carrier() == Transport::Carrier::kSocket;
   if (!can_be) return Refusal::kNotAllowed;
-  const bool is_new = pipes_.receiver(name) == nullptr || stream(name, PipeEnd::kReceiver) != nullptr;
-  return is_new ? Refusal::kNone : Refusal::kDuplicate;
+  if (stream(name, PipeEnd::kReceiver) != nullptr) return Refusal::kNone;  // it goes on
+  const bool ours_stays = transport->is_two_way() && pipe_dials_.contains(name) && rank_ < hello.from;
+  return ours_stays || pipes_.receiver(name) != nullptr ? Refusal::kDuplicate : Refusal::kNone;
 }
 
 void MeshRank::enter(const Hello& hello, std::unique_ptr<Socket> socket) {
@@ -197,9 +213,12 @@ void MeshRank::enter(const Hello& hello, std::unique_ptr<Socket> socket) {
   const PipeName name{static_cast<PipeClass>(hello.pipe_class), hello.from, hello.lane};
   if (stream(name, PipeEnd::kReceiver) != nullptr)
     return go_on(name, PipeEnd::kReceiver, std::move(socket), hello.connection);
-  const auto offer = std::make_shared<Offer>();
-  offer->socket = std::move(socket);
-  accept_later(name, hello.transport, offer);
+  const Transport& transport = *transport_of(hello.transport);
+  if (transport.is_two_way()) pipe_dials_.erase(name);
+  when_complete([this, name, &transport, first = std::make_shared<std::unique_ptr<Socket>>(std::move(socket))] {
+    const Status opened = open_ends(name, PipeEnd::kReceiver, transport, std::move(*first));
+    if (!opened.ok()) fail(opened);
+  });
 }
 
 }  // namespace hocket

@@ -54,7 +54,7 @@ std::string opinion_message(const Opinion& opinion);
 bool read_opinion(Reader& reader, int32_t ranks, Opinion* opinion);
 std::string offer_message(const PipeName& name, uint8_t transport);
 bool read_offer(Reader& reader, PipeName* name, uint8_t* transport);
-// Which end of a pipe: the sender dials it.
+// Which end of a connection: the sender dials it, also where it carries a pipe of the other direction as well.
 enum class PipeEnd : uint8_t { kSender, kReceiver };
 std::string stream_message(const PipeName& name, PipeEnd ours, const LastingStream::Report& report);
 bool read_stream(Reader& reader, PipeName* name, PipeEnd* theirs, LastingStream::Report* report);

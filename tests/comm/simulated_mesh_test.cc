@@ -83,6 +83,63 @@ TEST(SimulatedMesh, JoinsFailsAndLeavesInManyOrders) {
   }
 }
 
+// One message each way.
+void exchange(Mesh& mesh, int lane, uint32_t number) {
+  const int32_t peer = 1 - mesh.rank();
+  Sender* sender = nullptr;
+  while ((sender = mesh.sender(PipeClass::kCollective, peer, lane)) == nullptr) (void)mesh.poller().wait(Time::max());
+  ASSERT_NE(sender->reserve(sizeof number), nullptr);
+  sender->commit(sizeof number, {1, number});
+  Receiver* receiver = nullptr;
+  const Message* message = nullptr;
+  while (message == nullptr || !sender->flushed()) {
+    EXPECT_TRUE(sender->progress().ok());
+    if (receiver == nullptr) receiver = mesh.receiver(PipeClass::kCollective, peer, lane);
+    if (receiver != nullptr) message = receiver->peek();
+    if (message == nullptr || !sender->flushed()) (void)mesh.poller().wait(Time::max());
+  }
+  EXPECT_EQ(message->digest, (Envelope{1, number}).digest());
+  receiver->release();
+}
+
+// Whoever dials first, or both at once.
+TEST(SimulatedMesh, ALaneTakesOneConnectionForBothWays) {
+  constexpr int32_t kLanes = 8;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SimulationOptions options;
+    options.seed = seed;
+    SimulatedSystem world(options);
+    const Status ended = world.run([&] {
+      std::vector<Seat> seats(2);
+      for (size_t rank = 0; rank < 2; ++rank) {
+        seats[rank].system = &world.host("host" + std::to_string(rank));
+        seats[rank].service = std::make_unique<Service>(*seats[rank].system);
+      }
+      const Result<std::string> id = make_unique_id(*seats[0].service);
+      for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+        join(seat, *id, rank, 2);
+        ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+        Mesh& mesh = **seat.mesh;
+        const auto rest = [&] { seat.system->threads.sleep_until(seat.system->clock.now() + std::chrono::minutes(1)); };
+        const auto open_lanes = [&](int first) {
+          for (int lane = first; lane < first + kLanes; ++lane) exchange(mesh, lane, 0);
+          rest();
+          const size_t open = world.open_handles();
+          rest();
+          return open;
+        };
+        const size_t before = open_lanes(0);
+        EXPECT_EQ(open_lanes(kLanes) - before, size_t{2} * kLanes) << "seed " << seed;  // one at each end
+        exchange(mesh, 0, 1);
+        EXPECT_TRUE(mesh.status().ok()) << mesh.status().message();
+        mesh.leave();
+      });
+    });
+    EXPECT_TRUE(ended.ok()) << "seed " << seed << ": " << ended.message();
+    EXPECT_EQ(world.open_handles(), 0u) << "seed " << seed;
+  }
+}
+
 TEST(SimulatedMesh, TenMinutesForAMissingRankTakeNoTime) {
   SimulatedSystem world;
   const Status ended = world.run([&] {

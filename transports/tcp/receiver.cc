@@ -20,7 +20,7 @@ constexpr size_t kReadAhead = 8 << 10;
 
 }  // namespace
 
-TcpReceiver::TcpReceiver(const PipeContext& context, std::unique_ptr<Socket> socket, std::string name)
+TcpReceiver::TcpReceiver(const PipeContext& context, std::shared_ptr<Socket> socket, std::string name)
     : poller_(context.poller),
       socket_(std::move(socket)),
       name_(std::move(name)),

@@ -15,7 +15,7 @@ namespace hocket {
 
 class TcpReceiver final : public Receiver {
  public:
-  TcpReceiver(const PipeContext& context, std::unique_ptr<Socket> socket, std::string name);
+  TcpReceiver(const PipeContext& context, std::shared_ptr<Socket> socket, std::string name);
   ~TcpReceiver() override;
 
   const Message* peek() override;
@@ -42,7 +42,7 @@ class TcpReceiver final : public Receiver {
   std::string where() const;
 
   Poller& poller_;
-  std::unique_ptr<Socket> socket_;
+  std::shared_ptr<Socket> socket_;
   std::string name_;
   size_t max_message_;
   size_t capacity_;

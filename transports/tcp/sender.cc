@@ -19,7 +19,7 @@ constexpr size_t kStableFrom = 8 << 10;
 
 }  // namespace
 
-TcpSender::TcpSender(const PipeContext& context, std::unique_ptr<Socket> socket, std::string name)
+TcpSender::TcpSender(const PipeContext& context, std::shared_ptr<Socket> socket, std::string name)
     : poller_(context.poller),
       socket_(std::move(socket)),
       name_(std::move(name)),

@@ -16,7 +16,7 @@ namespace hocket {
 
 class TcpSender final : public Sender {
  public:
-  TcpSender(const PipeContext& context, std::unique_ptr<Socket> socket, std::string name);
+  TcpSender(const PipeContext& context, std::shared_ptr<Socket> socket, std::string name);
   ~TcpSender() override;
 
   std::byte* reserve(size_t bytes) override;
@@ -43,7 +43,7 @@ class TcpSender final : public Sender {
   void fail(Code code, std::string what);
 
   Poller& poller_;
-  std::unique_ptr<Socket> socket_;
+  std::shared_ptr<Socket> socket_;
   std::string name_;
   size_t max_message_;
   bool checksum_;

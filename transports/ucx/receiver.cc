@@ -16,7 +16,7 @@ constexpr auto kGrace = std::chrono::seconds(2);
 
 }  // namespace
 
-UcxReceiver::UcxReceiver(const PipeContext& context, std::shared_ptr<UcxWorker> worker, std::unique_ptr<Socket> socket,
+UcxReceiver::UcxReceiver(const PipeContext& context, std::shared_ptr<UcxWorker> worker, std::shared_ptr<Socket> socket,
                          std::string name, uint64_t token)
     : system_(context.system),
       state_(std::move(name)),

@@ -21,7 +21,7 @@ namespace hocket {
 
 class UcxReceiver final : public Receiver {
  public:
-  UcxReceiver(const PipeContext& context, std::shared_ptr<UcxWorker> worker, std::unique_ptr<Socket> socket,
+  UcxReceiver(const PipeContext& context, std::shared_ptr<UcxWorker> worker, std::shared_ptr<Socket> socket,
               std::string name, uint64_t token);
   ~UcxReceiver() override;
 

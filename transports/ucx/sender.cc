@@ -24,7 +24,7 @@ size_t in_lines(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 }  // namespace
 
-UcxSender::UcxSender(const PipeContext& context, std::shared_ptr<UcxWorker> worker, std::unique_ptr<Socket> socket,
+UcxSender::UcxSender(const PipeContext& context, std::shared_ptr<UcxWorker> worker, std::shared_ptr<Socket> socket,
                      std::string name)
     : system_(context.system),
       state_(std::move(name)),

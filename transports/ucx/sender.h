@@ -21,7 +21,7 @@ namespace hocket {
 
 class UcxSender final : public Sender {
  public:
-  UcxSender(const PipeContext& context, std::shared_ptr<UcxWorker> worker, std::unique_ptr<Socket> socket,
+  UcxSender(const PipeContext& context, std::shared_ptr<UcxWorker> worker, std::shared_ptr<Socket> socket,
             std::string name);
   ~UcxSender() override;
 

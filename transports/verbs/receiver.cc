@@ -10,7 +10,7 @@
 namespace hocket {
 
 VerbsReceiver::VerbsReceiver(const PipeContext& context, const VerbsTable& table, VerbsRails& rails,
-                             std::unique_ptr<Socket> socket, std::string name)
+                             std::shared_ptr<Socket> socket, std::string name)
     : max_message_(context.max_message),
       path_(context, table, rails, std::move(socket), name),
       state_(std::move(name)) {}

@@ -18,7 +18,7 @@ namespace hocket {
 class VerbsReceiver final : public Receiver {
  public:
   // The rails must outlive it.
-  VerbsReceiver(const PipeContext& context, const VerbsTable& table, VerbsRails& rails, std::unique_ptr<Socket> socket,
+  VerbsReceiver(const PipeContext& context, const VerbsTable& table, VerbsRails& rails, std::shared_ptr<Socket> socket,
                 std::string name);
 
   const Message* peek() override;

@@ -20,7 +20,7 @@ constexpr Duration kWatchEvery = std::chrono::milliseconds(100);
 }  // namespace
 
 ReceivingPath::ReceivingPath(const PipeContext& context, const VerbsTable& table, VerbsRails& rails,
-                             std::unique_ptr<Socket> socket, std::string pipe)
+                             std::shared_ptr<Socket> socket, std::string pipe)
     : system_(context.system),
       poller_(context.poller),
       table_(table),

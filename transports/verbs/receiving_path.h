@@ -22,7 +22,7 @@ namespace hocket {
 class ReceivingPath {
  public:
   // The rails must outlive it.
-  ReceivingPath(const PipeContext& context, const VerbsTable& table, VerbsRails& rails, std::unique_ptr<Socket> socket,
+  ReceivingPath(const PipeContext& context, const VerbsTable& table, VerbsRails& rails, std::shared_ptr<Socket> socket,
                 std::string pipe);
   // Says farewell.
   ~ReceivingPath();

@@ -87,7 +87,7 @@ class Records {
   static constexpr size_t kHeader = 8;
   static constexpr size_t kLongest = kMaxRing / 4 + kFrameGrain;
 
-  Records(Poller& poller, std::unique_ptr<Socket> socket) : exchange_(poller, std::move(socket)) {}
+  Records(Poller& poller, std::shared_ptr<Socket> socket) : exchange_(poller, std::move(socket)) {}
 
   void send(RecordKind kind, std::string_view body);
   // Sends what is left.

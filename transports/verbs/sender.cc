@@ -15,7 +15,7 @@ constexpr size_t kLoanFrame = frame_bytes(sizeof(LentPlace));
 }  // namespace
 
 Result<std::unique_ptr<VerbsSender>> VerbsSender::open(const PipeContext& context, const VerbsTable& table,
-                                                       VerbsRails& rails, std::unique_ptr<Socket> socket,
+                                                       VerbsRails& rails, std::shared_ptr<Socket> socket,
                                                        std::string name) {
   std::unique_ptr<VerbsSender> made(new VerbsSender(context, table, rails, std::move(socket), std::move(name)));
   HOCKET_TRY(made->path_.open());
@@ -23,7 +23,7 @@ Result<std::unique_ptr<VerbsSender>> VerbsSender::open(const PipeContext& contex
 }
 
 VerbsSender::VerbsSender(const PipeContext& context, const VerbsTable& table, VerbsRails& rails,
-                         std::unique_ptr<Socket> socket, std::string name)
+                         std::shared_ptr<Socket> socket, std::string name)
     : max_message_(context.max_message),
       slot_bytes_(frame_bytes(max_message_)),
       mirror_(RingMemory::wanted()),

@@ -22,7 +22,7 @@ class VerbsSender final : public Sender {
  public:
   // Fails when the port gives no queue pair.
   static Result<std::unique_ptr<VerbsSender>> open(const PipeContext& context, const VerbsTable& table,
-                                                   VerbsRails& rails, std::unique_ptr<Socket> socket, std::string name);
+                                                   VerbsRails& rails, std::shared_ptr<Socket> socket, std::string name);
 
   std::byte* reserve(size_t bytes) override;
   void commit(size_t bytes, const Envelope& envelope) override;
@@ -49,7 +49,7 @@ class VerbsSender final : public Sender {
   };
   enum class Reservation : uint8_t { kNone, kMirror, kSlot };
 
-  VerbsSender(const PipeContext& context, const VerbsTable& table, VerbsRails& rails, std::unique_ptr<Socket> socket,
+  VerbsSender(const PipeContext& context, const VerbsTable& table, VerbsRails& rails, std::shared_ptr<Socket> socket,
               std::string name);
 
   // Looks what was given back, and sends what waits.

@@ -24,7 +24,7 @@ constexpr Duration kChangeEvery = std::chrono::seconds(1);
 }  // namespace
 
 SendingPath::SendingPath(const PipeContext& context, const VerbsTable& table, VerbsRails& rails,
-                         std::span<std::byte> mirror, std::unique_ptr<Socket> socket, std::string pipe)
+                         std::span<std::byte> mirror, std::shared_ptr<Socket> socket, std::string pipe)
     : system_(context.system),
       poller_(context.poller),
       table_(table),

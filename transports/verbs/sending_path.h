@@ -22,7 +22,7 @@ class SendingPath {
  public:
   // What is sent lies in `mirror`. The rails must outlive it.
   SendingPath(const PipeContext& context, const VerbsTable& table, VerbsRails& rails, std::span<std::byte> mirror,
-              std::unique_ptr<Socket> socket, std::string pipe);
+              std::shared_ptr<Socket> socket, std::string pipe);
   ~SendingPath();
   SendingPath(const SendingPath&) = delete;
   SendingPath& operator=(const SendingPath&) = delete;
