@@ -30,8 +30,8 @@ constexpr MessageCost kFastNetwork{.latency = 500'000,
                                    .receive = 2'600'000,
                                    .send_byte = 84'000,
                                    .receive_byte = 84'000,
-                                   .wire_byte = 80'000,        // 12.5 GB/s
-                                   .long_message = 2'000'000,  // asked for before it is sent
+                                   .wire_byte = 80'000,   // 12.5 GB/s
+                                   .unbound = 2'000'000,  // asked for before it is sent
                                    .incast = 100};
 constexpr int64_t kLeastBytes = 4;
 

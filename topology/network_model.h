@@ -17,8 +17,8 @@ namespace hocket {
 using Picoseconds = int64_t;
 using Femtoseconds = int64_t;
 
-// Shorter messages take shortcuts.
-inline constexpr int64_t kLongMessage = 4 << 10;
+// A call whose messages are no longer than this may take the fast path (docs/hot-path.md).
+inline constexpr int64_t kLongestBound = 32 << 10;
 
 // What a message between two children of a level costs.
 struct MessageCost {
@@ -29,7 +29,7 @@ struct MessageCost {
   Femtoseconds receive_byte = 0;  //
   Femtoseconds wire_byte = 0;     // time for which a byte occupies a port; 0: only processors bound the rate
   Femtoseconds flow_byte = 0;     // the same of one connection, which may be slower than the port; 0: it is not
-  Picoseconds long_message = 0;   // processor time more, at each end, from kLongMessage bytes on
+  Picoseconds unbound = 0;        // processor time more, at each end, in calls that do not take the fast path
   int64_t near_bytes = 0;  // bytes cost half where ranks that share a core have buffers as large as this together,
                            // less with smaller ones: they meet in its cache; 0: it makes no difference
   int64_t incast = 0;      // thousandths of its time that a port takes longer where ever more send to one rank at once;

@@ -136,6 +136,12 @@ int32_t count_peers(const Plan& plan) {
   return static_cast<int32_t>(peers.size());
 }
 
+// What the fast path asks of a plan (execute/fast_path.h).
+bool may_be_bound(const Plan& plan) {
+  return plan.lanes.size() == 1 && plan.scratch_chunks == 0 &&
+         std::ranges::all_of(plan.lanes[0].steps, [](const Step& step) { return chunks_moved(step) <= 1; });
+}
+
 bool has_plain_steps(const Plan& plan) {
   return std::ranges::any_of(plan.lanes, [](const Lane& lane) {
     return std::ranges::any_of(lane.steps, [](const Step& step) { return step.plain; });
@@ -292,15 +298,19 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
   const int32_t width = model.levels[0].children;
   if (!is_long && width > 1 && width <= kMostOfHost && model.levels.size() > 1)
     result.host_chunks = chunks_of_host(builder, options, model);
-  for (const Rank rank : is_long ? std::set<Rank>{first.rank} : ranks_to_see(options, border)) {
-    own.rank = rank;
-    // Plans of many ranks are not copied.
-    const RankDemand seen =
-        rank == first.rank ? count(first, model, options.coded) : count(build(builder, own), model, options.coded);
+  const auto see = [&](const Plan& plan) {
+    const RankDemand seen = count(plan, model, options.coded);
     raise(result.busiest, seen);
     keep_heavy(result.heavy, seen);
     result.average += seen;
+    result.may_be_bound = result.may_be_bound && may_be_bound(plan);
     ++result.ranks_seen;
+  };
+  see(first);  // plans of many ranks are not built twice
+  if (is_long) return result;
+  for (const Rank rank : ranks_to_see(options, border)) {
+    own.rank = rank;
+    if (rank != first.rank) see(build(builder, own));
   }
   return result;
 }

@@ -88,7 +88,7 @@ std::vector<Knob> knobs(Tuning& tuning, std::span<const Sample> samples, Fitted 
     result.push_back({&cost.latency, nullptr});
     result.push_back({&cost.send, &cost.receive});
     result.push_back({&cost.send_byte, &cost.receive_byte});
-    for (int64_t* part : {&cost.wire_byte, &cost.long_message, &cost.near_bytes, &cost.incast}) {
+    for (int64_t* part : {&cost.wire_byte, &cost.unbound, &cost.near_bytes, &cost.incast}) {
       if (*part > 0) result.push_back({part, nullptr});
     }
   }

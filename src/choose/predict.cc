@@ -38,13 +38,7 @@ class Predictor {
     const int64_t parts = demand.divides ? demand.chunks : demand.parts;
     chunk_ = (bytes + parts - 1) / parts;
     passes_ = std::max<int64_t>(1, chunk_ / sizes.window + (chunk_ % sizes.window != 0 ? 1 : 0));
-    int64_t messages = 0;
-    int64_t chunks = 0;
-    for (const RankDemand::Traffic& traffic : demand.average.levels) {
-      messages += traffic.messages_sent;
-      chunks += traffic.chunks_sent;
-    }
-    is_long_ = messages > 0 && chunk_ >= kLongMessage * messages / std::max<int64_t>(chunks, 1);
+    is_bound_ = may_be_bound();
     const int64_t buffers = 2 * std::min(chunk_ * demand.chunks, kMostBytes);
     const Femtoseconds cold_byte = share_beyond(model.local.cold_byte, of_core(buffers), model.local.cache_bytes);
     place_byte_ = model.local.place_byte + cold_byte;
@@ -52,6 +46,8 @@ class Predictor {
     if (!is_crowded()) return;
     near_bytes_ = of_core(buffers);
     // Of what all send before anybody takes it.
+    int64_t chunks = 0;
+    for (const RankDemand::Traffic& traffic : demand.average.levels) chunks += traffic.chunks_sent;
     const int64_t on_way = chunks * std::min(chunk_, sizes.window) / std::max(1, demand.ranks_seen * demand.rounds);
     message_byte_ = share_beyond(model.local.cold_byte, of_core(on_way), model.local.cache_bytes);
   }
@@ -86,6 +82,12 @@ class Predictor {
   // Of a level's messages of so many bytes of values.
   int64_t sent(size_t level, int64_t bytes) const {
     return level < demand_.plain_levels ? bytes : sizes_.coding.sent(bytes);
+  }
+
+  // Short calls in one lane are bound once, and then take the fast path.
+  bool may_be_bound() const {
+    return demand_.may_be_bound && demand_.lanes == 1 && sizes_.coding == CodingCost{} &&
+           chunk_ <= std::min({kLongestBound, sizes_.slice, sizes_.window});
   }
 
   // Messages travel as whole slices, and every pass sends its own.
@@ -125,7 +127,7 @@ class Predictor {
     for (size_t level = 0; level < model_.levels.size(); ++level) {
       const RankDemand::Traffic& traffic = rank.levels[level];
       const MessageCost& cost = model_.levels[level].cost;
-      const Picoseconds more = is_long_ ? cost.long_message : 0;
+      const Picoseconds more = is_bound_ ? 0 : cost.unbound;
       sum += slices(traffic.messages_sent, traffic.chunks_sent) * (cost.send + more);
       sum += slices(traffic.messages_received, traffic.chunks_received) * (cost.receive + more);
       sum += time_of(sent(level, traffic.chunks_sent * chunk_), near(cost.send_byte, cost));
@@ -229,7 +231,7 @@ class Predictor {
   const Sizes& sizes_;
   int64_t chunk_ = 0;  // bytes
   int64_t passes_ = 1;
-  bool is_long_ = false;  // messages of this call are
+  bool is_bound_ = false;  // takes the fast path
   // A rank's two buffers push each other out of its caches, the more the larger they are and the more ranks share them.
   Femtoseconds place_byte_ = 0;
   Femtoseconds reread_byte_ = 0;   // passes are so short that what is read again in one is in a cache

@@ -14,22 +14,22 @@ namespace {
 // perf/line_rate.sh.
 Tuning two_cores() {
   Tuning tuning;
-  tuning.local = {.call = 104'000,
-                  .step = 1'800,
-                  .place_byte = 1'000,
-                  .combine_byte = 1'900,
-                  .turn = 1'140'000,
-                  .cold_byte = 45'000,
-                  .cache_bytes = 19'000'000};
+  tuning.local = {.call = 77'000,
+                  .step = 100,
+                  .place_byte = 370,
+                  .combine_byte = 1'020,
+                  .turn = 1'026'000,
+                  .cold_byte = 41'600,
+                  .cache_bytes = 17'400'000};
   tuning.memory = {.latency = 100,
-                   .send = 23'600,
-                   .receive = 23'600,
-                   .send_byte = 17'000,
-                   .receive_byte = 17'000,
-                   .long_message = 107'000,
+                   .send = 20'300,
+                   .receive = 20'300,
+                   .send_byte = 19'000,
+                   .receive_byte = 19'000,
+                   .unbound = 70'000,
                    .near_bytes = 2'900};
   tuning.socket = {
-      .latency = 1'000, .send = 3'200'000, .receive = 3'200'000, .send_byte = 63'000, .receive_byte = 63'000};
+      .latency = 1'000, .send = 2'990'000, .receive = 2'990'000, .send_byte = 72'800, .receive_byte = 72'800};
   tuning.network = tuning.socket;
   tuning.network.latency = 20'000'000;
   tuning.network.wire_byte = 800'000;  // 10 Gbit/s

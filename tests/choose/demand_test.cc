@@ -9,6 +9,8 @@
 #include <set>
 
 #include "choose/tuning.h"
+#include "execute/fast_path.h"
+#include "plan/coded.h"
 #include "prove/prove.h"
 #include "tests/simulate/networks.h"
 
@@ -43,6 +45,44 @@ TEST(Demand, SharesAreTheVerifiers) {
     EXPECT_NEAR(share, prove(builder, options)->share_sent, 0.02)
         << name(builder.collective) << " " << builder.name << " of " << options.ranks;
   });
+}
+
+// Nothing is sent.
+class UnusedPipes final : public Pipes {
+ public:
+  SendEnd& to(Rank /*peer*/, int /*lane*/) override { return sender_; }
+  ReceiveEnd& from(Rank /*peer*/, int /*lane*/) override { return receiver_; }
+
+ private:
+  SendEnd sender_;
+  ReceiveEnd receiver_;
+};
+
+// Whether a call whose chunks are so long is bound to the fast path.
+bool binds(const Plan& plan, size_t chunk_bytes) {
+  Call call;
+  call.plan = &plan;
+  call.send = Layout::blocks(nullptr, plan.send_chunks, chunk_bytes);
+  call.recv = Layout::blocks(nullptr, plan.recv_chunks, chunk_bytes);
+  call.window = call.slice_bytes = size_t{1} << 20;
+  UnusedPipes pipes;
+  return FastPath(call, pipes).bound();
+}
+
+TEST(Demand, WhatTakesTheFastPathIsKnown) {
+  int bound = 0;
+  for_known(9, [&](const Builder& builder, BuildOptions options) {
+    const Demand demand = *hocket::demand(builder, options, flat(1, 1));
+    bool all = true;
+    for (options.rank = 0; options.rank < options.ranks; ++options.rank) {
+      const Plan plan = build(builder, options);
+      all = all && binds(plan, kLongestBound);
+      EXPECT_TRUE(builder.collective == Collective::kBarrier || !binds(plan, kLongestBound + 1));
+    }
+    EXPECT_EQ(demand.may_be_bound, all) << name(builder.collective) << " " << builder.name << " of " << options.ranks;
+    bound += all ? 1 : 0;
+  });
+  EXPECT_GT(bound, 100) << "most short calls";
 }
 
 // Told without a plan, since such plans are long.

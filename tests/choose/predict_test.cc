@@ -155,6 +155,30 @@ double units(std::string_view algorithm, const NetworkModel& model, int64_t byte
   return static_cast<double>(best_cut(asked, model, kRanks, {.bytes = bytes}, kMaxMessage).prediction.total()) / 1e6;
 }
 
+// Dual roots have scratch memory, slices of 8 KiB are no whole messages, and two lanes are one too many.
+TEST(Predict, OnlyTheFastPathIsSparedWhatTheOthersPay) {
+  NetworkModel model = ends_only(0);
+  const auto more = [&](std::string_view algorithm, int64_t bytes) {
+    model.levels[0].cost.unbound = 0;
+    const double bound = units(algorithm, model, bytes);
+    model.levels[0].cost.unbound = 1'000'000;
+    return units(algorithm, model, bytes) / bound;
+  };
+  EXPECT_EQ(more("recursive_doubling", kLongestBound), 1);
+  EXPECT_EQ(more("recursive_doubling", kLongestBound + 1), 2);
+  EXPECT_EQ(more("ring", 4 * kLongestBound), 1);
+  EXPECT_EQ(more("ring", 5 * kLongestBound), 2);
+  EXPECT_GT(more("dual_root", 8), 1);
+  BuildOptions options;
+  options.ranks = 4;
+  const Demand one = *demand(*find_builder(Collective::kAllReduce, "ring"), options, model);
+  const auto time = [&](const Demand& asked, const Sizes& sizes) { return predict(asked, model, 4, sizes).total(); };
+  const Picoseconds bound = time(one, {.bytes = 64 << 10});
+  EXPECT_EQ(time(over_lanes(one, 2), {.bytes = 64 << 10}), 4 * bound);
+  EXPECT_EQ(time(one, {.bytes = 64 << 10, .slice = 8 << 10}), 4 * bound);
+  EXPECT_EQ(time(one, {.bytes = 64 << 10, .coding = {.encode_byte = 1}}) / bound, 2);
+}
+
 // A root's three messages are taken and sent one after the other, and with one of each a child has work, too.
 TEST(Predict, OfARootsMessagesInOneRoundOneIsInTheChain) {
   EXPECT_NEAR(units("knomial", ends_only(0), 8), 8, 0.01);
