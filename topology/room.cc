@@ -35,7 +35,13 @@ void Room::give_back(int32_t from, int32_t to) {
     ++left_[static_cast<size_t>(link)];
 }
 
+bool may_be_searched(const Topology& topology) {
+  const size_t seats = topology.seats().size();
+  return seats <= kMaxSearchedSeats && seats * topology.links().size() <= kMaxLooks;
+}
+
 Roads roads_of(const Topology& topology) {
+  if (!may_be_searched(topology)) return {};
   Roads roads{Reach::kFast, Ways(topology, Reach::kFast)};
   if (roads.ways.seats() < 2) return roads;
   if (!roads.ways.joins_all()) roads = {Reach::kAll, Ways(topology, Reach::kAll)};

@@ -34,6 +34,11 @@ class Room {
 inline constexpr double kSameRate = 1.000001;
 
 // Fast ways where these join all seats, else any.
+// Topologies of more seats, or where looking from every seat along every link is more than so much, are not searched.
+inline constexpr size_t kMaxSearchedSeats = 1024;
+inline constexpr size_t kMaxLooks = size_t{1} << 28;
+bool may_be_searched(const Topology& topology);
+
 struct Roads {
   Reach reach = Reach::kFast;
   Ways ways;

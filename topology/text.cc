@@ -43,13 +43,15 @@ class Parser {
       text.remove_prefix(std::min(end + 1, text.size()));
     }
     if (status_.ok() && !has_title_) fail(fmt::format("expected '{}'", kTitle));
+    if (status_.ok()) check_repeated();
     if (!status_.ok()) return status_;
     return Topology::make(std::move(vertices_), std::move(links_));
   }
 
  private:
+  // Without a reason: not at all.
   void fail(const std::string& reason) {
-    if (status_.ok())
+    if (status_.ok() && !reason.empty())
       status_ = Status(Code::kInvalidArgument, fmt::format("topology text line {}: {}", number_, reason));
   }
 
@@ -89,6 +91,7 @@ class Parser {
     if (vertices_.size() == kMaxVertices) return fail(fmt::format("more than {} vertices", kMaxVertices));
     if (!numbers_.try_emplace(vertex.name, static_cast<int32_t>(vertices_.size())).second)
       return fail(fmt::format("there is a vertex '{}' already", vertex.name.substr(0, kMaxVertexName)));
+    fail(flaw(vertex));
     vertices_.push_back(std::move(vertex));
   }
 
@@ -117,15 +120,29 @@ class Parser {
       rest = after;
     }
     expect_end(rest);
+    fail(flaw(link, vertices_));
     if (links_.size() + 2 > kMaxLinks) fail(fmt::format("more than {} links", kMaxLinks));
-    links_.push_back(link);
+    add(link);
     if (direction == ">") return;
     std::swap(link.from, link.to);
+    add(link);
+  }
+
+  void add(const Link& link) {
     links_.push_back(link);
+    lines_.push_back(number_);
+  }
+
+  void check_repeated() {
+    const std::optional<size_t> repeated = find_repeated(links_);
+    if (!repeated) return;
+    number_ = lines_[*repeated];
+    fail(twice(links_[*repeated], vertices_));
   }
 
   std::vector<Vertex> vertices_;
   std::vector<Link> links_;
+  std::vector<int> lines_;  // of the links
   std::map<std::string, int32_t, std::less<>> numbers_;
   int32_t host_ = 0;
   int number_ = 0;

@@ -29,63 +29,73 @@ bool is_word(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c > ' ' && c < 127 && c != '#'; });
 }
 
-Status check_vertex(const Vertex& vertex) {
-  if (vertex.name.empty() || vertex.name.size() > kMaxVertexName || !is_word(vertex.name)) {
-    return refused(fmt::format("the name '{}' is not 1 to {} characters without blanks", vertex.name.substr(0, 80),
-                               kMaxVertexName));
-  }
-  if (vertex.model.size() > kMaxVertexName || !is_word(vertex.model)) {
-    return refused(fmt::format("{}: the model '{}' is not up to {} characters without blanks", vertex.name,
-                               vertex.model.substr(0, 80), kMaxVertexName));
-  }
-  if (vertex.host < 0 || vertex.host >= kMaxHosts)
-    return refused(fmt::format("{}: host {} is not 0 to {}", vertex.name, vertex.host, kMaxHosts - 1));
-  return {};
-}
-
-Status check_link(const Link& link, const std::vector<Vertex>& vertices) {
-  const auto exists = [&](int32_t vertex) { return vertex >= 0 && static_cast<size_t>(vertex) < vertices.size(); };
-  if (!exists(link.from) || !exists(link.to))
-    return refused(fmt::format("a link joins vertices {} and {} of {}", link.from, link.to, vertices.size()));
-  const auto failure = [&](std::string_view what) {
-    return refused(fmt::format("the link from {} to {} {}", vertices[static_cast<size_t>(link.from)].name,
-                               vertices[static_cast<size_t>(link.to)].name, what));
-  };
-  if (link.from == link.to) return failure("ends where it begins");
-  if (link.count < 1 || link.count > kMaxWires)
-    return failure(fmt::format("has {} wires, not 1 to {}", link.count, kMaxWires));
-  if (!(link.gb_per_s > 0 && link.gb_per_s <= kMaxGbPerS))
-    return failure(fmt::format("carries {} GB/s, not more than 0 and up to {}", link.gb_per_s, kMaxGbPerS));
-  if (!(link.latency_us >= 0 && link.latency_us <= kMaxLatencyUs))
-    return failure(fmt::format("takes {} us, not 0 to {}", link.latency_us, kMaxLatencyUs));
-  return {};
-}
-
-Status check_unique(std::span<const Link> links, const std::vector<Vertex>& vertices) {
-  std::vector<std::tuple<int32_t, int32_t, Link::Kind>> ends;
-  ends.reserve(links.size());
-  for (const Link& link : links) ends.emplace_back(link.from, link.to, link.kind);
-  std::ranges::sort(ends);
-  const auto twice = std::ranges::adjacent_find(ends);
-  if (twice == ends.end()) return {};
-  const auto& [from, to, kind] = *twice;
-  return refused(fmt::format("two links of kind {} go from {} to {}", name(kind),
-                             vertices[static_cast<size_t>(from)].name, vertices[static_cast<size_t>(to)].name));
+std::string ends_of(const Link& link, std::span<const Vertex> vertices) {
+  return fmt::format("from {} to {}", vertices[static_cast<size_t>(link.from)].name,
+                     vertices[static_cast<size_t>(link.to)].name);
 }
 
 }  // namespace
+
+std::string flaw(const Vertex& vertex) {
+  if (vertex.name.empty() || vertex.name.size() > kMaxVertexName || !is_word(vertex.name)) {
+    return fmt::format("the name '{}' is not 1 to {} characters without blanks", vertex.name.substr(0, 80),
+                       kMaxVertexName);
+  }
+  if (vertex.model.size() > kMaxVertexName || !is_word(vertex.model)) {
+    return fmt::format("{}: the model '{}' is not up to {} characters without blanks", vertex.name,
+                       vertex.model.substr(0, 80), kMaxVertexName);
+  }
+  if (vertex.host < 0 || vertex.host >= kMaxHosts)
+    return fmt::format("{}: host {} is not 0 to {}", vertex.name, vertex.host, kMaxHosts - 1);
+  return {};
+}
+
+std::string flaw(const Link& link, std::span<const Vertex> vertices) {
+  const auto exists = [&](int32_t vertex) { return vertex >= 0 && static_cast<size_t>(vertex) < vertices.size(); };
+  if (!exists(link.from) || !exists(link.to))
+    return fmt::format("a link joins vertices {} and {} of {}", link.from, link.to, vertices.size());
+  const auto it = [&](std::string_view what) { return fmt::format("the link {} {}", ends_of(link, vertices), what); };
+  if (link.from == link.to) return it("ends where it begins");
+  if (link.count < 1 || link.count > kMaxWires)
+    return it(fmt::format("has {} wires, not 1 to {}", link.count, kMaxWires));
+  if (!(link.gb_per_s > 0 && link.gb_per_s <= kMaxGbPerS))
+    return it(fmt::format("carries {} GB/s, not more than 0 and up to {}", link.gb_per_s, kMaxGbPerS));
+  if (!(link.latency_us >= 0 && link.latency_us <= kMaxLatencyUs))
+    return it(fmt::format("takes {} us, not 0 to {}", link.latency_us, kMaxLatencyUs));
+  return {};
+}
+
+std::string twice(const Link& link, std::span<const Vertex> vertices) {
+  return fmt::format("two links of kind {} go {}", name(link.kind), ends_of(link, vertices));
+}
+
+std::optional<size_t> find_repeated(std::span<const Link> links) {
+  std::vector<std::tuple<int32_t, int32_t, Link::Kind, size_t>> ends;
+  ends.reserve(links.size());
+  for (size_t i = 0; i < links.size(); ++i) ends.emplace_back(links[i].from, links[i].to, links[i].kind, i);
+  std::ranges::sort(ends);
+  std::optional<size_t> first;
+  for (size_t i = 1; i < ends.size(); ++i) {
+    const auto& [from, to, kind, place] = ends[i];
+    const auto& [before_from, before_to, before_kind, before] = ends[i - 1];
+    if (from == before_from && to == before_to && kind == before_kind) first = std::min(place, first.value_or(place));
+  }
+  return first;
+}
 
 Result<Topology> Topology::make(std::vector<Vertex> vertices, std::vector<Link> links) {
   if (vertices.size() > kMaxVertices) return refused(fmt::format("more than {} vertices", kMaxVertices));
   if (links.size() > kMaxLinks) return refused(fmt::format("more than {} links", kMaxLinks));
   Topology result;
   for (size_t i = 0; i < vertices.size(); ++i) {
-    HOCKET_TRY(check_vertex(vertices[i]));
+    if (const std::string reason = flaw(vertices[i]); !reason.empty()) return refused(reason);
     if (!result.numbers_.try_emplace(vertices[i].name, static_cast<int32_t>(i)).second)
       return refused(fmt::format("two vertices are named {}", vertices[i].name));
   }
-  for (const Link& link : links) HOCKET_TRY(check_link(link, vertices));
-  HOCKET_TRY(check_unique(links, vertices));
+  for (const Link& link : links) {
+    if (const std::string reason = flaw(link, vertices); !reason.empty()) return refused(reason);
+  }
+  if (const std::optional<size_t> repeated = find_repeated(links)) return refused(twice(links[*repeated], vertices));
   result.first_outgoing_.assign(vertices.size() + 1, 0);
   for (const Link& link : links) ++result.first_outgoing_[static_cast<size_t>(link.from) + 1];
   std::partial_sum(result.first_outgoing_.begin(), result.first_outgoing_.end(), result.first_outgoing_.begin());

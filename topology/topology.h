@@ -55,6 +55,13 @@ inline constexpr int32_t kMaxWires = 4096;  // of one link
 inline constexpr double kMaxGbPerS = 1e6;
 inline constexpr double kMaxLatencyUs = 1e6;
 
+// Why it can be part of no topology; empty: it can.
+std::string flaw(const Vertex& vertex);
+std::string flaw(const Link& link, std::span<const Vertex> vertices);
+// The first link between the same ends, and of the same kind, as one before it; and how that is told.
+std::optional<size_t> find_repeated(std::span<const Link> links);
+std::string twice(const Link& link, std::span<const Vertex> vertices);
+
 class Topology {
  public:
   Topology() = default;

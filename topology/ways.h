@@ -21,6 +21,7 @@ enum class Reach : uint8_t {
 
 class Ways {
  public:
+  Ways() = default;  // of no seats
   Ways(const Topology& topology, Reach reach);
 
   // By place in seats(): the way of least latency, and among these the widest.
@@ -32,7 +33,7 @@ class Ways {
   double gb_per_s(const Topology& topology, size_t from, size_t to) const;
 
  private:
-  size_t seats_;
+  size_t seats_ = 0;
   std::vector<Way> ways_;
 };
 

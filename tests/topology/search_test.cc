@@ -2,6 +2,7 @@
 // Copyright The Hocket authors
 //
 // Rings are rings, fit on the links, and carry what is known to be possible.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "topology/draw.h"
 #include "topology/levels.h"
 #include "topology/rings.h"
+#include "topology/room.h"
 #include "topology/text.h"
 #include "topology/trees.h"
 #include "topology/ways.h"
@@ -127,6 +129,20 @@ TEST(Trees, ShareTheSwitch) {
   const Trees trees = find_trees(topology);
   expect_sound(topology, trees);
   EXPECT_GE(trees.bus_gb_per_s(), 0.95 * 450);
+}
+
+// What a search holds grows with the square of the seats: a file must not ask for more than there is.
+TEST(Rings, TooManySeatsAreNotSearched) {
+  const auto around_a_switch = [](size_t seats) {
+    std::string text = "hocket topology 1\nfabric s\n";
+    for (size_t i = 0; i < seats; ++i) text += fmt::format("gpu g{}\nlink g{} - s nvlink x1 1 GB/s 1 us\n", i, i);
+    return *parse_topology(text);
+  };
+  EXPECT_TRUE(may_be_searched(around_a_switch(kMaxSearchedSeats)));
+  const Topology large = around_a_switch(kMaxSearchedSeats + 1);
+  EXPECT_FALSE(may_be_searched(large));
+  EXPECT_TRUE(find_rings(large).orders.empty());
+  EXPECT_TRUE(find_trees(large).parents.empty());
 }
 
 TEST(Trees, AMachineInPiecesHasNone) {

@@ -49,20 +49,20 @@ TEST(TopologyText, WrongLinesAreNamed) {
         {"gpu", "line 4: expected a name"},
         {"gpu c d e", "line 4: expected the end of the line, found 'e'"},
         {"host x", "line 4: expected the number of a host"},
-        {"host -1\ngpu c", "topology: c: host -1"},
+        {"host -1\ngpu c", "line 5: c: host -1"},
         {"link a - c nvlink x1 1 GB/s 1 us", "line 4: there is no vertex 'c' above"},
         {"link a = b nvlink x1 1 GB/s 1 us", "line 4: expected '-' or '>'"},
         {"link a - b string x1 1 GB/s 1 us", "line 4: expected a kind of link"},
         {"link a - b nvlink 1 1 GB/s 1 us", "line 4: expected a number of wires"},
         {"link a - b nvlink x1 1 TB/s 1 us", "line 4: expected a number of GB/s"},
         {"link a - b nvlink x1 1 GB/s 1", "line 4: expected a number of us"},
-        {"link a - b nvlink x0 1 GB/s 1 us", "the link from a to b has 0 wires"},
-        {"link a - b nvlink x1 nan GB/s 1 us", "the link from a to b carries nan GB/s"},
-        {"link a - b nvlink x1 0 GB/s 1 us", "the link from a to b carries 0 GB/s"},
-        {"link a - b nvlink x1 1 GB/s -1 us", "the link from a to b takes -1 us"},
-        {"link a > a nvlink x1 1 GB/s 1 us", "the link from a to a ends where it begins"},
+        {"link a - b nvlink x0 1 GB/s 1 us", "line 4: the link from a to b has 0 wires"},
+        {"link a - b nvlink x1 nan GB/s 1 us", "line 4: the link from a to b carries nan GB/s"},
+        {"link a - b nvlink x1 0 GB/s 1 us", "line 4: the link from a to b carries 0 GB/s"},
+        {"link a - b nvlink x1 1 GB/s -1 us", "line 4: the link from a to b takes -1 us"},
+        {"link a > a nvlink x1 1 GB/s 1 us", "line 4: the link from a to a ends where it begins"},
         {"link a - b nvlink x1 1 GB/s 1 us\nlink b > a nvlink x2 1 GB/s 1 us",
-         "two links of kind nvlink go from b to a"}}) {
+         "line 5: two links of kind nvlink go from b to a"}}) {
     const Result<Topology> topology = parse_topology(head + line);
     ASSERT_FALSE(topology.ok()) << line;
     EXPECT_NE(topology.status().message().find(reason), std::string::npos) << topology.status().message();
