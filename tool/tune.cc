@@ -19,6 +19,7 @@
 #include "plan/builders.h"
 #include "team.h"
 #include "timetable.h"
+#include "topology/pair.h"
 #include "tuning_file.h"
 
 namespace hocket::tool {
@@ -66,13 +67,13 @@ class Tuner {
     HOCKET_TRY(save());
     if (words_.check) {
       HOCKET_TRY(read_what_is_checked());
-      fmt::print("{}", timetable_.report(tuning_));
+      fmt::print("{}{}", timetable_.report(tuning_), apart_);
       return {};
     }
     forget_what_is_measured();
     tuning_ = fit_best(beginnings(), timetable_.samples(), timetable_.max_message());
     for (MeasuredChoice& choice : timetable_.best()) tuning_.best.push_back(std::move(choice));
-    fmt::print("{}", timetable_.report(tuning_));
+    fmt::print("{}{}", timetable_.report(tuning_), apart_);
     if (launched_ == nullptr) HOCKET_TRY(set_rate(words_.port, tuning_.network.wire_byte));
     HOCKET_TRY(set_rate(words_.connection, tuning_.network.flow_byte));
     return write();
@@ -100,6 +101,7 @@ class Tuner {
     for (const Collective collective : collectives_) {
       for (const int32_t ranks : ranks_) HOCKET_TRY(measure(collective, ranks));
     }
+    look_at_cores("at the end");
     tuning_ = tuning_to_extend(words_.out);  // what it says of other ranks, collectives and transports stays
     tuning_.machine = fingerprint(machine());
     tuning_.cores = machine().usable_cpus();
@@ -151,7 +153,18 @@ class Tuner {
     return {};
   }
 
+  // Virtual machines are moved about: times of cores that are near each other say nothing of those that are far. Ranks
+  // of a launcher would be in the way.
+  void look_at_cores(std::string_view when) {
+    const CpuList& cpus = machine().cpus;
+    if (launched_ != nullptr || cpus.size() < 2) return;
+    const std::optional<topology::CorePair> pair = topology::measure_pair(cpus[0], cpus[1]);
+    if (pair)
+      apart_ += fmt::format("Cores {} and {} are {:.0f} ns apart {}.\n", cpus[0], cpus[1], pair->one_way_ns, when);
+  }
+
   Status measure(Collective collective, int32_t ranks) {
+    look_at_cores(fmt::format("before {} ranks", ranks));
     TeamWork work{.collective = collective,
                   .algorithms = {},
                   .transports = words_.transports,
@@ -175,8 +188,8 @@ class Tuner {
 
   // Of networks nobody knows where the search should begin.
   std::vector<Tuning> beginnings() const {
+    if (timetable_.medium() != Medium::kNetwork) return near_and_far(tuning_, timetable_.medium());
     std::vector<Tuning> result{tuning_};
-    if (timetable_.medium() != Medium::kNetwork) return result;
     for (const auto& [times_slower, incast] : {std::pair{1, 1000}, {10, 100}, {10, 1000}}) {
       Tuning& other = result.emplace_back(tuning_);
       other.network.latency *= times_slower;
@@ -237,6 +250,7 @@ class Tuner {
   std::vector<Collective> collectives_;
   std::vector<int64_t> bytes_;
   Tuning tuning_;
+  std::string apart_;  // for people: how far cores were from each other meanwhile
 };
 
 }  // namespace

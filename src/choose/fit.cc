@@ -149,11 +149,19 @@ Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_mess
   return best;
 }
 
-Tuning fit_best(std::span<const Tuning> starts, std::span<const Sample> samples, size_t max_message) {
+std::vector<Tuning> near_and_far(const Tuning& start, Medium medium) {
+  Tuning built_in = built_in_tuning(Cores::kFar);
+  Tuning far = start;
+  far.local = built_in.local;
+  cost_of(far, medium) = cost_of(built_in, medium);
+  return {start, std::move(far)};
+}
+
+Tuning fit_best(std::span<const Tuning> starts, std::span<const Sample> samples, size_t max_message, Fitted fitted) {
   Tuning best = starts[0];
   double least = HUGE_VAL;
   for (const Tuning& start : starts) {
-    Tuning found = fit(start, samples, max_message);
+    Tuning found = fit(start, samples, max_message, fitted);
     const double misfit = Model(found, samples, max_message).misfit(found);
     if (misfit >= least) continue;
     least = misfit;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "choose/tuning.h"
 
@@ -31,11 +32,14 @@ struct Sample {
 // What the model says of a sample; 0: it does not know the algorithm.
 std::vector<Picoseconds> predict_all(const Tuning& tuning, std::span<const Sample> samples, size_t max_message);
 
-// `start` with those costs changed that the samples bear on. What a rank does without any message is hidden behind slow
-// wires: of a few calls over them only messages' costs can be told.
+// `start` with those costs changed that the samples bear on. Of a few calls only messages' costs can be told: with all
+// of them free, a rank's own costs are bent until the few are met, and other calls are missed (docs/choosing.md).
 enum class Fitted : uint8_t { kAll, kMessages };
 Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_message, Fitted fitted = Fitted::kAll);
 // From several beginnings, of which one may lead further than another.
-Tuning fit_best(std::span<const Tuning> starts, std::span<const Sample> samples, size_t max_message);
+Tuning fit_best(std::span<const Tuning> starts, std::span<const Sample> samples, size_t max_message,
+                Fitted fitted = Fitted::kAll);
+// Where the search for costs within a host may begin: as it is, and as if its cores were far from each other.
+std::vector<Tuning> near_and_far(const Tuning& start, Medium medium);
 
 }  // namespace hocket

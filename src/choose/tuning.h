@@ -72,8 +72,9 @@ struct Placement {
 // Through what all their messages go; nothing: through one thing inside hosts and another between them.
 std::optional<Medium> medium_of(const Placement& placement);
 
-// Of a machine of two cores; what a file says replaces it.
-const Tuning& built_in_tuning();
+// Of a machine of two cores, which share a cache or are farther from each other; what a file says replaces it.
+enum class Cores : uint8_t { kNear, kFar };
+const Tuning& built_in_tuning(Cores cores = Cores::kNear);
 
 NetworkModel network_of(const Tuning& tuning, const Placement& placement);
 // Hosts as groups; nothing where there is one host only, or one rank on each.

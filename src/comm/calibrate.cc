@@ -9,6 +9,7 @@
 #include <chrono>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/log.h"
 #include "base/settings.h"
@@ -76,8 +77,9 @@ class Calibration {
 
   // The costs behind what was measured.
   Tuning fitted(const Tuning& start) const {
-    return fit(start, samples(), communicator_.mesh().max_message(),
-               medium_ == Medium::kNetwork ? Fitted::kMessages : Fitted::kAll);
+    const bool within_host = medium_ != Medium::kNetwork;
+    const std::vector<Tuning> starts = within_host ? near_and_far(start, medium_) : std::vector{start};
+    return fit_best(starts, samples(), communicator_.mesh().max_message(), Fitted::kMessages);
   }
 
  private:

@@ -66,6 +66,21 @@ TEST(Fit, OfMessagesAloneNothingElseChanges) {
   EXPECT_GT(found.memory.send, start.memory.send);
 }
 
+// A few times tell whether cores are near or far, and with that what they do not tell themselves.
+TEST(Fit, OfNearAndFarCoresTheRightOnesAreFound) {
+  for (const Cores cores : {Cores::kNear, Cores::kFar}) {
+    Tuning truth = built_in_tuning(cores);
+    truth.cores = 2;
+    truth.memory.send_byte += truth.memory.send_byte / 10;
+    Tuning start = built_in_tuning();
+    start.cores = 2;
+    const std::vector<Tuning> starts = near_and_far(start, Medium::kMemory);
+    const Tuning found = fit_best(starts, samples(truth), kMaxMessage, Fitted::kMessages);
+    EXPECT_EQ(found.local, truth.local);
+    EXPECT_EQ(found.socket, start.socket);
+  }
+}
+
 TEST(Fit, OnlyWhatTheSamplesBearOnChanges) {
   const Tuning start = built_in_tuning();
   Tuning truth = start;

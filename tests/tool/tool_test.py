@@ -3,6 +3,7 @@
 # Copyright The Hocket authors
 """tool_test.py PROGRAM: the program `hocket` as a user types it."""
 import json
+import os
 import pathlib
 import re
 import signal
@@ -115,6 +116,9 @@ class ProgramTest(unittest.TestCase):
                             "--seconds", "1", "--connection", "400Mbit/s", "--out", path)
             self.assertEqual(0, answer.returncode, answer.stderr)
             self.assertRegex(answer.stdout, r"The model is off by [\d.]+ % in the median of \d+ times")
+            if len(os.sched_getaffinity(0)) > 1:
+                for when in ("before 2 ranks", "at the end"):
+                    self.assertRegex(answer.stdout, rf"Cores \d+ and \d+ are \d+ ns apart {when}")
             answer = hocket("explain", "reduce_scatter", "--ranks", "2", "--bytes", "4K", "--tuning", path)
             self.assertIn("because the tuning file says that it was the fastest", answer.stdout)
             with open(path, encoding="utf-8") as file:
