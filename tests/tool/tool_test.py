@@ -194,6 +194,12 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(1, len(re.findall(r"(?m)^\[0\] measured   ranks 0 and 1 \(.*\): [\d.]+ us, [\d.e+]+ GB/s$",
                                            answer.stdout)), answer.stdout)
 
+    def test_topo_names_the_hosts_of_ranks(self):
+        answer = hocket("run", "-n", "3", "sh", "-c", f"HOCKET_HOST_ID=host-$((HOCKET_RANK / 2)) exec {PROGRAM} topo --measure")
+        self.assertEqual(0, answer.returncode, answer.stderr)
+        for ranks, hosts in (("0 and 1", "host-0"), ("0 and 2", "host-0, host-1"), ("1 and 2", "host-0, host-1")):
+            self.assertIn(f"[0] measured   ranks {ranks} ({hosts}): ", answer.stdout)
+
     def test_topo_marks_what_was_measured_in_its_text(self):
         with tempfile.TemporaryDirectory() as folder:
             text = pathlib.Path(folder, "here.txt")
@@ -239,6 +245,15 @@ class ProgramTest(unittest.TestCase):
             source.write_text(source.read_text(encoding="utf-8").replace("link g2 - g3", "link g2 - g1"), encoding="utf-8")
             answer = hocket("synthesise", "--file", str(source))
             self.assertEqual(1, answer.returncode)
+
+    def test_topo_does_not_search_what_is_too_large(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder, "large.txt")
+            gpus = "".join(f"gpu g{i}\nlink g{i} - s nvlink x1 25 GB/s 1 us\n" for i in range(20000))
+            source.write_text(f"hocket topology 1\nfabric s\n{gpus}", encoding="utf-8")
+            answer = hocket("topo", "--file", str(source))
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            self.assertIn("neither they nor trees are looked for: 20000 seats and 40000 links are too many", answer.stdout)
 
     def test_topo_names_file_line_and_reason(self):
         with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
