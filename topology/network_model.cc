@@ -147,9 +147,12 @@ std::string describe(const NetworkModel& model) {
     if (cost.flow_byte > 0)
       text += fmt::format(", {:.4g} GB/s a connection", 1e6 / static_cast<double>(cost.flow_byte));
     text += fmt::format(
-        "; a message takes its sender {:.0f} ns and {:.3g} ns/KiB, its receiver {:.0f} ns and {:.3g} ns/KiB\n",
+        "; a message takes its sender {:.0f} ns and {:.3g} ns/KiB, its receiver {:.0f} ns and {:.3g} ns/KiB",
         static_cast<double>(cost.send) / 1e3, static_cast<double>(cost.send_byte) * 1024 / 1e6,
         static_cast<double>(cost.receive) / 1e3, static_cast<double>(cost.receive_byte) * 1024 / 1e6);
+    if (cost.unbound > 0)
+      text += fmt::format(", each {:.0f} ns more off the fast path", static_cast<double>(cost.unbound) / 1e3);
+    text += '\n';
   }
   if (model.cores > 0) text += fmt::format("{} cores in each {}\n", model.cores, model.levels[0].name);
   return text;

@@ -40,6 +40,10 @@ TEST(NetworkModel, AConnectionMayBeSlowerThanItsPort) {
   EXPECT_EQ(model->levels[1].cost.latency, 2'000'000);
   EXPECT_EQ(model->levels[1].cost.flow_byte, 1'600'000);
   EXPECT_THAT(describe(*model), HasSubstr("ports of 12.5 GB/s, 0.625 GB/s a connection"));
+  EXPECT_THAT(describe(*model), Not(HasSubstr("fast path")));
+  NetworkModel bound = *model;
+  bound.levels[0].cost.unbound = 70'000;
+  EXPECT_THAT(describe(bound), HasSubstr(", each 70 ns more off the fast path\n"));
   for (const char* text : {"8", "8@", "8@40GB/s", "8@40GB", "8@40GB/s/", "8@40GB/s/1us/", "8@40GB/s/1us/1us", "8@/"}) {
     EXPECT_FALSE(parse_network(text, base()).ok()) << text;
   }
