@@ -52,7 +52,11 @@ HOCKET_ELEMENT CodeRange code_range(const Quantiser& quantiser) {
 }
 
 // Added to a small number, this leaves its nearest integer, ties to even, and the bias in the lowest bits.
-HOCKET_ELEMENT float rounding_magic(const CodeRange& range) { return 12582912.0f + static_cast<float>(range.bias); }
+HOCKET_ELEMENT float rounding_magic(int32_t bias) { return 12582912.0f + static_cast<float>(bias); }
+
+// Added to a number between -bias and 256 - bias, this leaves it, with the bias, in units of 2^-15 in the lowest 23
+// bits.
+HOCKET_ELEMENT float fraction_magic(int32_t bias) { return 256.0f + static_cast<float>(bias); }
 
 // 1 / the number of steps between the extremes that make a block's scale.
 HOCKET_ELEMENT float step_share(const Quantiser& quantiser) {

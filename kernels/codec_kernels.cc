@@ -32,12 +32,12 @@ void add_widened(DataType type, const std::byte* from, float* inout, size_t coun
   table().add_widened(type, from, inout, count);
 }
 
-void quantise(const Quantiser& quantiser, uint64_t draw, const float* values, size_t count, std::byte* out) {
-  table().quantise(quantiser, draw, values, count, out);
+void quantise(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* out) {
+  table().quantise(quantiser, draw, values, out);
 }
 
-void dequantise(const Quantiser& quantiser, const std::byte* in, float* values, size_t count, bool add) {
-  table().dequantise(quantiser, in, values, count, add);
+void dequantise(const Quantiser& quantiser, const std::byte* in, const MutableFloats& values, bool add) {
+  table().dequantise(quantiser, in, values, add);
 }
 
 void split_exponents(const std::byte* values, size_t count, uint8_t base, std::byte* rest, std::byte* masks,

@@ -25,6 +25,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/kernels.h"
+
 namespace hocket {
 
 inline constexpr size_t kQuantiseGroup = 256;
@@ -51,10 +53,25 @@ struct Quantiser {
 // Bytes that `count` elements become.
 size_t quantised_bytes(const Quantiser& quantiser, size_t count);
 
+// Of float32, float16 or bfloat16, at any alignment. `left`, the count or more, lie there one after the other and are
+// worked on next.
+struct ConstFloats {
+  DataType type;
+  const std::byte* data;
+  size_t count;
+  size_t left;
+};
+struct MutableFloats {
+  DataType type;
+  std::byte* data;
+  size_t count;
+  size_t left;
+};
+
 // Equal `draw`s make equal random choices. `out` has room for quantised_bytes().
-void quantise(const Quantiser& quantiser, uint64_t draw, const float* values, size_t count, std::byte* out);
+void quantise(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* out);
 
 // `in` has quantised_bytes(). Adds to the values, or replaces them.
-void dequantise(const Quantiser& quantiser, const std::byte* in, float* values, size_t count, bool add);
+void dequantise(const Quantiser& quantiser, const std::byte* in, const MutableFloats& values, bool add);
 
 }  // namespace hocket

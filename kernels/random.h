@@ -42,4 +42,13 @@ HOCKET_ELEMENT float random_fraction(DrawKey key, uint32_t index) {
   return static_cast<float>(random_word(key, index) >> 8) * 0x1p-24f;
 }
 
+// In [0, 2^15), two from each word: of 32 following indices the first 16 have the lowest bits of 16 words, the others
+// their highest, so that vectors of any length take them without moving lanes.
+inline constexpr int kRandomBits = 15;
+
+HOCKET_ELEMENT uint32_t random_half(DrawKey key, uint32_t index) {
+  const uint32_t word = random_word(key, index / 32 * 16 + index % 16);
+  return index % 32 < 16 ? word & ((1u << kRandomBits) - 1) : word >> (32 - kRandomBits);
+}
+
 }  // namespace hocket

@@ -22,7 +22,7 @@ class TileDraws {
 
   // Of an element of the tile.
   HOCKET_ELEMENT uint32_t word(uint32_t index) const { return random_word(key_, before_ + index); }
-  HOCKET_ELEMENT float fraction(uint32_t index) const { return random_fraction(key_, before_ + index); }
+  HOCKET_ELEMENT uint32_t half(uint32_t index) const { return random_half(key_, before_ + index); }
 
  private:
   DrawKey key_;

@@ -208,7 +208,7 @@ class TileQuantiser {
     return extremes;
   }
 
-  // In units of the largest magnitude; in 16 partial sums that are added in halves, as kernels/host/sums-inl.h.
+  // In units of the largest magnitude; in 16 partial sums that are added in halves, as kernels/host/folds-inl.h.
   HOCKET_ELEMENT float norm(uint32_t block, float largest) const {
     const float inverse = 1.0f / std::max(largest, element::float_of(kSmallestScale));
     float partial[16] = {};
@@ -249,10 +249,10 @@ class TileQuantiser {
     const float value = shared_.values[index] * scale.inverse;
     if (quantiser_.scaling == Scaling::kFloat8e4m3) return finite_float8<element::Float8e4m3Format>(value);
     if (quantiser_.scaling == Scaling::kFloat8e5m2) return finite_float8<element::Float8e5m2Format>(value);
-    float step = value + scale.offset;
-    if (quantiser_.stochastic) step = std::floor(step + draws.fraction(index));
-    step = std::min(std::max(step, range.lowest), range.highest) + rounding_magic(range);
-    return static_cast<uint8_t>(element::bits_of(step));
+    const float step = std::min(std::max(value + scale.offset, range.lowest), range.highest);
+    if (!quantiser_.stochastic) return static_cast<uint8_t>(element::bits_of(step + rounding_magic(range.bias)));
+    return static_cast<uint8_t>((element::bits_of(step + fraction_magic(range.bias)) + draws.half(index)) >>
+                                kRandomBits);
   }
 
   HOCKET_ELEMENT void pack(uint32_t thread) const {

@@ -32,7 +32,46 @@ inline void look_ahead(const T* at, size_t left) {
 // Of all lines of the first `some` of `left` elements.
 template <typename T>
 inline void look_ahead_of(const T* from, size_t some, size_t left) {
-  for (size_t i = 0; i < std::min(some, left); i += 64 / sizeof(T)) look_ahead(from + i, left - i);
+  constexpr int kForReading = 0, kFirstLevel = 3;
+  constexpr size_t kLine = 64 / sizeof(T);
+  if (left < kFarAhead + some) return;
+  for (size_t i = 0; i < some; i += kLine) {
+    ask_for(from + kFarAhead + i);
+    __builtin_prefetch(from + kNearAhead + i, kForReading, kFirstLevel);
+  }
 }
+
+// Asks for what a loop comes to later a little at a time: a processor waits for not many lines at once, and what asks
+// for more stands still.
+class Asking {
+ public:
+  // For the `bytes` after those at `from`, where there are `left`, by so many calls of each kind.
+  Asking(const std::byte* from, size_t bytes, size_t times, size_t left) : Asking(from) {
+    if (left < kFar + bytes) return;
+    far_ += kFar;
+    near_ += kNear;
+    step_ = bytes / times;
+  }
+  // For nothing.
+  explicit Asking(const std::byte* at) : far_(at), near_(at) {}
+
+  // For the second level cache.
+  inline void ask() {
+    ask_for(far_);
+    far_ += step_;
+  }
+  // For the first, where it is nearly needed.
+  inline void fetch() {
+    constexpr int kForReading = 0, kFirstLevel = 3;
+    __builtin_prefetch(near_, kForReading, kFirstLevel);
+    near_ += step_;
+  }
+
+ private:
+  static constexpr size_t kFar = kFarAhead * sizeof(float), kNear = kNearAhead * sizeof(float);
+  const std::byte* far_;
+  const std::byte* near_;
+  size_t step_ = 0;
+};
 
 }  // namespace hocket::host

@@ -19,8 +19,8 @@ struct CodecTable {
   void (*narrow)(DataType, const float*, std::byte*, size_t) = nullptr;
   void (*widen)(DataType, const std::byte*, float*, size_t) = nullptr;
   void (*add_widened)(DataType, const std::byte*, float*, size_t) = nullptr;
-  void (*quantise)(const Quantiser&, uint64_t, const float*, size_t, std::byte*) = nullptr;
-  void (*dequantise)(const Quantiser&, const std::byte*, float*, size_t, bool) = nullptr;
+  void (*quantise)(const Quantiser&, uint64_t, const ConstFloats&, std::byte*) = nullptr;
+  void (*dequantise)(const Quantiser&, const std::byte*, const MutableFloats&, bool) = nullptr;
   void (*split_exponents)(const std::byte*, size_t, uint8_t, std::byte*, std::byte*, const Upcoming&) = nullptr;
   void (*join_exponents)(const std::byte*, const std::byte*, size_t, uint8_t, std::byte*, const Upcoming&) = nullptr;
   void (*round_to_powers)(const float*, size_t, DrawKey, std::byte*) = nullptr;

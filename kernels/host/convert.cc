@@ -9,74 +9,13 @@
 // foreach_target.h comes first: it includes this file again for each instruction set.
 #include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
-#include "kernels/host/words-inl.h"
+#include "kernels/host/conversions-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hocket::host::HWY_NAMESPACE {
 namespace {
 
 constexpr size_t kLanes = hn::MaxLanes(Floats());
-
-template <DataType type>
-struct Conversion {
-  using Storage = typename element::Of<type>::Storage;
-  using StorageTag = hn::Rebind<Storage, Words>;
-
-  static HWY_INLINE void narrow(const float* from, Storage* to) {
-    const auto codes = WordsOf<type>::encode(hn::LoadU(Floats(), from));
-    hn::StoreU(hn::TruncateTo(StorageTag(), codes), StorageTag(), to);
-  }
-  static HWY_INLINE FloatVector widened(const Storage* from) {
-    return WordsOf<type>::decode(hn::PromoteTo(Words(), hn::LoadU(StorageTag(), from)));
-  }
-};
-
-#if HOCKET_CONVERTS_FLOAT16
-template <>
-struct Conversion<DataType::kFloat16> {
-  using Storage = uint16_t;
-  using StorageTag = hn::Rebind<uint16_t, Floats>;
-  using Half = hn::Rebind<hwy::float16_t, Floats>;
-
-  static HWY_INLINE void narrow(const float* from, Storage* to) {
-    const auto halves = hn::DemoteTo(Half(), hn::LoadU(Floats(), from));
-    hn::StoreU(hn::BitCast(StorageTag(), halves), StorageTag(), to);
-  }
-  static HWY_INLINE FloatVector widened(const Storage* from) {
-    return hn::PromoteTo(Floats(), hn::BitCast(Half(), hn::LoadU(StorageTag(), from)));
-  }
-};
-#endif
-
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-// Two vectors at a time: one step takes the upper halves of both.
-template <>
-struct Conversion<DataType::kBfloat16> {
-  using Storage = uint16_t;
-  using Narrow = WordsOf<DataType::kBfloat16>;
-  using StorageTag = hn::Rebind<uint16_t, Words>;
-
-  static HWY_INLINE void narrow_two(const float* from, Storage* to) {
-    const hn::Repartition<uint16_t, Words> halves;
-    const auto low = Narrow::upper(hn::LoadU(Floats(), from));
-    const auto high = Narrow::upper(hn::LoadU(Floats(), from + kLanes));
-    hn::StoreU(hn::ConcatOdd(halves, hn::BitCast(halves, high), hn::BitCast(halves, low)), halves, to);
-  }
-  static HWY_INLINE void narrow(const float* from, Storage* to) {
-    hn::StoreU(hn::TruncateTo(StorageTag(), Narrow::encode(hn::LoadU(Floats(), from))), StorageTag(), to);
-  }
-  static HWY_INLINE FloatVector widened(const Storage* from) {
-    return Narrow::decode(hn::PromoteTo(Words(), hn::LoadU(StorageTag(), from)));
-  }
-};
-#endif
-
-template <>
-struct Conversion<DataType::kFloat32> {
-  using Storage = float;
-  static HWY_INLINE void narrow(const float* from, Storage* to) { hn::StoreU(hn::LoadU(Floats(), from), Floats(), to); }
-  static HWY_INLINE FloatVector widened(const Storage* from) { return hn::LoadU(Floats(), from); }
-};
 
 template <DataType type>
 void narrow_all(const float* from, std::byte* bytes, size_t count) {
@@ -94,13 +33,13 @@ void narrow_all(const float* from, std::byte* bytes, size_t count) {
   for (; i + kLanes <= count; i += kLanes) {
     look_ahead(from + i, count - i);
     look_ahead(to + i, count - i);
-    Conversion<type>::narrow(from + i, to + i);
+    Conversion<type>::narrow(hn::LoadU(Floats(), from + i), to + i);
   }
   if (i == count) return;
   float rest[kLanes] = {};
   Storage codes[kLanes];
   memcpy(rest, from + i, (count - i) * sizeof(float));
-  Conversion<type>::narrow(rest, codes);
+  Conversion<type>::narrow(hn::LoadU(Floats(), rest), codes);
   memcpy(to + i, codes, (count - i) * sizeof(Storage));
 }
 

@@ -7,57 +7,30 @@
 #define HWY_TARGET_INCLUDE "kernels/host/quantise.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h comes first: it includes this file again for each instruction set.
+#include <bit>
 #include <type_traits>
 
 #include "kernels/block_scale.h"
 #include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
-#include "kernels/host/four_heads-inl.h"
+#include "kernels/host/conversions-inl.h"
 #include "kernels/host/planes-inl.h"
 #include "kernels/host/rotate-inl.h"
-#include "kernels/host/sums-inl.h"
+#include "kernels/host/scales-inl.h"
 #include "kernels/host/words-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hocket::host::HWY_NAMESPACE {
 namespace {
 
-using Integers = hn::RebindToSigned<Words>;
 using Bytes = hn::Rebind<uint8_t, Words>;
 
-HWY_INLINE uint32_t largest_magnitude(const float* block, size_t count) {
-  return hn::GetLane(hn::MaxOfLanes(Words(), magnitudes_of(block, count)));
-}
-
-HWY_INLINE void find_range(const float* block, size_t count, BlockExtremes& extremes) {
-  const Floats floats;
-  auto lowest = hn::LoadU(floats, block), highest = lowest;
-  for_vectors(count, [&](size_t i) HWY_ATTR {
-    const auto value = hn::LoadU(floats, block + i);
-    lowest = hn::Min(lowest, value);
-    highest = hn::Max(highest, value);
-  });
-  extremes.lowest = hn::GetLane(hn::MinOfLanes(floats, lowest));
-  extremes.highest = hn::GetLane(hn::MaxOfLanes(floats, highest));
-}
-
-// In units of the largest magnitude, so that no square is too large.
-HWY_INLINE float norm(const float* block, size_t count, float largest) {
-  const auto inverse = hn::Set(Floats(), 1.0f / std::max(largest, element::float_of(kSmallestScale)));
-  const auto square = [&](FloatVector value) HWY_ATTR {
-    const auto unit = hn::Mul(value, inverse);
-    return hn::Mul(unit, unit);
-  };
-  return largest * std::sqrt(sum_of(block, count, square));
-}
-
-HWY_INLINE BlockExtremes extremes_of(const Quantiser& quantiser, const float* block) {
-  BlockExtremes extremes;
-  extremes.magnitude = largest_magnitude(block, quantiser.block);
-  const Scaling scaling = quantiser.scaling;
-  if (scaling == Scaling::kRange || scaling == Scaling::kSignedExtreme) find_range(block, quantiser.block, extremes);
-  if (scaling == Scaling::kNorm) extremes.norm = norm(block, quantiser.block, element::float_of(extremes.magnitude));
-  return extremes;
+template <typename Function>
+HWY_INLINE void for_vectors(size_t count, Function function) {
+  for (size_t i = 0; i < count; i += kStride) {
+    HWY_UNROLL(kStride / kLanes)
+    for (size_t v = 0; v < kStride; v += kLanes) function(i + v);
+  }
 }
 
 HWY_INLINE void store_codes(WordVector codes, uint8_t* to) { hn::StoreU(hn::TruncateTo(Bytes(), codes), Bytes(), to); }
@@ -65,22 +38,54 @@ HWY_INLINE void store_codes(WordVector codes, uint8_t* to) { hn::StoreU(hn::Trun
 // Where nothing is random.
 struct NoRandom {
   NoRandom(DrawKey, uint32_t) {}
-  void next() {}
 };
 
-template <typename Random>
-HWY_INLINE void integer_codes(const float* block, size_t count, const BlockScale& scale, const CodeRange& range,
-                              Random& random, uint8_t* codes) {
+// Rounded down after a random number below one was added.
+template <typename Take>
+HWY_INLINE void round_stride(Take take, int32_t bias, RandomHalves& random, uint8_t* codes) {
+  const auto magic = hn::Set(Floats(), fraction_magic(bias));
+  WordVector draws[kStride / kLanes];
+  random.next(draws);
+  for (size_t v = 0; v < kStride; v += kLanes) {
+    const auto steps = hn::BitCast(Words(), hn::Add(take(v), magic));
+    store_codes(hn::ShiftRight<kRandomBits>(hn::Add(steps, draws[v / kLanes])), codes + v);
+  }
+}
+
+template <typename Take>
+HWY_INLINE void round_stride(Take take, int32_t bias, NoRandom&, uint8_t* codes) {
+  const auto magic = hn::Set(Floats(), rounding_magic(bias));
+  for (size_t v = 0; v < kStride; v += kLanes) {
+    store_codes(hn::BitCast(Words(), hn::Add(take(v), magic)), codes + v);
+  }
+}
+
+// Elements of a group, their scales, and where their codes go.
+struct Coding {
+  const float* group;
+  size_t count;  // of whole blocks
+  int shift;     // elements of a block are 2^shift
+  const float* inverses;
+  const float* offsets;
+  uint8_t* codes;
+};
+
+// Symmetrical ones that are rounded to nearest are within the codes: a scale is at least 1 - 2^-8 of what it was
+// rounded from, and there are at most 127 codes on each side. What else there is begins elsewhere, or may lie beyond.
+template <bool kWithin, typename Random>
+HWY_INLINE void integer_codes(const Coding& coding, const CodeRange& range, Random& random, Asking& asking) {
   const Floats floats;
-  const auto inverse = hn::Set(floats, scale.inverse), offset = hn::Set(floats, scale.offset);
   const auto lowest = hn::Set(floats, range.lowest), highest = hn::Set(floats, range.highest);
-  const auto magic = hn::Set(floats, rounding_magic(range));
-  for_vectors(count, [&](size_t i) HWY_ATTR {
-    auto value = hn::Add(hn::Mul(hn::LoadU(floats, block + i), inverse), offset);
-    if constexpr (std::is_same_v<Random, RandomWords>) value = hn::Floor(hn::Add(value, random.next_fraction()));
-    value = hn::Add(hn::Min(hn::Max(value, lowest), highest), magic);
-    store_codes(hn::BitCast(Words(), value), codes + i);
-  });
+  for (size_t i = 0; i < coding.count; i += kStride) {
+    asking.ask();
+    const size_t block = i >> coding.shift;
+    const auto inverse = hn::Set(floats, coding.inverses[block]), offset = hn::Set(floats, coding.offsets[block]);
+    const auto take = [&](size_t v) HWY_ATTR {
+      const auto value = hn::Mul(hn::LoadU(floats, coding.group + i + v), inverse);
+      return kWithin ? value : hn::Min(hn::Max(hn::Add(value, offset), lowest), highest);
+    };
+    round_stride(take, range.bias, random, coding.codes + i);
+  }
 }
 
 // Values that rounding does not bring beyond the format's largest.
@@ -100,175 +105,240 @@ HWY_INLINE WordVector finite_float8(FloatVector value) {
 }
 
 template <typename Format>
-HWY_INLINE void float8_codes(const float* block, size_t count, float inverse, uint8_t* codes) {
-  for_vectors(count, [&](size_t i) HWY_ATTR {
-    const auto value = hn::Mul(hn::LoadU(Floats(), block + i), hn::Set(Floats(), inverse));
-    store_codes(finite_float8<Format>(value), codes + i);
-  });
+HWY_INLINE void float8_codes(const Coding& coding, Asking& asking) {
+  for (size_t i = 0; i < coding.count; i += kStride) {
+    asking.ask();
+    const auto inverse = hn::Set(Floats(), coding.inverses[i >> coding.shift]);
+    for (size_t v = 0; v < kStride; v += kLanes) {
+      const auto value = hn::Mul(hn::LoadU(Floats(), coding.group + i + v), inverse);
+      store_codes(finite_float8<Format>(value), coding.codes + i + v);
+    }
+  }
 }
 
 template <typename Random>
-HWY_INLINE void codes_of(const Quantiser& quantiser, const float* block, const BlockScale& scale, Random& random,
-                         uint8_t* codes) {
+HWY_INLINE void find_codes(const Quantiser& quantiser, const Coding& coding, Random& random, Asking& asking) {
   if (quantiser.scaling == Scaling::kFloat8e4m3) {
-    float8_codes<element::Float8e4m3Format>(block, quantiser.block, scale.inverse, codes);
+    float8_codes<element::Float8e4m3Format>(coding, asking);
   } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
-    float8_codes<element::Float8e5m2Format>(block, quantiser.block, scale.inverse, codes);
+    float8_codes<element::Float8e5m2Format>(coding, asking);
+  } else if (quantiser.scaling == Scaling::kMagnitude && std::is_same_v<Random, NoRandom>) {
+    integer_codes<true>(coding, code_range(quantiser), random, asking);
   } else {
-    integer_codes(block, quantiser.block, scale, code_range(quantiser), random, codes);
+    integer_codes<false>(coding, code_range(quantiser), random, asking);
   }
 }
 
-// Four blocks; false where they need to be looked at one by one.
-template <typename Random>
-HWY_INLINE bool encode_four(const Quantiser& quantiser, const float* blocks, float share, Random& random,
-                            uint8_t* heads, uint8_t* codes) {
-  float inverses[kFour];
-  if (!write_four_heads(quantiser, blocks, share, heads, inverses)) return false;
-  const CodeRange range = code_range(quantiser);
-  for (size_t b = 0; b < kFour; ++b) {
-    const size_t first = b * quantiser.block;
-    integer_codes(blocks + first, quantiser.block, {.inverse = inverses[b]}, range, random, codes + first);
-  }
-  return true;
+HWY_INLINE bool is_poisoned(const Quantiser& quantiser, const TileScales& scales, size_t block) {
+  const BlockScale scale = read_head(quantiser, scales.heads + block * head_bytes(quantiser.scaling));
+  return scale.scale != scale.scale;
 }
 
-// `group` has whole blocks.
+// Codes of a group are written to where they belong, or elsewhere and packed.
 template <typename Random>
-HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, Random random, const float* group,
-                             uint8_t* out) {
+HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, const TileScales& scales,
+                             size_t first_block, Random& random, Asking& asking, const float* group, uint8_t* out) {
   alignas(64) uint8_t unpacked[kQuantiseGroup];
   const bool is_packed = quantiser.bits == 8 && form.blocks * quantiser.block == form.padded;
   uint8_t* const codes = is_packed ? out + form.heads : unpacked;
-  const size_t head = head_bytes(quantiser.scaling);
-  const float share = step_share(quantiser);
-  const bool by_fours = quantiser.scaling == Scaling::kMagnitude;
-  for (size_t b = 0; b < form.blocks; ++b) {
-    const float* block = group + b * quantiser.block;
-    if (by_fours && b + kFour <= form.blocks &&
-        encode_four(quantiser, block, share, random, out + b * head, codes + b * quantiser.block)) {
-      b += kFour - 1;
-      continue;
-    }
-    const BlockExtremes extremes = extremes_of(quantiser, block);
-    uint8_t* block_codes = codes + b * quantiser.block;
-    if (extremes.magnitude < kInfinityBits) {
-      codes_of(quantiser, block, write_head(quantiser, extremes, share, out + b * head), random, block_codes);
-    } else {
-      write_poisoned_head(quantiser, out + b * head);
-      memset(block_codes, 0, quantiser.block);
-      for (size_t i = 0; i < quantiser.block; i += kLanes) random.next();
-    }
+  const uint32_t block = quantiser.block;
+  find_codes(quantiser,
+             {group, form.blocks * block, std::countr_zero(block), scales.inverses.of + first_block,
+              scales.offsets.of + first_block, codes},
+             random, asking);
+  for (size_t b = 0; !scales.finite && b < form.blocks; ++b) {
+    if (is_poisoned(quantiser, scales, first_block + b)) memset(codes + b * block, 0, block);
   }
+  memcpy(out, scales.heads + first_block * head_bytes(quantiser.scaling), form.heads);
   if (!is_packed) pack(quantiser.bits, codes, form.padded, out + form.heads);
 }
 
+// `tile` has whole blocks. Returns the end of what was written.
 template <typename Random>
-void quantise_groups(const Quantiser& quantiser, uint64_t draw, const float* values, size_t count, std::byte* out) {
+HWY_INLINE uint8_t* encode_tile(const Quantiser& quantiser, const float* tile, size_t count, Random random,
+                                Asking& asking, uint8_t* out) {
+  TileScales scales;
+  const size_t blocks = GroupForm(quantiser, count).blocks;
+  find_scales(quantiser, tile, blocks, asking, scales);
+  size_t block = 0;
+  for (size_t first = 0; first < count; first += kQuantiseGroup) {
+    const GroupForm form(quantiser, std::min(kQuantiseGroup, count - first));
+    encode_group(quantiser, form, scales, block, random, asking, tile + first, out);
+    block += form.blocks;
+    out += form.bytes;
+  }
+  return out;
+}
+
+constexpr size_t kPasses = 2;  // of a tile that ask for what comes later
+
+constexpr size_t whole_groups(size_t count) { return (count + kQuantiseGroup - 1) / kQuantiseGroup * kQuantiseGroup; }
+
+template <DataType type>
+void widen_all(const std::byte* bytes, size_t count, float* to) {
+  using Storage = typename Conversion<type>::Storage;
+  const auto* from = reinterpret_cast<const Storage*>(bytes);
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) hn::Store(Conversion<type>::widened(from + i), Floats(), to + i);
+  if (i == count) return;
+  Storage rest[kLanes] = {};
+  memcpy(rest, from + i, (count - i) * sizeof(Storage));
+  hn::Store(Conversion<type>::widened(rest), Floats(), to + i);
+}
+
+// The values of a tile as whole groups of float32, where they are or in `room`.
+const float* floats_of(DataType type, const std::byte* values, size_t count, float* room) {
+  switch (type) {
+    case DataType::kFloat16:
+      widen_all<DataType::kFloat16>(values, count, room);
+      break;
+    case DataType::kBfloat16:
+      widen_all<DataType::kBfloat16>(values, count, room);
+      break;
+    default:
+      if (count == kTile) return reinterpret_cast<const float*>(values);
+      widen_all<DataType::kFloat32>(values, count, room);
+  }
+  std::fill(room + count, room + whole_groups(count), room[count - 1]);
+  return room;
+}
+
+template <typename Random>
+void quantise_tiles(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* bytes) {
   const DrawKey key(draw);
   const Rotation rotation(quantiser);
-  for (size_t first = 0; first < count; first += kQuantiseGroup) {
-    alignas(64) float copy[kQuantiseGroup];
-    const size_t some = std::min(kQuantiseGroup, count - first);
-    const float* group = values + first;
-    look_ahead_of(group, kQuantiseGroup, count - first);
-    if (some < kQuantiseGroup || quantiser.rotated) {
-      memcpy(copy, group, some * sizeof(float));
-      std::fill(copy + some, copy + kQuantiseGroup, copy[some - 1]);
-      group = copy;
+  const size_t element = element_bytes(values.type);
+  auto* out = reinterpret_cast<uint8_t*>(bytes);
+  for (size_t first = 0; first < values.count; first += kTile) {
+    alignas(64) float room[kTile];
+    size_t some = std::min(kTile, values.count - first);
+    const std::byte* const from = values.data + first * element;
+    const float* tile = floats_of(values.type, from, some, room);
+    if (quantiser.rotated) {
+      some = whole_groups(some);
+      for (size_t group = 0; group < some; group += kQuantiseGroup) {
+        const auto store = [&](FloatVector x, size_t i) HWY_ATTR { hn::Store(x, Floats(), room + group + i); };
+        rotation.apply(tile + group, store);
+      }
+      tile = room;
     }
-    if (quantiser.rotated) rotation.apply(copy);
-    const GroupForm form(quantiser, quantiser.rotated ? kQuantiseGroup : some);
-    encode_group(quantiser, form, Random(key, static_cast<uint32_t>(first)), group, reinterpret_cast<uint8_t*>(out));
-    out += form.bytes;
+    Asking asking(from, kTile * element, kPasses * kTile / kStride, (values.left - first) * element);
+    out = encode_tile(quantiser, tile, some, Random(key, static_cast<uint32_t>(first)), asking, out);
   }
 }
 
-void quantise_all(const Quantiser& quantiser, uint64_t draw, const float* values, size_t count, std::byte* out) {
-  const auto kernel = quantiser.stochastic ? quantise_groups<RandomWords> : quantise_groups<NoRandom>;
-  kernel(quantiser, draw, values, count, out);
-}
-
-template <bool kAdd>
-HWY_INLINE void put(FloatVector value, float* to) {
-  if constexpr (kAdd) value = hn::Add(hn::LoadU(Floats(), to), value);
-  hn::StoreU(value, Floats(), to);
+void quantise_all(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* out) {
+  const auto kernel = quantiser.stochastic ? quantise_tiles<RandomHalves> : quantise_tiles<NoRandom>;
+  kernel(quantiser, draw, values, out);
 }
 
 template <bool kAdd, DataType type>
-HWY_INLINE void decode_float8(const uint8_t* codes, size_t count, float scale, float* to) {
-  for_vectors(count, [&](size_t i) HWY_ATTR {
-    const auto code = hn::PromoteTo(Words(), hn::LoadU(Bytes(), codes + i));
-    put<kAdd>(hn::Mul(WordsOf<type>::decode(code), hn::Set(Floats(), scale)), to + i);
+HWY_INLINE void put(FloatVector value, typename Conversion<type>::Storage* to) {
+  if constexpr (kAdd) value = hn::Add(Conversion<type>::widened(to), value);
+  Conversion<type>::narrow(value, to);
+}
+
+// Codes of a group and its scales.
+struct Decoding {
+  const uint8_t* codes;
+  size_t count;  // of whole blocks
+  int shift;     // elements of a block are 2^shift
+  float scales[kQuantiseGroup / kStride];
+  float lows[kQuantiseGroup / kStride];
+};
+
+template <DataType type, typename Store>
+HWY_INLINE void decode_float8s(const Decoding& decoding, Store store) {
+  for_vectors(decoding.count, [&](size_t i) HWY_ATTR {
+    const auto code = hn::PromoteTo(Words(), hn::LoadU(Bytes(), decoding.codes + i));
+    const auto scale = hn::Set(Floats(), decoding.scales[i >> decoding.shift]);
+    store(hn::Mul(WordsOf<type>::decode(code), scale), i);
   });
 }
 
-template <bool kAdd>
-HWY_INLINE void decode_integers(const uint8_t* codes, size_t count, const BlockScale& scale, int32_t bias, float* to) {
+template <typename Store>
+HWY_INLINE void decode_integers(const Decoding& decoding, int32_t bias, Store store) {
   const Integers integers;
-  const auto low = hn::Set(Floats(), scale.low), factor = hn::Set(Floats(), scale.scale);
-  for_vectors(count, [&](size_t i) HWY_ATTR {
-    const auto code = hn::PromoteTo(integers, hn::LoadU(Bytes(), codes + i));
-    const auto value = hn::ConvertTo(Floats(), hn::Sub(code, hn::Set(integers, bias)));
-    put<kAdd>(hn::Add(low, hn::Mul(value, factor)), to + i);
-  });
+  for (size_t i = 0; i < decoding.count; i += kStride) {
+    const size_t block = i >> decoding.shift;
+    const auto low = hn::Set(Floats(), decoding.lows[block]), scale = hn::Set(Floats(), decoding.scales[block]);
+    for (size_t v = i; v < i + kStride; v += kLanes) {
+      const auto code = hn::PromoteTo(integers, hn::LoadU(Bytes(), decoding.codes + v));
+      const auto value = hn::ConvertTo(Floats(), hn::Sub(code, hn::Set(integers, bias)));
+      store(hn::Add(low, hn::Mul(value, scale)), v);
+    }
+  }
 }
 
-// `group` has whole blocks.
-template <bool kAdd>
-HWY_INLINE void decode_group(const Quantiser& quantiser, const GroupForm& form, const uint8_t* in, float* group) {
+// Calls store(vector, index) for the elements of whole blocks.
+template <typename Store>
+HWY_INLINE void decode_group(const Quantiser& quantiser, const GroupForm& form, const uint8_t* in, Store store) {
   alignas(64) uint8_t codes[kQuantiseGroup];
   unpack(quantiser.bits, in + form.heads, form.padded, codes);
   if (form.padded < kQuantiseGroup) memset(codes + form.padded, 0, kQuantiseGroup - form.padded);
-  const size_t head = head_bytes(quantiser.scaling);
+  Decoding decoding{codes, form.blocks * quantiser.block, std::countr_zero(quantiser.block), {}, {}};
   for (size_t b = 0; b < form.blocks; ++b) {
-    const BlockScale scale = read_head(quantiser, in + b * head);
-    const uint8_t* block_codes = codes + b * quantiser.block;
-    float* block = group + b * quantiser.block;
-    if (quantiser.scaling == Scaling::kFloat8e4m3) {
-      decode_float8<kAdd, DataType::kFloat8e4m3>(block_codes, quantiser.block, scale.scale, block);
-    } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
-      decode_float8<kAdd, DataType::kFloat8e5m2>(block_codes, quantiser.block, scale.scale, block);
-    } else {
-      decode_integers<kAdd>(block_codes, quantiser.block, scale, code_range(quantiser).bias, block);
-    }
+    const BlockScale scale = read_head(quantiser, in + b * head_bytes(quantiser.scaling));
+    decoding.scales[b] = scale.scale;
+    decoding.lows[b] = scale.low;
+  }
+  if (quantiser.scaling == Scaling::kFloat8e4m3) {
+    decode_float8s<DataType::kFloat8e4m3>(decoding, store);
+  } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
+    decode_float8s<DataType::kFloat8e5m2>(decoding, store);
+  } else {
+    decode_integers(decoding, code_range(quantiser).bias, store);
   }
 }
 
-// A group that is rotated or not whole, by way of a copy.
-void decode_aside(const Quantiser& quantiser, const Rotation& rotation, const GroupForm& form, const uint8_t* in,
-                  float* group, size_t count, bool add) {
-  alignas(64) float copy[kQuantiseGroup];
-  decode_group<false>(quantiser, form, in, copy);
-  if (quantiser.rotated) rotation.revert(copy);
-  auto* const to = reinterpret_cast<std::byte*>(group);  // of any alignment
-  for (size_t i = 0; i < count; ++i) {
-    float value = copy[i];
-    if (add) {
-      float before;
-      memcpy(&before, to + i * sizeof before, sizeof before);
-      value += before;
-    }
-    memcpy(to + i * sizeof value, &value, sizeof value);
-  }
+// A whole group, straight to where it belongs or by way of where it is turned back.
+template <bool kAdd, DataType type>
+HWY_INLINE void decode_whole(const Quantiser& quantiser, const Rotation& rotation, const GroupForm& form,
+                             const uint8_t* in, typename Conversion<type>::Storage* group) {
+  const auto put_at = [&](FloatVector x, size_t i) HWY_ATTR { put<kAdd, type>(x, group + i); };
+  if (!quantiser.rotated) return decode_group(quantiser, form, in, put_at);
+  alignas(64) float turned[kQuantiseGroup];
+  decode_group(quantiser, form, in, [&](FloatVector x, size_t i) HWY_ATTR { hn::Store(x, Floats(), turned + i); });
+  rotation.revert(turned, put_at);
 }
 
-void dequantise_all(const Quantiser& quantiser, const std::byte* in, float* values, size_t count, bool add) {
+template <bool kAdd, DataType type>
+void dequantise_groups(const Quantiser& quantiser, const std::byte* in, const MutableFloats& values) {
+  using Storage = typename Conversion<type>::Storage;
   const Rotation rotation(quantiser);
-  for (size_t first = 0; first < count; first += kQuantiseGroup) {
-    const size_t some = std::min(kQuantiseGroup, count - first);
+  auto* const to = reinterpret_cast<Storage*>(values.data);
+  for (size_t first = 0; first < values.count; first += kQuantiseGroup) {
+    const size_t some = std::min(kQuantiseGroup, values.count - first);
     const GroupForm form(quantiser, quantiser.rotated ? kQuantiseGroup : some);
     const auto* bytes = reinterpret_cast<const uint8_t*>(in);
-    look_ahead_of(values + first, kQuantiseGroup, count - first);
-    if (some < kQuantiseGroup || quantiser.rotated) {
-      decode_aside(quantiser, rotation, form, bytes, values + first, some, add);
-    } else if (add) {
-      decode_group<true>(quantiser, form, bytes, values + first);
+    look_ahead_of(to + first, kQuantiseGroup, values.left - first);
+    if (some == kQuantiseGroup) {
+      decode_whole<kAdd, type>(quantiser, rotation, form, bytes, to + first);
     } else {
-      decode_group<false>(quantiser, form, bytes, values + first);
+      Storage last[kQuantiseGroup] = {};
+      memcpy(last, to + first, some * sizeof(Storage));
+      decode_whole<kAdd, type>(quantiser, rotation, form, bytes, last);
+      memcpy(to + first, last, some * sizeof(Storage));
     }
     in += form.bytes;
   }
+}
+
+template <bool kAdd>
+void dequantise_as(const Quantiser& quantiser, const std::byte* in, const MutableFloats& values) {
+  switch (values.type) {
+    case DataType::kFloat16:
+      return dequantise_groups<kAdd, DataType::kFloat16>(quantiser, in, values);
+    case DataType::kBfloat16:
+      return dequantise_groups<kAdd, DataType::kBfloat16>(quantiser, in, values);
+    default:
+      return dequantise_groups<kAdd, DataType::kFloat32>(quantiser, in, values);
+  }
+}
+
+void dequantise_all(const Quantiser& quantiser, const std::byte* in, const MutableFloats& values, bool add) {
+  const auto kernel = add ? dequantise_as<true> : dequantise_as<false>;
+  kernel(quantiser, in, values);
 }
 
 }  // namespace

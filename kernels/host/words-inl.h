@@ -74,13 +74,24 @@ struct WordsOf<DataType::kBfloat16> {
 
 #endif
 
-// random_word() of as many following indices as a vector has lanes.
-class RandomWords {
+// random_half() of 32 following indices, the first a multiple of 32.
+class RandomHalves {
  public:
-  HWY_INLINE RandomWords(DrawKey key, uint32_t index)
-      : counter_(hn::Iota(Words(), key.before + index)), between_(hn::Set(Words(), key.between)) {}
+  HWY_INLINE RandomHalves(DrawKey key, uint32_t index)
+      : counter_(hn::Iota(Words(), key.before + index / 2)), between_(hn::Set(Words(), key.between)) {}
 
-  HWY_INLINE WordVector next() {
+  // The lower parts of sixteen words, then their upper parts.
+  HWY_INLINE void next(WordVector* halves) {
+    constexpr size_t kVectors = 16 / hn::MaxLanes(Words());
+    for (size_t v = 0; v < kVectors; ++v) {
+      const auto word = next_words();
+      halves[v] = hn::And(word, hn::Set(Words(), (1u << kRandomBits) - 1));
+      halves[v + kVectors] = hn::ShiftRight<32 - kRandomBits>(word);
+    }
+  }
+
+ private:
+  HWY_INLINE WordVector next_words() {
     const Words words;
     auto x = counter_;
     counter_ = hn::Add(counter_, hn::Set(words, static_cast<uint32_t>(hn::Lanes(words))));
@@ -88,13 +99,7 @@ class RandomWords {
     x = hn::Mul(hn::Add(hn::Xor(x, hn::ShiftRight<15>(x)), between_), hn::Set(words, kSecondFactor));
     return hn::Xor(x, hn::ShiftRight<15>(x));
   }
-  HWY_INLINE FloatVector next_fraction() {
-    const hn::RebindToSigned<Words> integers;
-    const auto top = hn::BitCast(integers, hn::ShiftRight<8>(next()));
-    return hn::Mul(hn::ConvertTo(Floats(), top), hn::Set(Floats(), 0x1p-24f));
-  }
 
- private:
   WordVector counter_;
   WordVector between_;
 };

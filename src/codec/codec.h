@@ -48,8 +48,8 @@ struct CodecDescription {
   bool unbiased = false;    // right on average over draws
   double range = 0;
   // What it costs, for choosing: GB/s of float32 that lies in a cache, encoding, and decoding and adding, by
-  // perf/codec_bench on the slowest of the machines that it was tried on. 0: who knows, what is sent depends on the
-  // values.
+  // perf/codec_bench on the slowest of the machines that it was tried on; half of what it gave where that was the
+  // faster one only. 0: who knows, what is sent depends on the values.
   double encode_speed = 0;
   double decode_speed = 0;
   double usual_ratio = 0;  // where `ratio` is the worst case; 0: it is not

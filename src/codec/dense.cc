@@ -63,10 +63,9 @@ size_t DenseCodec::encode(ConstValues values, uint64_t draw, std::span<std::byte
   }
   std::byte* to = out.data();
   for (size_t first = 0; first < values.count; first += kTile) {
-    alignas(64) float tile[kTile];
-    const size_t count = std::min(kTile, values.count - first);
-    widen(values.type, values.data + first * element_bytes(values.type), tile, count);
-    encode_floats(tile, count, mix(draw + first), to);
+    const size_t left = values.count - first, count = std::min(kTile, left);
+    const ConstValues tile{values.type, values.data + first * element_bytes(values.type), count};
+    encode_tile(tile, left, mix(draw + first), to);
     to += encoded_bytes(count);
   }
   return static_cast<size_t>(to - out.data());
@@ -84,15 +83,25 @@ Status DenseCodec::decode_reduce(std::span<const std::byte> message, std::option
   }
   const std::byte* from = message.data();
   for (size_t first = 0; first < values.count; first += kTile) {
-    alignas(64) float tile[kTile];
-    const size_t count = std::min(kTile, values.count - first);
-    std::byte* data = values.data + first * element_bytes(values.type);
-    if (op) widen(values.type, data, tile, count);
-    decode_floats(from, tile, count, op.has_value());
-    narrow(values.type, tile, data, count);
+    const size_t left = values.count - first, count = std::min(kTile, left);
+    const Values tile{values.type, values.data + first * element_bytes(values.type), count};
+    decode_tile(from, tile, left, op.has_value());
     from += encoded_bytes(count);
   }
   return {};
+}
+
+void DenseCodec::encode_tile(ConstValues values, size_t, uint64_t draw, std::byte* out) const {
+  alignas(64) float floats[kTile];
+  widen(values.type, values.data, floats, values.count);
+  encode_floats(floats, values.count, draw, out);
+}
+
+void DenseCodec::decode_tile(const std::byte* in, Values values, size_t, bool add) const {
+  alignas(64) float floats[kTile];
+  if (add) widen(values.type, values.data, floats, values.count);
+  decode_floats(in, floats, values.count, add);
+  narrow(values.type, floats, values.data, values.count);
 }
 
 }  // namespace hocket

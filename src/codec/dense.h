@@ -25,6 +25,11 @@ class DenseCodec : public Codec {
   virtual size_t encoded_bytes(size_t count) const = 0;
   virtual void encode_floats(const float* values, size_t count, uint64_t draw, std::byte* out) const = 0;
   virtual void decode_floats(const std::byte* in, float* values, size_t count, bool add) const = 0;
+
+  // Values of another type, `left` of them with those that follow, of which so many as a tile are encoded at once. By
+  // way of float32, if the codec knows no better.
+  virtual void encode_tile(ConstValues values, size_t left, uint64_t draw, std::byte* out) const;
+  virtual void decode_tile(const std::byte* in, Values values, size_t left, bool add) const;
 };
 
 // The largest finite value of float32, float16 or bfloat16.

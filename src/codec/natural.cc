@@ -28,7 +28,7 @@ class Natural final : public DenseCodec {
                                  .unbiased = true,
                                  .range = std::min(largest_value(type), 0x1p62),
                                  .encode_speed = 8,
-                                 .decode_speed = 7};
+                                 .decode_speed = 11};
     add_rounding(type, description);
     return description;
   }

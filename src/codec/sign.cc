@@ -31,8 +31,8 @@ class Sign final : public DenseCodec {
         .relative_error = 1,
         .idempotent = true,
         .range = largest_value(type),
-        .encode_speed = 8,
-        .decode_speed = 6};
+        .encode_speed = 23,
+        .decode_speed = 30};
     add_rounding(type, description);
     return description;
   }

@@ -22,8 +22,10 @@ uint32_t random_word(uint64_t draw, uint32_t index) {
   return x ^ x >> 15;
 }
 
-float random_fraction(uint64_t draw, uint32_t index) {
-  return static_cast<float>(static_cast<double>(random_word(draw, index) / 256) / 16777216.0);
+uint32_t random_half(uint64_t draw, uint32_t index) {
+  const uint32_t place = index % 32, sixteen = index / 32;
+  const uint32_t word = random_word(draw, sixteen * 16 + place % 16);
+  return place < 16 ? word % 32768 : word / 131072;
 }
 
 }  // namespace hocket::model

@@ -169,12 +169,12 @@ Block integer_block(const Quantiser& quantiser, const float* x, float magnitude,
   append(result.head, steps.scale);
   for (size_t i = 0; i < quantiser.block; ++i) {
     const float product = x[i] * inverse;
-    float value = product + offset;
+    const double value = std::clamp(product + offset, static_cast<float>(steps.least), static_cast<float>(steps.most));
+    int code = static_cast<int>(std::nearbyint(value));
     if (quantiser.stochastic) {
-      value = value + random_fraction(draw, index + static_cast<uint32_t>(i));
-      value = std::floor(value);
+      const double fine = std::nearbyint(value * 32768) + random_half(draw, index + static_cast<uint32_t>(i));
+      code = static_cast<int>(std::floor(fine / 32768));
     }
-    const int code = std::clamp(static_cast<int>(std::nearbyint(value)), steps.least, steps.most);
     result.codes.push_back(static_cast<uint8_t>(code + steps.bias));
   }
   return result;

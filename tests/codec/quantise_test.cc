@@ -21,6 +21,16 @@ namespace {
 constexpr uint64_t kDraw = 12345;
 constexpr size_t kMargin = 64;
 
+void quantise(const Quantiser& quantiser, uint64_t draw, const void* values, size_t count, void* out) {
+  const auto* bytes = static_cast<const std::byte*>(values);
+  hocket::quantise(quantiser, draw, {DataType::kFloat32, bytes, count, count}, static_cast<std::byte*>(out));
+}
+
+void dequantise(const Quantiser& quantiser, const void* in, void* values, size_t count, bool add) {
+  auto* const bytes = static_cast<std::byte*>(values);
+  hocket::dequantise(quantiser, static_cast<const std::byte*>(in), {DataType::kFloat32, bytes, count, count}, add);
+}
+
 std::vector<Quantiser> quantisers() {
   std::vector<Quantiser> list;
   for (uint32_t block : {32u, 64u, 128u, 256u}) {
@@ -53,7 +63,7 @@ bool same(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0 || (a !=
 std::vector<uint8_t> encoded(const Quantiser& quantiser, const std::vector<float>& values) {
   const size_t size = quantised_bytes(quantiser, values.size());
   std::vector<uint8_t> out(size + kMargin, 0xa5);
-  quantise(quantiser, kDraw, values.data(), values.size(), reinterpret_cast<std::byte*>(out.data()));
+  quantise(quantiser, kDraw, values.data(), values.size(), out.data());
   EXPECT_EQ(std::vector<uint8_t>(kMargin, 0xa5),
             std::vector<uint8_t>(out.begin() + static_cast<ptrdiff_t>(size), out.end()))
       << "wrote beyond its message";
@@ -69,7 +79,7 @@ void expect_as_model(const Quantiser& quantiser, const samples::Sample& sample) 
     ASSERT_EQ(wanted, encoded(quantiser, sample.values)) << describe(quantiser) << ", " << sample.name;
     for (bool add : {false, true}) {
       std::vector<float> values(sample.values.size() + 16, 0.75f);
-      dequantise(quantiser, reinterpret_cast<const std::byte*>(wanted.data()), values.data(), decoded.size(), add);
+      dequantise(quantiser, wanted.data(), values.data(), decoded.size(), add);
       for (size_t i = 0; i < values.size(); ++i) {
         const float before = 0.75f;
         const float right = i >= decoded.size() ? before : add ? before + decoded[i] : decoded[i];
@@ -104,7 +114,7 @@ TEST_F(Quantise, DrawsDifferAndRepeat) {
   const std::vector<float> values = samples::gaussian(1024, 3);
   const auto draw = [&](uint64_t number) {
     std::vector<uint8_t> out(quantised_bytes(quantiser, values.size()));
-    quantise(quantiser, number, values.data(), values.size(), reinterpret_cast<std::byte*>(out.data()));
+    quantise(quantiser, number, values.data(), values.size(), out.data());
     return out;
   };
   EXPECT_EQ(draw(1), draw(1));
@@ -120,9 +130,9 @@ TEST_F(Quantise, TakesAnyAlignment) {
   std::memcpy(&shifted[1], values.data(), values.size() * 4);
   for (std::string_view set : instruction_sets()) {
     ASSERT_TRUE(force_instruction_set(set));
-    quantise(quantiser, kDraw, reinterpret_cast<const float*>(&shifted[1]), values.size(), &message[1]);
+    quantise(quantiser, kDraw, &shifted[1], values.size(), &message[1]);
     ASSERT_EQ(0, std::memcmp(&message[1], wanted.data(), wanted.size())) << set;
-    dequantise(quantiser, &message[1], reinterpret_cast<float*>(&result[3]), values.size(), false);
+    dequantise(quantiser, &message[1], &result[3], values.size(), false);
     ASSERT_EQ(0, std::memcmp(&result[3], decoded.data(), decoded.size() * 4)) << set;
   }
 }

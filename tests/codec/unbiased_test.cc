@@ -40,14 +40,14 @@ struct Moments {
     }
   }
 
-  // Rounding that happens less often than a few times in all these draws shows no scatter of its own: no element counts
-  // as surer than that.
+  // Rounding that happens less often than a few times in all these draws shows no scatter of its own, and what happened
+  // less often than it had to shows too little: no element counts as surer than that.
   Scatter scatter() const {
     const double widest = *std::max_element(largest.begin(), largest.end());
-    const double least = widest * widest * 4 / kDraws;
     Scatter result;
     for (size_t i = 0; i < kCount; ++i) {
       const double mean = sums[i] / kDraws;
+      const double least = widest * std::max(widest * 4 / kDraws, std::fabs(mean));
       const double variance = std::max(squares[i] / kDraws - mean * mean, least);
       const double z = mean / std::sqrt(variance / kDraws);
       result.chi_squared += z * z / static_cast<double>(kCount);

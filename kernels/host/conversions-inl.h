@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// One vector of float32 from and to memory that holds another type of floats. Included once per instruction set.
+
+#if defined(HOCKET_HOST_CONVERSIONS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef HOCKET_HOST_CONVERSIONS_INL
+#undef HOCKET_HOST_CONVERSIONS_INL
+#else
+#define HOCKET_HOST_CONVERSIONS_INL
+#endif
+
+#include "kernels/host/words-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hocket::host::HWY_NAMESPACE {
+
+template <DataType type>
+struct Conversion {
+  using Storage = typename element::Of<type>::Storage;
+  using StorageTag = hn::Rebind<Storage, Words>;
+
+  static HWY_INLINE void narrow(FloatVector from, Storage* to) {
+    const auto codes = WordsOf<type>::encode(from);
+    hn::StoreU(hn::TruncateTo(StorageTag(), codes), StorageTag(), to);
+  }
+  static HWY_INLINE FloatVector widened(const Storage* from) {
+    return WordsOf<type>::decode(hn::PromoteTo(Words(), hn::LoadU(StorageTag(), from)));
+  }
+};
+
+#if HOCKET_CONVERTS_FLOAT16
+template <>
+struct Conversion<DataType::kFloat16> {
+  using Storage = uint16_t;
+  using StorageTag = hn::Rebind<uint16_t, Floats>;
+  using Half = hn::Rebind<hwy::float16_t, Floats>;
+
+  static HWY_INLINE void narrow(FloatVector from, Storage* to) {
+    const auto halves = hn::DemoteTo(Half(), from);
+    hn::StoreU(hn::BitCast(StorageTag(), halves), StorageTag(), to);
+  }
+  static HWY_INLINE FloatVector widened(const Storage* from) {
+    return hn::PromoteTo(Floats(), hn::BitCast(Half(), hn::LoadU(StorageTag(), from)));
+  }
+};
+#endif
+
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+// Two vectors at a time: one step takes the upper halves of both.
+template <>
+struct Conversion<DataType::kBfloat16> {
+  using Storage = uint16_t;
+  using Narrow = WordsOf<DataType::kBfloat16>;
+  using StorageTag = hn::Rebind<uint16_t, Words>;
+
+  static HWY_INLINE void narrow_two(const float* from, Storage* to) {
+    const hn::Repartition<uint16_t, Words> halves;
+    const auto low = Narrow::upper(hn::LoadU(Floats(), from));
+    const auto high = Narrow::upper(hn::LoadU(Floats(), from + hn::MaxLanes(Floats())));
+    hn::StoreU(hn::ConcatOdd(halves, hn::BitCast(halves, high), hn::BitCast(halves, low)), halves, to);
+  }
+  static HWY_INLINE void narrow(FloatVector from, Storage* to) {
+    hn::StoreU(hn::TruncateTo(StorageTag(), Narrow::encode(from)), StorageTag(), to);
+  }
+  static HWY_INLINE FloatVector widened(const Storage* from) {
+    return Narrow::decode(hn::PromoteTo(Words(), hn::LoadU(StorageTag(), from)));
+  }
+};
+#endif
+
+template <>
+struct Conversion<DataType::kFloat32> {
+  using Storage = float;
+  static HWY_INLINE void narrow(FloatVector from, Storage* to) { hn::StoreU(from, Floats(), to); }
+  static HWY_INLINE FloatVector widened(const Storage* from) { return hn::LoadU(Floats(), from); }
+};
+
+}  // namespace hocket::host::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // HOCKET_HOST_CONVERSIONS_INL
