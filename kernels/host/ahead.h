@@ -46,15 +46,12 @@ inline void look_ahead_of(const T* from, size_t some, size_t left) {
 class Asking {
  public:
   // For the `bytes` after those at `from`, where there are `left`, by so many calls of each kind.
-  Asking(const std::byte* from, size_t bytes, size_t times, size_t left) : Asking(from) {
+  Asking(const std::byte* from, size_t bytes, size_t times, size_t left) : far_(from), near_(from) {
     if (left < kFar + bytes) return;
     far_ += kFar;
     near_ += kNear;
     step_ = bytes / times;
   }
-  // For nothing.
-  explicit Asking(const std::byte* at) : far_(at), near_(at) {}
-
   // For the second level cache.
   inline void ask() {
     ask_for(far_);

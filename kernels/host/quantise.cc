@@ -170,7 +170,8 @@ HWY_INLINE uint8_t* encode_tile(const Quantiser& quantiser, const float* tile, s
   return out;
 }
 
-constexpr size_t kPasses = 2;  // of a tile that ask for what comes later
+// Of a tile, each of which asks for a part of what comes later.
+size_t passes(Scaling scaling) { return scaling == Scaling::kNorm ? 3 : 2; }
 
 constexpr size_t whole_groups(size_t count) { return (count + kQuantiseGroup - 1) / kQuantiseGroup * kQuantiseGroup; }
 
@@ -207,7 +208,7 @@ template <typename Random>
 void quantise_tiles(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* bytes) {
   const DrawKey key(draw);
   const Rotation rotation(quantiser);
-  const size_t element = element_bytes(values.type);
+  const size_t element = element_bytes(values.type), asks = passes(quantiser.scaling) * kTile / kStride;
   auto* out = reinterpret_cast<uint8_t*>(bytes);
   for (size_t first = 0; first < values.count; first += kTile) {
     alignas(64) float room[kTile];
@@ -222,7 +223,7 @@ void quantise_tiles(const Quantiser& quantiser, uint64_t draw, const ConstFloats
       }
       tile = room;
     }
-    Asking asking(from, kTile * element, kPasses * kTile / kStride, (values.left - first) * element);
+    Asking asking(from, kTile * element, asks, (values.left - first) * element);
     out = encode_tile(quantiser, tile, some, Random(key, static_cast<uint32_t>(first)), asking, out);
   }
 }

@@ -70,7 +70,7 @@ struct Quarters {
   }
 };
 
-// Two passes ask for what comes later, of which the first has to be asked for what it needs itself.
+// Reading passes come first, so they ask for what they need themselves, too.
 HWY_INLINE void ask_for_stride(Asking& asking) {
   asking.ask();
   asking.fetch();
@@ -157,7 +157,7 @@ HWY_INLINE void find_range(const Blocks& blocks, Asking& asking, TileExtremes& e
 }
 
 // In units of the largest magnitude, so that no square is too large.
-HWY_INLINE void find_norms(const Blocks& blocks, TileExtremes& extremes) {
+HWY_INLINE void find_norms(const Blocks& blocks, Asking& asking, TileExtremes& extremes) {
   const Floats floats;
   OfBlocks<float> inverses;
   const auto magnitudes = [&](size_t b)
@@ -170,9 +170,8 @@ HWY_INLINE void find_norms(const Blocks& blocks, TileExtremes& extremes) {
     const auto unit = hn::Mul(x, hn::Set(floats, inverses.of[b]));
     return hn::Mul(unit, unit);
   };
-  Asking nothing(reinterpret_cast<const std::byte*>(blocks.tile));
   const auto fold = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
-  fold_blocks(blocks, nothing, visit, fold, extremes.norms);
+  fold_blocks(blocks, asking, visit, fold, extremes.norms);
   for (size_t b = 0; b < blocks.count; b += kLanes) {
     float* const norms = extremes.norms.of + b;
     hn::Store(hn::Mul(magnitudes(b), hn::Sqrt(hn::Load(floats, norms))), floats, norms);
@@ -182,7 +181,7 @@ HWY_INLINE void find_norms(const Blocks& blocks, TileExtremes& extremes) {
 HWY_INLINE void find_extremes(Scaling scaling, const Blocks& blocks, Asking& asking, TileExtremes& extremes) {
   if (scaling == Scaling::kRange || scaling == Scaling::kSignedExtreme) return find_range(blocks, asking, extremes);
   find_magnitudes(blocks, asking, extremes);
-  if (scaling == Scaling::kNorm) find_norms(blocks, extremes);
+  if (scaling == Scaling::kNorm) find_norms(blocks, asking, extremes);
 }
 
 // rounded_scale().
