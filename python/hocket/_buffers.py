@@ -5,7 +5,7 @@ protocol, __cuda_array_interface__ (CuPy and others), and DLPack (JAX and others
 import ctypes
 import sys
 
-from hocket._errors import InvalidArgument
+from hocket._errors import Refusal
 
 # hocketDataType_t
 TYPES = {"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6, "float32": 7,
@@ -48,7 +48,7 @@ class Buffer:
 
 
 def buffer_of(name, value, writable=False):
-    """The memory of `value`, the argument called `name`. InvalidArgument says why it cannot be used."""
+    """The memory of `value`, the argument called `name`. Refusal says why it cannot be used."""
     if hasattr(value, "data_ptr") and hasattr(value, "is_contiguous"):
         return _of_tensor(name, value)
     if hasattr(value, "__array_interface__"):
@@ -62,22 +62,22 @@ def buffer_of(name, value, writable=False):
         pass
     if hasattr(value, "__dlpack__"):
         return _of_dlpack(name, value)
-    raise InvalidArgument(f"{name}: {type(value).__name__} is no tensor, array or buffer")
+    raise Refusal(f"{name}: {type(value).__name__} is no tensor, array or buffer")
 
 
 def _known(name, datatype):
     if datatype not in TYPES:
-        raise InvalidArgument(f"{name}: elements of type {datatype}; possible are {', '.join(TYPES)}")
+        raise Refusal(f"{name}: elements of type {datatype}; possible are {', '.join(TYPES)}")
     return datatype
 
 
 def _of_tensor(name, tensor):
     if tensor.device.type not in ("cpu", "cuda"):
-        raise InvalidArgument(f"{name}: the tensor is on {tensor.device}, neither on the CPU nor on a CUDA device")
+        raise Refusal(f"{name}: the tensor is on {tensor.device}, neither on the CPU nor on a CUDA device")
     if str(tensor.layout) != "torch.strided":
-        raise InvalidArgument(f"{name}: a tensor of layout {tensor.layout}, not dense")
+        raise Refusal(f"{name}: a tensor of layout {tensor.layout}, not dense")
     if not tensor.is_contiguous():
-        raise InvalidArgument(f"{name}: the tensor of shape {tuple(tensor.shape)} is not contiguous")
+        raise Refusal(f"{name}: the tensor of shape {tuple(tensor.shape)} is not contiguous")
     datatype = str(tensor.dtype).removeprefix("torch.")
     datatype = _known(name, {"bool": "uint8"}.get(datatype, datatype))
     stream = None
@@ -89,18 +89,18 @@ def _of_tensor(name, tensor):
 def _of_array(name, array, interface, writable, stream=None):
     address, read_only = interface["data"]
     if writable and read_only:
-        raise InvalidArgument(f"{name}: the array is read-only")
+        raise Refusal(f"{name}: the array is read-only")
     # Types that NumPy does not know (ml_dtypes) have only a name.
     dtype_name = getattr(getattr(array, "dtype", None), "name", "")
     kind = interface["typestr"]
     datatype = dtype_name if dtype_name in TYPES else _BY_TYPESTR.get(kind[1:], dtype_name or kind)
     if kind[0] == ">":
-        raise InvalidArgument(f"{name}: elements in big-endian order")
+        raise Refusal(f"{name}: elements in big-endian order")
     count = 1
     for length in interface["shape"]:
         count *= length
     if interface.get("strides") is not None and count > 0:
-        raise InvalidArgument(f"{name}: the array of shape {tuple(interface['shape'])} is not contiguous")
+        raise Refusal(f"{name}: the array of shape {tuple(interface['shape'])} is not contiguous")
     return Buffer(address, count, _known(name, datatype), array, stream)
 
 
@@ -126,9 +126,9 @@ def _integer_type(code, size):
 def _of_exporter(name, value, writable):
     view = memoryview(value)
     if writable and view.readonly:
-        raise InvalidArgument(f"{name}: the buffer is read-only")
+        raise Refusal(f"{name}: the buffer is read-only")
     if not view.c_contiguous:
-        raise InvalidArgument(f"{name}: the buffer of shape {view.shape} is not contiguous")
+        raise Refusal(f"{name}: the buffer of shape {view.shape} is not contiguous")
     code = view.format.lstrip("@=<")
     datatype = _known(name, _BY_FORMAT.get(code) or _integer_type(code, view.itemsize))
     raw = _PyBuffer()
@@ -154,7 +154,7 @@ _PyCapsule_GetPointer.restype = ctypes.c_void_p
 def _of_dlpack(name, value):
     device = int(value.__dlpack_device__()[0]) if hasattr(value, "__dlpack_device__") else _DLPACK_HOST[0]
     if device not in (*_DLPACK_HOST, *_DLPACK_CUDA):
-        raise InvalidArgument(f"{name}: the array is on DLPack device {device}, neither on the CPU nor on a CUDA device")
+        raise Refusal(f"{name}: the array is on DLPack device {device}, neither on the CPU nor on a CUDA device")
     stream = follow = None
     if device in _DLPACK_CUDA:
         stream = DEFAULT_CUDA_STREAM
@@ -172,6 +172,6 @@ def _of_dlpack(name, value):
             contiguous = False
         count *= tensor.shape[i]
     if not contiguous and count > 0:
-        raise InvalidArgument(f"{name}: the array is not contiguous")
+        raise Refusal(f"{name}: the array is not contiguous")
     datatype = _known(name, f"{_DLPACK_CODES.get(tensor.code, f'DLPack code {tensor.code} ')}{tensor.bits}")
     return Buffer((tensor.data or 0) + tensor.byte_offset, count, datatype, (value, capsule), stream, follow)

@@ -9,9 +9,9 @@ from typing import Any, Callable, Optional, Sequence
 from hocket import _library
 from hocket._buffers import TYPES, buffer_of
 from hocket._codec import Codec
-from hocket._errors import InvalidArgument
+from hocket._errors import Refusal, attributed
 from hocket._interrupt import Interruptible
-from hocket._library import call, sizes
+from hocket._library import call, int_of, sizes
 from hocket._operations import Op, Operation, operation_code
 from hocket._queue import Order, hold, stream_of
 from hocket._recovery import Recovery
@@ -76,11 +76,13 @@ class Communicator(Recovery, Windows, SparseSums):
         call("CommInitAll", handles, size, None)
         return [cls(_library.Handle(handle)) for handle in handles]
 
+    @attributed
     def split(self, color: int, key: int = 0, **options: Any) -> Optional[Communicator]:
         """Collective: ranks of equal color form a communicator, ordered by key, then rank. None with NO_COLOR. Options as of
         join()."""
         handle = _library.Handle()
-        call("CommSplit", self.handle, color, key, ctypes.byref(handle), ctypes.byref(_library.config(**options)))
+        call("CommSplit", self.handle, int_of("color", color), int_of("key", key), ctypes.byref(handle),
+             ctypes.byref(_library.config(**options)))
         return Communicator(handle) if handle else None
 
     def close(self) -> None:
@@ -114,16 +116,18 @@ class Communicator(Recovery, Windows, SparseSums):
 
     # ---- Operations
 
+    @attributed
     def pre_mul_sum(self, scalar: float, datatype: str) -> Operation:
         """The sum of scalar * x, for collectives of that datatype ("float32", ...); the scalar is this rank's own."""
         code = TYPES.get(datatype, -1)
         if code not in _PYTHON_TYPES:
-            raise InvalidArgument(f"datatype: no scalar of {datatype} can be given here")
+            raise Refusal(f"datatype: no scalar of {datatype} can be given here")
         value: Any = _PYTHON_TYPES[code](scalar)  # type: ignore[arg-type]
         op = ctypes.c_int()
         call("RedOpCreatePreMulSum", ctypes.byref(op), ctypes.byref(value), code, _HOST_SCALAR, self.handle)
         return Operation(self, op.value, None)
 
+    @attributed
     def create_operation(self, function: Callable[[memoryview, memoryview], None], commutative: bool = True) -> Operation:
         """An operation of your own: function(lower, inout), two memoryviews of bytes, sets inout = lower op inout.
 
@@ -144,43 +148,49 @@ class Communicator(Recovery, Windows, SparseSums):
 
     # ---- Collectives
 
+    @attributed
     def all_reduce(self, send: Elements, recv: Elements = None, op: Op = "sum", *, codec: Optional[Codec] = None,
                    key: Optional[str] = None, queue: Order = None) -> Elements:
         """recv = send combined over all ranks; in place without recv. With a codec every message is encoded, and op is "sum" or
         "avg" (lossless ones: any); `key` names the tensor whose errors the codec keeps for its next values."""
         if codec is None:
             if key is not None:
-                raise InvalidArgument(f"key: '{key}' needs a codec that keeps something")
+                raise Refusal(f"key: '{key}' needs a codec that keeps something")
             return self._reducing("AllReduce", send, recv, op, queue)
         source, target = self._pair(send, recv)
         self.run("AllReduceCompressed", queue, (source, target, codec), source.address, target.address, source.count,
-                  source.code, operation_code(op), codec.handle, None if key is None else key.encode())
+                  source.code, operation_code(op), _handle_of(codec), None if key is None else key.encode())
         return target.keep
 
+    @attributed
     def scan(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Order = None) -> Elements:
         """recv = send combined over ranks 0 to this one."""
         return self._reducing("Scan", send, recv, op, queue)
 
+    @attributed
     def exscan(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Order = None) -> Elements:
         """recv = send combined over the ranks before this one; rank 0's is untouched."""
         return self._reducing("ExScan", send, recv, op, queue)
 
+    @attributed
     def reduce(self, send: Elements, recv: Elements = None, root: int = 0, op: Op = "sum", *,
                codec: Optional[Codec] = None, queue: Order = None) -> Elements:
         """As all_reduce, but only root receives (and returns what it received); elsewhere recv is not used."""
         source, target = self._pair(send, recv) if self.rank == root else (buffer_of("send", send), None)
         self.run("Reduce", queue, (source, target), source.address, target and target.address, source.count,
-                  source.code, operation_code(op), root, codec=codec)
+                  source.code, operation_code(op), int_of("root", root), codec=codec)
         return target and target.keep
 
+    @attributed
     def broadcast(self, buffer: Elements, root: int = 0, *, codec: Optional[Codec] = None,
                   queue: Order = None) -> Elements:
         """Root's elements to all; with a codec, what they decode to, to root as well."""
         target = buffer_of("buffer", buffer, writable=self.rank != root or codec is not None)
-        self.run("Broadcast", queue, (target,), target.address, target.address, target.count, target.code, root,
-                 codec=codec)
+        self.run("Broadcast", queue, (target,), target.address, target.address, target.count, target.code,
+                 int_of("root", root), codec=codec)
         return buffer
 
+    @attributed
     def all_gather(self, send: Elements, recv: Elements, *, codec: Optional[Codec] = None,
                    queue: Order = None) -> Elements:
         """recv = the sends of all ranks, one after the other."""
@@ -189,6 +199,7 @@ class Communicator(Recovery, Windows, SparseSums):
                  codec=codec)
         return recv
 
+    @attributed
     def reduce_scatter(self, send: Elements, recv: Elements, op: Op = "sum", *, codec: Optional[Codec] = None,
                        queue: Order = None) -> Elements:
         """send has a part for each rank; recv = this rank's part combined over all ranks."""
@@ -197,6 +208,7 @@ class Communicator(Recovery, Windows, SparseSums):
                   operation_code(op), codec=codec)
         return recv
 
+    @attributed
     def all_to_all(self, send: Elements, recv: Elements, *, codec: Optional[Codec] = None,
                    queue: Order = None) -> Elements:
         """send and recv have a part for each rank: part i goes to, and comes from, rank i."""
@@ -207,31 +219,35 @@ class Communicator(Recovery, Windows, SparseSums):
                   source.code, codec=codec)
         return recv
 
+    @attributed
     def gather(self, send: Elements, recv: Elements = None, root: int = 0, *, queue: Order = None) -> Elements:
         """On root, recv = the sends of all ranks, one after the other."""
         source = buffer_of("send", send)
         target = self._parts("send", send, "recv", recv)[1] if self.rank == root else None
         self.run("Gather", queue, (source, target), source.address, target and target.address, source.count,
-                  source.code, root)
+                  source.code, int_of("root", root))
         return recv
 
+    @attributed
     def scatter(self, send: Elements, recv: Elements, root: int = 0, *, queue: Order = None) -> Elements:
         """Root's send has a part for each rank."""
         target = buffer_of("recv", recv, writable=True)
         source = self._parts("recv", recv, "send", send, whole_is_read=True)[1] if self.rank == root else None
         self.run("Scatter", queue, (source, target), source and source.address, target.address, target.count,
-                  target.code, root)
+                  target.code, int_of("root", root))
         return recv
 
+    @attributed
     def send(self, buffer: Elements, peer: int, *, queue: Order = None) -> None:
         """To a peer, which receives as many elements of the same type. An exchange needs a group()."""
         source = buffer_of("buffer", buffer)
-        self.run("Send", queue, (source,), source.address, source.count, source.code, peer)
+        self.run("Send", queue, (source,), source.address, source.count, source.code, int_of("peer", peer))
 
+    @attributed
     def recv(self, buffer: Elements, peer: int, *, queue: Order = None) -> Elements:
         """From a peer."""
         target = buffer_of("buffer", buffer, writable=True)
-        self.run("Recv", queue, (target,), target.address, target.count, target.code, peer)
+        self.run("Recv", queue, (target,), target.address, target.count, target.code, int_of("peer", peer))
         return buffer
 
     def probe(self) -> Optional[int]:
@@ -240,12 +256,14 @@ class Communicator(Recovery, Windows, SparseSums):
         call("Probe", self.handle, ctypes.byref(peer))
         return None if peer.value < 0 else peer.value
 
+    @attributed
     def barrier(self, *, queue: Order = None) -> None:
         """Returns after every rank has called it."""
         self.run("Barrier", queue, ())
 
     # ---- V-forms: one count per rank, and where each part begins (default: packed), in elements
 
+    @attributed
     def all_gather_v(self, send: Elements, recv: Elements, counts: Sequence[int], offsets: Optional[Sequence[int]] = None, *,
                      queue: Order = None) -> Elements:
         """As all_gather, with counts[i] elements from rank i."""
@@ -256,6 +274,7 @@ class Communicator(Recovery, Windows, SparseSums):
                   sizes(offsets), source.code)
         return recv
 
+    @attributed
     def reduce_scatter_v(self, send: Elements, recv: Elements, counts: Sequence[int], op: Op = "sum", *,
                          queue: Order = None) -> Elements:
         """As reduce_scatter, with counts[i] elements for rank i; send is packed."""
@@ -267,6 +286,7 @@ class Communicator(Recovery, Windows, SparseSums):
                   operation_code(op))
         return recv
 
+    @attributed
     def all_to_all_v(self, send: Elements, send_counts: Sequence[int], recv: Elements, recv_counts: Sequence[int],
                      send_offsets: Optional[Sequence[int]] = None, recv_offsets: Optional[Sequence[int]] = None, *,
                      queue: Order = None) -> Elements:
@@ -279,6 +299,7 @@ class Communicator(Recovery, Windows, SparseSums):
                   target.address, sizes(recv_counts), sizes(recv_offsets), source.code)
         return recv
 
+    @attributed
     def neighbor_all_to_all_v(self, send: Elements, send_counts: Sequence[int], recv: Elements, recv_counts: Sequence[int],
                               neighbors: Sequence[int], send_offsets: Optional[Sequence[int]] = None,
                               recv_offsets: Optional[Sequence[int]] = None, *, queue: Order = None) -> Elements:
@@ -289,9 +310,10 @@ class Communicator(Recovery, Windows, SparseSums):
         self._reach("recv", target, recv_counts, recv_offsets, len(neighbors))
         self.run("NeighborAllToAllV", queue, (source, target), source.address, sizes(send_counts), sizes(send_offsets),
                  target.address, sizes(recv_counts), sizes(recv_offsets), len(neighbors),
-                 (ctypes.c_int * len(neighbors))(*neighbors), source.code)
+                 (ctypes.c_int * len(neighbors))(*(int_of("neighbors", each) for each in neighbors)), source.code)
         return recv
 
+    @attributed
     def gather_v(self, send: Elements, recv: Elements = None, counts: Optional[Sequence[int]] = None,
                  offsets: Optional[Sequence[int]] = None, root: int = 0, *, queue: Order = None) -> Elements:
         """As gather; recv, counts and offsets are used on root only."""
@@ -301,9 +323,10 @@ class Communicator(Recovery, Windows, SparseSums):
             _same_type(source, target)
             self._reach("recv", target, counts, offsets)
         self.run("GatherV", queue, (source, target), source.address, source.count, target and target.address,
-                  sizes(counts), sizes(offsets), source.code, root)
+                  sizes(counts), sizes(offsets), source.code, int_of("root", root))
         return recv
 
+    @attributed
     def scatter_v(self, send: Elements, recv: Elements, counts: Optional[Sequence[int]] = None,
                   offsets: Optional[Sequence[int]] = None, root: int = 0, *, queue: Order = None) -> Elements:
         """As scatter; send, counts and offsets are used on root only."""
@@ -313,7 +336,7 @@ class Communicator(Recovery, Windows, SparseSums):
             _same_type(source, target)
             self._reach("send", source, counts, offsets)
         self.run("ScatterV", queue, (source, target), source and source.address, sizes(counts), sizes(offsets),
-                  target.address, target.count, target.code, root)
+                  target.address, target.count, target.code, int_of("root", root))
         return recv
 
     # ---- What they share
@@ -322,7 +345,9 @@ class Communicator(Recovery, Windows, SparseSums):
         """Calls hocket<name>, of a codec hocket<name>Compressed; the buffers are held while it is under way. For the other
         parts of this package."""
         if codec is not None:
-            name, buffers, arguments = f"{name}Compressed", (*buffers, codec), (*arguments, codec.handle)
+            name, buffers, arguments = f"{name}Compressed", (*buffers, codec), (*arguments, _handle_of(codec))
+        if not self.handle:
+            raise Refusal("the communicator is closed")
         with Interruptible(self.handle):
             call(name, *arguments, self.handle, stream_of(queue, buffers))
         hold(queue, buffers)
@@ -348,35 +373,40 @@ class Communicator(Recovery, Windows, SparseSums):
         many = buffer_of(whole_name, whole, writable=not whole_is_read)
         _same_type(one, many)
         if many.count != one.count * self.size:
-            raise InvalidArgument(f"{whole_name}: {many.count} elements, not {self.size} times the {one.count} of "
-                                  f"{part_name}")
+            raise Refusal(f"{whole_name}: {many.count} elements, not {self.size} times the {one.count} of {part_name}")
         return one, many
 
     def _divisible(self, name, buffer):
         if buffer.count % self.size != 0:
-            raise InvalidArgument(f"{name}: {buffer.count} elements cannot be divided among {self.size} ranks")
+            raise Refusal(f"{name}: {buffer.count} elements cannot be divided among {self.size} ranks")
 
     def _reach(self, name, buffer, counts, offsets, ranks=None):
         ranks = self.size if ranks is None else ranks
         if len(counts) != ranks or (offsets is not None and len(offsets) != ranks):
-            raise InvalidArgument(f"counts and offsets of {name}: there must be {ranks}, one for each rank")
+            raise Refusal(f"counts and offsets of {name}: there must be {ranks}, one for each rank")
         if any(number < 0 for number in (*counts, *(offsets or ()))):
-            raise InvalidArgument(f"counts and offsets of {name}: none may be negative")
+            raise Refusal(f"counts and offsets of {name}: none may be negative")
         ends = [sum(counts)] if offsets is None else [at + count for at, count in zip(offsets, counts)]
         self._room(name, buffer, max(ends, default=0))
 
     @staticmethod
     def _room(name, buffer, needed):
         if needed > buffer.count:
-            raise InvalidArgument(f"{name}: {buffer.count} elements, {needed} are needed")
+            raise Refusal(f"{name}: {buffer.count} elements, {needed} are needed")
+
+
+def _handle_of(codec):
+    if not isinstance(codec, Codec):
+        raise Refusal(f"codec: {type(codec).__name__} is no hocket.Codec")
+    return codec.handle
 
 
 def _same_type(source, target):
     if source.datatype != target.datatype:
-        raise InvalidArgument(f"send has elements of {source.datatype}, recv of {target.datatype}")
+        raise Refusal(f"send has elements of {source.datatype}, recv of {target.datatype}")
 
 
 def _same(source, target):
     _same_type(source, target)
     if source.count != target.count:
-        raise InvalidArgument(f"send has {source.count} elements, recv {target.count}")
+        raise Refusal(f"send has {source.count} elements, recv {target.count}")

@@ -2,6 +2,7 @@
 # Copyright The Hocket authors
 """The C library, found and described for ctypes. ctypes lets other Python threads run while a call waits."""
 import ctypes
+import operator
 import os
 
 from hocket import _errors
@@ -215,6 +216,17 @@ def call(name, *arguments):
     result = getattr(LIBRARY, f"hocket{name}")(*arguments)
     if result != 0:
         raise _errors.error_of(result, LIBRARY.hocketGetLastError(None).decode())
+
+
+def int_of(name, value):
+    """A rank or another small number as C takes it; ctypes would cut off what does not fit."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise _errors.Refusal(f"{name}: {value!r} is no whole number") from None
+    if not -2**31 <= number < 2**31:
+        raise _errors.Refusal(f"{name}: {number} does not fit into 32 bits")
+    return number
 
 
 def sizes(values):

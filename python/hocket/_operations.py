@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Union
 
-from hocket._errors import InvalidArgument
+from hocket._errors import Refusal
 from hocket._library import call
 
 # hocketRedOp_t
@@ -34,5 +34,5 @@ def operation_code(op: Op) -> int:
     if isinstance(op, Operation):
         return op.code
     if op not in OPERATIONS:
-        raise InvalidArgument(f"op: there is no '{op}', only {', '.join(OPERATIONS)}")
+        raise Refusal(f"op: there is no '{op}', only {', '.join(OPERATIONS)}")
     return OPERATIONS[op]

@@ -11,7 +11,7 @@ from typing import Any, Iterable, Iterator, Optional
 
 from hocket import _library
 from hocket._buffers import DEFAULT_CUDA_STREAM
-from hocket._errors import InvalidArgument
+from hocket._errors import Refusal
 from hocket._library import call
 
 _group = threading.local()
@@ -142,7 +142,7 @@ def _number_of(stream):
     for attribute in ("cuda_stream", "ptr"):  # torch, CuPy
         if hasattr(stream, attribute):
             return getattr(stream, attribute) or DEFAULT_CUDA_STREAM
-    raise InvalidArgument(f"queue: {type(stream).__name__} is neither a hocket.Queue nor a CUDA stream")
+    raise Refusal(f"queue: {type(stream).__name__} is neither a hocket.Queue nor a CUDA stream")
 
 
 def hold(queue: Order, buffers: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Optional, Sequence
 
 from hocket import _library
 from hocket._buffers import TYPES, buffer_of
-from hocket._errors import InvalidArgument
+from hocket._errors import Refusal, attributed
 from hocket._library import call
 from hocket._operations import Op, operation_code
 
@@ -31,23 +31,23 @@ class Sparse:
 def _places(name, value, needed, writable):
     places = buffer_of(name, value, writable)
     if places.datatype not in ("uint64", "int64"):
-        raise InvalidArgument(f"{name}: elements of {places.datatype}, not uint64 or int64")
+        raise Refusal(f"{name}: elements of {places.datatype}, not uint64 or int64")
     if places.count < needed:
-        raise InvalidArgument(f"{name}: {places.count} elements, {needed} are needed")
+        raise Refusal(f"{name}: {places.count} elements, {needed} are needed")
     return places
 
 
 def _raw(name, tensor, writable):
     """A tensor as C takes it, the type of its elements, and what holds its memory."""
     if not isinstance(tensor, Sparse):
-        raise InvalidArgument(f"{name}: {type(tensor).__name__} is no hocket.Sparse")
+        raise Refusal(f"{name}: {type(tensor).__name__} is no hocket.Sparse")
     if min(tensor.rows, tensor.columns, tensor.nonzeros) < 0:
-        raise InvalidArgument(f"{name}: rows, columns and nonzeros ({tensor.rows}, {tensor.columns}, {tensor.nonzeros}) cannot "
-                              "be negative")
+        raise Refusal(f"{name}: rows, columns and nonzeros ({tensor.rows}, {tensor.columns}, {tensor.nonzeros}) cannot be "
+                      "negative")
     values = buffer_of(f"{name}.values", tensor.values, writable)
     indices = _places(f"{name}.indices", tensor.indices, tensor.nonzeros, writable)
     if values.count < tensor.nonzeros:
-        raise InvalidArgument(f"{name}.values: {values.count} elements, {tensor.nonzeros} are needed")
+        raise Refusal(f"{name}.values: {values.count} elements, {tensor.nonzeros} are needed")
     offsets = None
     if tensor.offsets is not None:
         offsets = _places(f"{name}.offsets", tensor.offsets, tensor.rows + 1, writable)
@@ -58,11 +58,13 @@ def _raw(name, tensor, writable):
 
 
 class SparseSums:
-    """Part of Communicator. Knows its handle only."""
+    """Part of Communicator. Knows its handle and its place only."""
 
     handle: Any = None
+    rank: int
     size: int
 
+    @attributed
     def all_reduce_sparse(self, send: Sparse, recv: Sparse, op: Op = "sum") -> Sparse:
         """recv = the "sum" or "avg" of all ranks' sends. Where its room is too small the error says what is needed, and
         recv.nonzeros too."""
@@ -75,21 +77,23 @@ class SparseSums:
             recv.nonzeros = result.nonzeros
         return recv
 
+    @attributed
     def all_reduce_sparse_to_dense(self, send: Sparse, recv: Any, op: Op = "sum") -> Any:
         """The same with all elements: recv has rows * columns."""
         raw, code, _send = _raw("send", send, False)
         target = buffer_of("recv", recv, writable=True)
         _same_types(code, target.code)
         if target.count != send.rows * send.columns:
-            raise InvalidArgument(f"recv: {target.count} elements, not {send.rows} rows of {send.columns}")
+            raise Refusal(f"recv: {target.count} elements, not {send.rows} rows of {send.columns}")
         call("AllReduceSparseToDense", ctypes.byref(raw), target.address, code, operation_code(op), self.handle)
         return recv
 
+    @attributed
     def all_gather_sparse(self, send: Sparse, recv: Sequence[Sparse]) -> Sequence[Sparse]:
         """recv[i] = the send of rank i."""
         raw, code, _send = _raw("send", send, False)
         if len(recv) != self.size:
-            raise InvalidArgument(f"recv: {len(recv)} tensors, there must be {self.size}, one for each rank")
+            raise Refusal(f"recv: {len(recv)} tensors, there must be {self.size}, one for each rank")
         results = [_raw(f"recv[{rank}]", tensor, True) for rank, tensor in enumerate(recv)]
         for _, result_code, _ in results:
             _same_types(code, result_code)
@@ -105,4 +109,4 @@ class SparseSums:
 def _same_types(send, recv):
     if send != recv:
         names = {code: name for name, code in TYPES.items()}
-        raise InvalidArgument(f"send has elements of {names[send]}, recv of {names[recv]}")
+        raise Refusal(f"send has elements of {names[send]}, recv of {names[recv]}")

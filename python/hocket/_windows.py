@@ -9,8 +9,8 @@ from typing import Any, Callable, Optional, Sequence
 
 from hocket import _library
 from hocket._buffers import TYPES, buffer_of
-from hocket._errors import InvalidArgument
-from hocket._library import call
+from hocket._errors import Refusal, attributed
+from hocket._library import call, int_of
 from hocket._operations import Op, operation_code
 from hocket._queue import Order
 
@@ -33,6 +33,7 @@ class Window:
     calls nothing, `offset` bytes behind its beginning."""
 
     def __init__(self, communicator: Any, handle: Any, keep: object) -> None:
+        self.rank: int = communicator.rank
         self._communicator = communicator
         self._handle = handle
         self._keep = keep
@@ -43,35 +44,42 @@ class Window:
             handle, self._handle = self._handle, None
             call("CommDeregister", self._communicator.handle, handle)
 
+    @attributed
     def put(self, send: Any, peer: int, offset: int = 0, *, queue: Order = None) -> None:
         """Writes; it is there when the call is done."""
         source = buffer_of("send", send)
-        self._communicator.run("Put", queue, (source,), source.address, source.count, source.code, peer, self._handle, offset)
+        self._communicator.run("Put", queue, (source,), source.address, source.count, source.code, int_of("peer", peer),
+                               self._handle, offset)
 
+    @attributed
     def get(self, recv: Any, peer: int, offset: int = 0, *, queue: Order = None) -> Any:
         """Reads."""
         target = buffer_of("recv", recv, writable=True)
-        self._communicator.run("Get", queue, (target,), target.address, target.count, target.code, peer, self._handle, offset)
+        self._communicator.run("Get", queue, (target,), target.address, target.count, target.code, int_of("peer", peer),
+                               self._handle, offset)
         return recv
 
+    @attributed
     def put_signal(self, send: Any, peer: int, offset: int = 0, signal: int = 0, *, queue: Order = None) -> None:
         """Writes, then raises a signal (0 to 7) at the peer: who has waited for it sees what was written."""
         source = buffer_of("send", send)
-        self._communicator.run("PutSignal", queue, (source,), source.address, source.count, source.code, peer, self._handle,
-                               offset, signal, 0, 0)
+        self._communicator.run("PutSignal", queue, (source,), source.address, source.count, source.code, int_of("peer", peer),
+                               self._handle, offset, int_of("signal", signal), 0, 0)
 
+    @attributed
     def fetch_op(self, operand: int, peer: int, offset: int = 0, op: Op = "sum", datatype: str = "int64") -> int:
         """Atomic: there is then (what was there) op operand; returns what was there."""
         given, found = _integer(datatype)(operand), _integer(datatype)()
         self._communicator.run("FetchOp", None, (), ctypes.byref(given), ctypes.byref(found), TYPES[datatype],
-                               operation_code(op), peer, self._handle, offset)
+                               operation_code(op), int_of("peer", peer), self._handle, offset)
         return found.value
 
+    @attributed
     def compare_swap(self, compare: int, desired: int, peer: int, offset: int = 0, datatype: str = "int64") -> int:
         """Atomic: there is then `desired`, if `compare` was there; returns what was there."""
         expected, wanted, found = _integer(datatype)(compare), _integer(datatype)(desired), _integer(datatype)()
         self._communicator.run("CompareSwap", None, (), ctypes.byref(expected), ctypes.byref(wanted), ctypes.byref(found),
-                               TYPES[datatype], peer, self._handle, offset)
+                               TYPES[datatype], int_of("peer", peer), self._handle, offset)
         return found.value
 
     def __enter__(self) -> Window:
@@ -83,7 +91,7 @@ class Window:
 
 def _integer(datatype):
     if datatype not in _INTEGERS:
-        raise InvalidArgument(f"datatype: there are no atomics of '{datatype}', only of {', '.join(_INTEGERS)}")
+        raise Refusal(f"datatype: there are no atomics of '{datatype}', only of {', '.join(_INTEGERS)}")
     return _INTEGERS[datatype]
 
 
@@ -91,8 +99,10 @@ class Windows:
     """What a communicator has of them."""
 
     handle: Any = None
+    rank: int
     run: Callable[..., None]  # Communicator's
 
+    @attributed
     def register(self, buffer: Any) -> Window:
         """This rank's part of the next window; all ranks register, in the same order. Collectives on it read straight from
         the peers' buffers if all are from allocate()."""
@@ -101,12 +111,15 @@ class Windows:
         call("CommRegister", self.handle, part.address, part.count * part.itemsize, ctypes.byref(handle))
         return Window(self, handle, part.keep)
 
+    @attributed
     def signal(self, peer: int, signal: int = 0, *, queue: Order = None) -> None:
         """Raises a signal (0 to 7) at the peer. Both must have registered a window."""
-        self.run("Signal", queue, (), peer, signal, 0, 0)
+        self.run("Signal", queue, (), int_of("peer", peer), int_of("signal", signal), 0, 0)
 
+    @attributed
     def wait_signal(self, awaited: Sequence[tuple[int, int, int]], *, queue: Order = None) -> None:
         """Waits until of each (peer, signal, count) so many have come that no earlier wait took, and takes them."""
-        raw = (_library.WaitSignal * len(awaited))(*[_library.WaitSignal(count, peer, signal, 0)
-                                                     for peer, signal, count in awaited])
+        raw = (_library.WaitSignal * len(awaited))(*[
+            _library.WaitSignal(int_of("count", count), int_of("peer", peer), int_of("signal", signal), 0)
+            for peer, signal, count in awaited])
         self.run("WaitSignal", queue, (raw,), len(awaited), raw)

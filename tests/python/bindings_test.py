@@ -308,7 +308,25 @@ class Buffers(unittest.TestCase):
                 comm.all_gather_v(floats[:2], floats, [2, 2])
             with self.assertRaisesRegex(ValueError, "root: 7 is not among 3 ranks"):
                 comm.broadcast(floats, root=7)
+            wide = numpy.ones((4, 4), numpy.float32)[:, ::2]
+            for call, why in (
+                    (lambda: comm.all_reduce(wide), "all_reduce: send: the array of shape"),
+                    (lambda: comm.broadcast(floats, root=2**32), "broadcast: root: 4294967296 does not fit into 32 bits"),
+                    (lambda: comm.send(floats, "one"), "send: peer: 'one' is no whole number"),
+                    (lambda: comm.reduce(floats, op=3), "reduce: op: there is no '3'"),
+                    (lambda: comm.reduce_scatter(floats, floats[:1].copy()), "reduce_scatter: send: 6 elements"),
+                    (lambda: comm.gather(floats, floats[:1], root=comm.rank), "gather: recv: 1 elements, not 3 times"),
+                    (lambda: comm.all_reduce(floats, codec="int8"), "all_reduce: codec: str is no hocket.Codec"),
+                    (lambda: comm.barrier(queue="mine"), "barrier: queue: str is neither"),
+                    (lambda: comm.split(2**31), "split: color: 2147483648 does not"),
+                    (lambda: comm.register(wide), "register: buffer: the array of shape"),
+                    (lambda: comm.all_gather_sparse(floats, []), "all_gather_sparse: send: ndarray is no hocket.Sparse")):
+                with self.assertRaisesRegex(hocket.InvalidArgument, f"^rank {comm.rank}: ({why})"):
+                    call()
             self.assertTrue((comm.all_reduce(read_only, floats) == 3).all(), "the communicator is still of use")
+            comm.close()
+            with self.assertRaisesRegex(ValueError, f"rank {comm.rank}: all_reduce: the communicator is closed"):
+                comm.all_reduce(floats)
 
         on_ranks(body)
 
