@@ -11,6 +11,8 @@ import runpy
 import sys
 import types
 
+from hocket import launch
+
 _VERSION = "0.28.1"  # of Horovod: whose names these are
 _MODULES = {"horovod.torch": "hocket.torch", "horovod.torch.elastic": "hocket.torch.elastic",
             "horovod.torch.compression": "hocket.torch.compression",
@@ -19,7 +21,8 @@ _MODULES = {"horovod.torch": "hocket.torch", "horovod.torch.elastic": "hocket.to
             "horovod.torch.optimizer": "hocket.torch.optimizer", "horovod.torch.elastic.sampler": "hocket.torch.elastic",
             "horovod.torch.elastic.state": "hocket.torch.elastic", "horovod.common.exceptions": "hocket.named.errors",
             "horovod.common.elastic": "hocket.named.elastic",
-            "horovod.common.process_sets": "hocket.torch.basics", "horovod.common.util": "hocket.torch.basics"}
+            "horovod.common.process_sets": "hocket.torch.basics", "horovod.common.util": "hocket.torch.basics",
+            "horovod.runner": "hocket.launch"}
 
 
 class _Finder:
@@ -39,6 +42,7 @@ class _Finder:
         if spec.name not in _MODULES:
             module = types.ModuleType(spec.name)
             module.__version__ = _VERSION
+            module.run = launch.run
             return module
         return _facade(spec.name, importlib.import_module(_MODULES[spec.name]))
 

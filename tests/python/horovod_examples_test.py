@@ -111,5 +111,71 @@ class Others(unittest.TestCase):
         self.assertEqual(sorted(run(2, sys.executable, "-c", code).splitlines()), ["[0] sum 2.0", "[1] sum 2.0"])
 
 
+class FromWithinAProgram(unittest.TestCase):
+    """horovod.run(), of which hocket.launch.run() is the other name."""
+
+    BEGIN = "import os; from hocket.launch import run\nbase = 5\n"
+
+    def run_program(self, code):
+        path = f"{pathlib.Path(PROGRAM).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run([sys.executable, "-c", self.BEGIN + code], capture_output=True, text=True, timeout=540,
+                              check=False, env={**os.environ, "PATH": path})
+        return done.stdout, done.stderr
+
+    def test_results_come_in_the_order_of_ranks(self):
+        said, told = self.run_program(
+            "def add(more, factor=1):\n"
+            "    import torch, hocket.torch as hvd\n"
+            "    hvd.init()\n"
+            "    return hvd.rank(), hvd.allreduce(torch.ones(1) * factor, op=hvd.Sum).item() + base + more\n"
+            "print(run(add, (100,), {'factor': 2}, num_proc=3))\n")
+        self.assertEqual(said, "[(0, 111.0), (1, 111.0), (2, 111.0)]\n", told)
+
+    def test_under_horovods_name(self):
+        said, told = self.run_program(
+            "import hocket.horovod_alias, horovod\n"
+            "def rank():\n"
+            "    import horovod.torch as hvd\n"
+            "    hvd.init()\n"
+            "    return hvd.rank()\n"
+            "print(horovod.run(rank, np=2, hosts='localhost:2', use_gloo=True, verbose=2))\n")
+        self.assertEqual(said, "[0, 1]\n", told)
+
+    def test_those_that_are_left_go_on(self):
+        said, told = self.run_program(
+            "def survive():\n"
+            "    import hocket.torch as hvd\n"
+            "    hvd.init()\n"
+            "    @hvd.elastic.run\n"
+            "    def train(state):\n"
+            "        while state.step < 20:\n"
+            "            if os.environ.get('HOCKET_RANK') == '1' and state.step == 7: os._exit(9)\n"
+            "            hvd.barrier()\n"
+            "            state.step += 1\n"
+            "            state.commit()\n"
+            "        return state.step, hvd.size()\n"
+            "    return train(hvd.elastic.ObjectState(step=0))\n"
+            "print(run(survive, num_proc=3, min_num_proc=2, reset_limit=0))\n")
+        self.assertEqual(said, "[(20, 2), (20, 2)]\n", told)
+
+    def test_what_a_rank_raises(self):
+        _, told = self.run_program(
+            "def fail():\n"
+            "    import hocket\n"
+            "    with hocket.Communicator.from_environment() as ranks:\n"
+            "        if ranks.rank == 1: raise KeyError('lost')\n"
+            "        ranks.barrier()\n"
+            "run(fail, num_proc=2)\n")
+        self.assertIn("RuntimeError: hocket.launch.run: rank 1: KeyError: 'lost'", told)
+        _, told = self.run_program("run(lambda: os.abort(), num_proc=2)")
+        self.assertIn("RuntimeError: hocket.launch.run: the ranks ended with status 134", told)
+
+    def test_refusals(self):
+        for options, why in (("num_proc=0", "num_proc: 0"), ("np=2, max_np=1", "max_num_proc: 1 is less than num_proc, 2"),
+                             ("hostfile='hosts'", "hostfile: 'hosts'"), ("hosts='localhost:1,node7:1'", "hosts: 'node7:1' is")):
+            _, told = self.run_program(f"run(print, {options})")
+            self.assertIn(f"hocket._errors.InvalidArgument: {why}", told)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
