@@ -259,7 +259,13 @@ def batches_of_many_kinds():
         pass
     column = torch.ones(4, 4)[:, 1]
     refuses(f"hocket rank {rank}: recv: tensor (Float of shape [4]) is not contiguous", dist.batch_isend_irecv,
-            [dist.P2POp(dist.isend, plain, right), dist.P2POp(dist.irecv, column, left)])
+            [dist.P2POp(dist.isend, plain, right), dist.P2POp(dist.irecv, column, left),
+             dist.P2POp(dist.irecv, tagged.fill_(-1), left, tag=6)])
+    later = torch.zeros(3)
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, later, left, tag=6),
+                                        dist.P2POp(dist.isend, torch.full((3,), 5.0), right, tag=6)]):
+        work.wait()
+    equal(torch.cat((tagged, later)), [-1] * 3 + [5] * 3)  # what was refused waits for nothing
     dist.all_reduce(plain.fill_(1))  # the group is still of use
     equal(plain, [size] * 3)
 
@@ -361,6 +367,25 @@ def groups():
     dist.barrier(device_ids=[rank + 5])  # whether there is such a device or not
 
 
+def every_call(tensor, right, left):
+    """(name in errors, call) of all that take a single tensor."""
+    whole = torch.ones(4)
+    yield "all_reduce", lambda: dist.all_reduce(tensor)
+    yield "all_reduce", lambda: dist.all_reduce(tensor, async_op=True)
+    yield "reduce", lambda: dist.reduce(tensor, 0)
+    yield "broadcast", lambda: dist.broadcast(tensor, 0, async_op=True)
+    yield "reduce_scatter_tensor", lambda: dist.reduce_scatter_tensor(tensor, tensor)
+    yield "all_gather_into_tensor", lambda: dist.all_gather_into_tensor(tensor, tensor)
+    yield "gather", lambda: dist.gather(tensor, None if dist.get_rank() else [tensor] * dist.get_world_size(), 0)
+    yield "all_to_all_single", lambda: dist.all_to_all_single(tensor, tensor)
+    yield "send", lambda: dist.send(tensor, right)
+    yield "send", lambda: dist.isend(tensor, right, tag=2)
+    yield "recv", lambda: dist.irecv(tensor, left)
+    yield "recv from any source", lambda: dist.recv(tensor)
+    yield "recv", lambda: dist.batch_isend_irecv([dist.P2POp(dist.isend, whole, right),
+                                                  dist.P2POp(dist.irecv, tensor, left)])
+
+
 def refusals():
     rank, size = ranks()
     me = f"hocket rank {rank}: all_reduce: tensor"
@@ -375,7 +400,21 @@ def refusals():
         elsewhere = torch.empty(2, device="xpu")
     refuses(f"{me} (Float of shape [2]) is on xpu:0; this backend moves CPU and CUDA tensors", backend.allreduce,
             [elsewhere])
-    refuses("has layout SparseCsr", backend.allreduce, [torch.eye(2).to_sparse_csr()])
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for tensor, why in ((torch.ones(4).to_sparse(), "has layout Sparse; this call takes dense tensors"),
+                        (torch.eye(2).to_sparse_csr(), "has layout SparseCsr; "),
+                        (torch.ones(4).to_mkldnn(), "has layout Mkldnn; "),
+                        (torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8), "is quantized; "),
+                        (torch.ones(4, 4)[:, 1], "is not contiguous")):
+        for name, call in every_call(tensor, right, left):
+            if not (name == "all_reduce" and tensor.layout == torch.sparse_coo):
+                refuses(f"hocket rank {rank}: {name}: ", call)
+                refuses(why, call)
+    refuses("PREMUL_SUM: the factor 0.5 is no Long", dist.all_reduce, torch.ones(2, dtype=torch.int64),
+            dist._make_nccl_premul_sum(0.5))
+    refuses(f"hocket rank {rank}: all_reduce: the sparse tensor (Float of shape [{3 + rank}], 1 dimensions sparse) is of shape "
+            f"[{4 if rank == 0 else 3}] (1 sparse) on rank {1 if rank == 0 else 0}", dist.all_reduce,
+            torch.sparse_coo_tensor([[0]], [1.0], (3 + rank,)))
     refuses("input (Float of shape [2]) has layout Sparse", backend._allgather_base, torch.ones(2 * size),
             torch.ones(2).to_sparse())
     refuses("must have", dist.all_gather_into_tensor, torch.ones(3 * size), torch.ones(2))
@@ -384,6 +423,24 @@ def refusals():
     x = torch.ones(2)
     dist.all_reduce(x)  # the group is still of use
     equal(x, [size] * 2)
+
+
+def ended():
+    """A group that has ended says so, whatever is asked of it."""
+    rank, size = ranks()
+    other = dist.new_group(list(range(size)))
+    backend, one = other._get_backend(torch.device("cpu")), torch.ones(1)
+    dist.barrier()
+    backend.shutdown()
+    peer = (rank + 1) % size
+    for name, call in (("all_reduce", lambda: backend.allreduce([one])), ("barrier", backend.barrier),
+                       ("send", lambda: backend.send([one], peer, 0)), ("recv", lambda: backend.recv([one], peer, 7)),
+                       ("recv from any source", lambda: backend.recv_anysource([one], 0)),
+                       ("monitored_barrier", other.monitored_barrier)):
+        refuses(f"hocket rank {rank}: {name}: the process group has ended", call)
+    backend.shutdown()
+    dist.all_reduce(one)
+    equal(one, [size])
 
 
 def other_shapes():
@@ -542,7 +599,8 @@ class Profiles(unittest.TestCase):
 class Calls(unittest.TestCase):
     def test_all(self):
         for body in (reductions, sparse_sums, moves, lists_around_the_input, coalesced, transfers, batches,
-                     batches_side_by_side, batches_of_many_kinds, tags, futures_of_transfers, futures, groups, refusals, missing):
+                     batches_side_by_side, batches_of_many_kinds, tags, futures_of_transfers, futures, groups, refusals, ended,
+                     missing):
             for size in (2, 3):
                 with self.subTest(body.__name__, size=size):
                     on_ranks(size, body)

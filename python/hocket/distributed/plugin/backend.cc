@@ -101,6 +101,11 @@ void Backend::end(hocketResult_t (*how)(hocketComm_t)) {
   }
 }
 
+Caller Backend::caller(const char* call) const {
+  TORCH_CHECK_WITH(DistBackendError, !ended_, "hocket rank ", getRank(), ": ", call, ": the process group has ended");
+  return {getRank(), call};
+}
+
 c10d::ErrorType Backend::getError() {
   hocketResult_t state = hocketSuccess;
   if (hocketCommGetAsyncError(collectives_, &state) != hocketSuccess) return c10d::ErrorType::COMM_ERROR;

@@ -108,15 +108,18 @@ class Backend final : public c10d::Backend {
   void shutdown() override;
 
  private:
-  Caller caller(const char* call) const { return {getRank(), call}; }
+  // Throws if the group has ended.
+  Caller caller(const char* call) const;
   WorkPtr collective(CallTensors tensors, Manner manner, Issue issue);
   // Whoever waits for the batch that is open, if any, waits for it, too.
   WorkPtr noted(WorkPtr work);
   c10::intrusive_ptr<Work> transfer(CallTensors tensors, int tag);
   // `purpose`: of the side stream.
-  c10::intrusive_ptr<DeviceWork> transfer_on(c10::Device device, CallTensors tensors, int tag, int purpose,
-                                             Issue issue);
-  WorkPtr transfer_all(const std::vector<Batch::Transfer>& transfers);
+  c10::intrusive_ptr<DeviceWork> transfer_on(c10::Device device, CallTensors tensors, int purpose, Issue issue);
+  // Its tensor; throws if that cannot travel so.
+  Elements checked(const Transfer& transfer) const;
+  // Without tags, in memory of one device or of the host.
+  WorkPtr transfer_all(const std::vector<Transfer>& transfers);
   // Makes the call, under transferring_.
   void begin(Work& work, const std::shared_ptr<Lane>& lane, Issue issue);
   void receive(Work& work, const Elements& to, int from);
@@ -127,7 +130,9 @@ class Backend final : public c10d::Backend {
   void enter(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name);
   // The time that a call has, if that is another one than the communicator's; else 0.
   Milliseconds own_limit(Milliseconds timeout) const;
-  at::Tensor gather_rows(const at::Tensor& rows);
+  at::Tensor gather_rows(const at::Tensor& rows, c10::IntArrayRef counts);
+  // How many elements each rank's tensor has; throws if the tensors are of different shapes.
+  std::vector<int64_t> gather_nonzeros(const Caller& by, const at::Tensor& sparse);
   void await_rank_0(const std::string& prefix, Milliseconds limit);
 
   const c10::intrusive_ptr<GroupOptions> options_;

@@ -15,6 +15,7 @@ namespace {
 
 // Of all batches of a device; those of single transfers are above it.
 constexpr int kStreamOfBatches = -1;
+constexpr int kHost = -1;  // before any device's index
 
 class Held final : public c10d::Work {
  public:
@@ -109,34 +110,34 @@ WorkPtr together(int rank, std::vector<WorkPtr> works) {
 
 WorkPtr Backend::endCoalescing() {
   Batch batch = batches_.close();
-  std::vector<Batch::Transfer> plain;
-  for (Batch::Transfer& each : batch.transfers) {
+  for (const Transfer& each : batch.transfers) checked(each);
+  std::map<int, std::vector<Transfer>> plain;  // by device, the host's first: so all ranks issue them
+  for (Transfer& each : batch.transfers) {
     if (each.type == c10d::OpType::RECVANYSOURCE) {
       batch.issued.push_back(recvAnysource(each.tensors, each.tag));
     } else if (each.tag == 0) {
-      plain.push_back(std::move(each));
+      const c10::Device device = each.tensors.front().device();
+      plain[device.is_cpu() ? kHost : device.index()].push_back(std::move(each));
     } else if (each.type == c10d::OpType::SEND) {
       batch.issued.push_back(send(each.tensors, each.peer, each.tag));
     } else {
       batch.issued.push_back(recv(each.tensors, each.peer, each.tag));
     }
   }
-  if (!plain.empty()) batch.issued.push_back(transfer_all(plain));
+  for (const auto& [device, transfers] : plain) batch.issued.push_back(transfer_all(transfers));
   return together(getRank(), std::move(batch.issued));
 }
 
-WorkPtr Backend::transfer_all(const std::vector<Batch::Transfer>& transfers) {
+WorkPtr Backend::transfer_all(const std::vector<Transfer>& transfers) {
   CallTensors tensors{c10d::OpType::COALESCED, "hocket:batch_isend_irecv", {}, {}};
   std::vector<Elements> elements;
-  for (const Batch::Transfer& each : transfers) {
-    const bool sends = each.type == c10d::OpType::SEND;
-    const Caller by = caller(sends ? "send" : "recv");
-    elements.push_back(moved(by, "tensor", only(by, each.tensors)));
-    (sends ? tensors.inputs : tensors.outputs).push_back(each.tensors.front());
+  for (const Transfer& each : transfers) {
+    elements.push_back(checked(each));
+    (each.type == c10d::OpType::SEND ? tensors.inputs : tensors.outputs).push_back(each.tensors.front());
   }
   const auto one = [&](size_t i, hocketComm_t comm, hocketStream_t stream) {
     const auto& [data, count, type, width] = elements[i];
-    const Batch::Transfer& each = transfers[i];
+    const Transfer& each = transfers[i];
     return each.type == c10d::OpType::SEND ? hocketSend(data, count, type, each.peer, comm, stream)
                                            : hocketRecv(data, count, type, each.peer, comm, stream);
   };
@@ -144,7 +145,7 @@ WorkPtr Backend::transfer_all(const std::vector<Batch::Transfer>& transfers) {
     return grouped(transfers.size(), one, comm, stream);
   };
   if (const auto device = device_of(getRank(), tensors)) {
-    return transfer_on(*device, std::move(tensors), 0, kStreamOfBatches, all);
+    return transfer_on(*device, std::move(tensors), kStreamOfBatches, all);
   }
   auto work = transfer(std::move(tensors), 0);
   const std::lock_guard lock(transferring_);

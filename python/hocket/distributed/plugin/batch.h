@@ -2,7 +2,8 @@
 // Copyright The Hocket authors
 //
 // A batch: the transfers that torch wants to run together (batch_isend_irecv). Nothing is issued, and nothing looked
-// at, before torch ends it: torch cannot go on with a group whose batch failed on its way.
+// at, before torch ends it: torch cannot go on with a group whose batch failed on its way. Then all tensors are looked
+// at before the first transfer is issued.
 #pragma once
 
 #include <atomic>
@@ -14,13 +15,14 @@
 
 namespace hocket_torch {
 
+struct Transfer {
+  c10d::OpType type;  // SEND, RECV or RECVANYSOURCE
+  std::vector<at::Tensor> tensors;
+  int peer;
+  int tag;
+};
+
 struct Batch {
-  struct Transfer {
-    c10d::OpType type;  // SEND, RECV or RECVANYSOURCE
-    std::vector<at::Tensor> tensors;
-    int peer;
-    int tag;
-  };
   std::vector<Transfer> transfers;                     // in the order in which they were asked for
   std::vector<c10::intrusive_ptr<c10d::Work>> issued;  // other calls meanwhile
 

@@ -146,6 +146,7 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
 
 // One that names a device also waits for what its current stream has to do.
 WorkPtr Backend::barrier(const c10d::BarrierOptions& opts) {
+  caller("barrier");
   // Programs name devices where there are none, too (Accelerate does).
   const int64_t devices = count_devices();
   for (const int64_t device : opts.device_ids) {

@@ -20,19 +20,36 @@ std::string joined(const std::vector<int>& ranks) {
 
 }  // namespace
 
-// Every rank has its own number of rows.
-at::Tensor Backend::gather_rows(const at::Tensor& rows) {
-  const at::Tensor own = at::full({1}, rows.size(0), at::kLong);
-  at::Tensor lengths = at::empty({getSize()}, at::kLong);
-  _allgather_base(lengths, const_cast<at::Tensor&>(own), {.asyncOp = false});
-  const auto* counts = lengths.const_data_ptr<int64_t>();
+// `counts`: how many rows each rank has.
+at::Tensor Backend::gather_rows(const at::Tensor& rows, c10::IntArrayRef counts) {
   std::vector<int64_t> shape = rows.sizes().vec();
-  shape[0] = std::accumulate(counts, counts + getSize(), int64_t{0});
+  shape[0] = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   at::Tensor all = at::empty(shape, rows.options());
-  std::vector<Tensors> outputs{all.split_with_sizes({counts, static_cast<size_t>(getSize())})};
+  std::vector<Tensors> outputs{all.split_with_sizes(counts)};
   Tensors inputs{rows.contiguous()};
   allgather(outputs, inputs, {.asyncOp = false});
   return all;
+}
+
+std::vector<int64_t> Backend::gather_nonzeros(const Caller& by, const at::Tensor& sparse) {
+  std::vector<int64_t> own{sparse._nnz(), sparse.sparse_dim()};
+  own.insert(own.end(), sparse.sizes().begin(), sparse.sizes().end());
+  at::Tensor length = at::scalar_tensor(static_cast<int64_t>(own.size()), at::kLong);
+  at::Tensor lengths = at::empty({getSize()}, at::kLong);
+  _allgather_base(lengths, length, {.asyncOp = false});
+  const c10::IntArrayRef counts{lengths.const_data_ptr<int64_t>(), static_cast<size_t>(getSize())};
+  const at::Tensor all = gather_rows(at::tensor(own), counts);
+  std::vector<int64_t> nonzeros;
+  const auto* theirs = all.const_data_ptr<int64_t>();
+  for (const int64_t count : counts) {
+    const c10::IntArrayRef shape{theirs + 2, static_cast<size_t>(count - 2)};
+    TORCH_CHECK(shape == sparse.sizes() && theirs[1] == sparse.sparse_dim(), "hocket rank ", by.rank, ": ", by.call,
+                ": the sparse tensor (", describe(sparse), ", ", sparse.sparse_dim(),
+                " dimensions sparse) is of shape ", shape, " (", theirs[1], " sparse) on rank ", nonzeros.size());
+    nonzeros.push_back(theirs[0]);
+    theirs += count;
+  }
+  return nonzeros;
 }
 
 // It runs on the calling thread, as how much is to be moved comes to light only on the way.
@@ -45,8 +62,9 @@ WorkPtr Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions
   TORCH_CHECK(opts.reduceOp.op_ == c10d::ReduceOp::SUM, "hocket rank ", getRank(),
               ": all_reduce: sparse tensors can only be summed");
   const at::Tensor own = tensor.coalesce();
-  const at::Tensor indices = gather_rows(own.indices().t());
-  const at::Tensor values = gather_rows(own.values());
+  const std::vector<int64_t> nonzeros = gather_nonzeros(by, own);
+  const at::Tensor indices = gather_rows(own.indices().t(), nonzeros);
+  const at::Tensor values = gather_rows(own.values(), nonzeros);
   tensor.copy_(at::sparse_coo_tensor(indices.t(), values, tensor.sizes()).coalesce());
   auto work = c10::make_intrusive<Work>(
       getRank(), sequence_, CallTensors{c10d::OpType::_ALLREDUCE_SPARSE, "hocket:all_reduce_sparse", {}, tensors},
@@ -57,6 +75,7 @@ WorkPtr Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions
 
 // Goes by the store and not by the communicator, so that whoever comes late finds the group unharmed.
 void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
+  caller("monitored_barrier");
   const Milliseconds limit = opts.timeout == c10d::kUnsetTimeout ? options_->timeout : opts.timeout;
   const std::string prefix = "monitored_barrier/" + std::to_string(barriers_++) + "/";
   if (getRank() != 0) {

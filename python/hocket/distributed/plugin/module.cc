@@ -5,12 +5,14 @@
 
 #include "backend.h"
 #include "interruption.h"
+#include "layouts.h"
 
 PYBIND11_MODULE(_hocket_torch, module) {
   using hocket_torch::Backend;
   using hocket_torch::GroupOptions;
   namespace py = pybind11;
   py::module_::import("torch.distributed");  // knows the base class
+  hocket_torch::hand_on_all_layouts();
   py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options>(module, "Options")
       .def(py::init<std::chrono::milliseconds, int>(), py::arg("timeout"), py::arg("reproducibility"))
       .def_readonly("reproducibility", &GroupOptions::reproducibility);

@@ -55,6 +55,8 @@ void check_place(const Caller& caller, const char* name, const at::Tensor& tenso
     layout << "has layout " << tensor.layout() << "; this call takes dense tensors";
     refuse(caller, name, tensor, layout.str());
   }
+  if (tensor.is_quantized())
+    refuse(caller, name, tensor, "is quantized; its int_repr() can travel, and its scale beside it");
   if (tensor.device().is_cpu() || tensor.device().is_cuda()) return;
   refuse(caller, name, tensor, "is on " + tensor.device().str() + "; this backend moves CPU and CUDA tensors");
 }
@@ -99,11 +101,17 @@ std::optional<hocketRedOp_t> arithmetic(c10d::ReduceOp::RedOpType op) {
   }
 }
 
-at::Tensor factor_of(const c10d::ReduceOp& op, at::ScalarType type) {
+at::Tensor factor_of(const Caller& caller, const c10d::ReduceOp& op, at::ScalarType type) {
   const auto* supplement = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
-  if (supplement == nullptr) return {};
-  if (supplement->tensor_factor.defined()) return supplement->tensor_factor.to(at::kCPU, type).contiguous();
-  return at::scalar_tensor(supplement->double_factor, at::TensorOptions(type));
+  TORCH_CHECK(supplement != nullptr, "hocket rank ", caller.rank, ": ", caller.call, ": PREMUL_SUM has no factor");
+  const at::Tensor given = supplement->tensor_factor.defined()
+                               ? supplement->tensor_factor.to(at::kCPU)
+                               : at::scalar_tensor(supplement->double_factor, at::TensorOptions(at::kDouble));
+  at::Tensor factor = given.to(type).contiguous();
+  const bool keeps = at::isFloatingType(type) || (type != at::kBool && factor.to(given.scalar_type()).equal(given));
+  TORCH_CHECK(keeps, "hocket rank ", caller.rank, ": ", caller.call, ": PREMUL_SUM: the factor ", given.item<double>(),
+              " is no ", c10::toString(type));
+  return factor;
 }
 
 }  // namespace
@@ -165,8 +173,7 @@ Parts parts_of(const Caller& caller, const char* name, const std::vector<at::Ten
 
 Reduction::Reduction(const Caller& caller, const c10d::ReduceOp& op, at::ScalarType type, hocketComm_t comm) {
   if (op.op_ == c10d::ReduceOp::PREMUL_SUM) {
-    at::Tensor factor = factor_of(op, type);
-    TORCH_CHECK(factor.defined(), "hocket rank ", caller.rank, ": ", caller.call, ": PREMUL_SUM has no factor");
+    const at::Tensor factor = factor_of(caller, op, type);
     check(hocketRedOpCreatePreMulSum(&op_, factor.data_ptr(), type_of(type).value(), hocketScalarHostImmediate, comm));
     made_for_ = comm;
     return;

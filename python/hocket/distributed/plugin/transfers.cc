@@ -6,14 +6,40 @@
 #include "errors.h"
 
 namespace hocket_torch {
+namespace {
+
+const char* name_of(c10d::OpType type) {
+  switch (type) {
+    case c10d::OpType::SEND:
+      return "send";
+    case c10d::OpType::RECV:
+      return "recv";
+    default:
+      return "recv from any source";
+  }
+}
+
+}  // namespace
+
+Elements Backend::checked(const Transfer& transfer) const {
+  const Caller by = caller(name_of(transfer.type));
+  const at::Tensor& tensor = only(by, transfer.tensors);
+  const Elements elements = moved(by, "tensor", tensor);
+  if (tensor.is_cpu()) return elements;
+  TORCH_CHECK(transfer.type != c10d::OpType::RECVANYSOURCE, "hocket rank ", by.rank, ": ", by.call,
+              ": the tensor is on ", tensor.device(), "; name the source, or receive into a CPU tensor");
+  TORCH_CHECK(transfer.tag == 0, "hocket rank ", by.rank, ": ", by.call, ": tag ", transfer.tag, " for a tensor on ",
+              tensor.device(), "; only CPU tensors have tags, others match in the order in which they were sent");
+  return elements;
+}
 
 WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
-  if (Batch* batch = batches_.current()) return batch->add(getRank(), {c10d::OpType::SEND, tensors, to, tag});
-  const Caller by = caller("send");
-  const Elements from = moved(by, "tensor", only(by, tensors));
+  const Transfer asked{c10d::OpType::SEND, tensors, to, tag};
+  if (Batch* batch = batches_.current()) return batch->add(getRank(), asked);
+  const Elements from = checked(asked);
   CallTensors inputs{c10d::OpType::SEND, "hocket:send", tensors, {}};
   if (tensors.front().is_cuda()) {
-    return transfer_on(tensors.front().device(), std::move(inputs), tag, 2 * to,
+    return transfer_on(tensors.front().device(), std::move(inputs), 2 * to,
                        [&](hocketComm_t comm, hocketStream_t stream) {
                          return hocketSend(from.data, from.count, from.type, to, comm, stream);
                        });
@@ -34,12 +60,12 @@ WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
 }
 
 WorkPtr Backend::recv(Tensors& tensors, int from, int tag) {
-  if (Batch* batch = batches_.current()) return batch->add(getRank(), {c10d::OpType::RECV, tensors, from, tag});
-  const Caller by = caller("recv");
-  const Elements to = moved(by, "tensor", only(by, tensors));
+  const Transfer asked{c10d::OpType::RECV, tensors, from, tag};
+  if (Batch* batch = batches_.current()) return batch->add(getRank(), asked);
+  const Elements to = checked(asked);
   CallTensors outputs{c10d::OpType::RECV, "hocket:recv", {}, tensors};
   if (tensors.front().is_cuda()) {
-    auto work = transfer_on(tensors.front().device(), std::move(outputs), tag, 2 * from + 1,
+    auto work = transfer_on(tensors.front().device(), std::move(outputs), 2 * from + 1,
                             [&](hocketComm_t comm, hocketStream_t stream) {
                               return hocketRecv(to.data, to.count, to.type, from, comm, stream);
                             });
@@ -67,11 +93,9 @@ void Backend::begin(Work& work, const std::shared_ptr<Lane>& lane, Issue issue) 
 }
 
 WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
-  if (Batch* batch = batches_.current()) return batch->add(getRank(), {c10d::OpType::RECVANYSOURCE, tensors, -1, tag});
-  const Caller by = caller("recv from any source");
-  const Elements to = moved(by, "tensor", only(by, tensors));
-  TORCH_CHECK(tensors.front().is_cpu(), "hocket rank ", getRank(), ": recv from any source: the tensor is on ",
-              tensors.front().device(), "; name the source, or receive into a CPU tensor");
+  const Transfer asked{c10d::OpType::RECVANYSOURCE, tensors, Mailbox::kAnybody, tag};
+  if (Batch* batch = batches_.current()) return batch->add(getRank(), asked);
+  const Elements to = checked(asked);
   CallTensors outputs{c10d::OpType::RECVANYSOURCE, "hocket:recv_any_source", {}, tensors};
   if (tag != 0) return receive_tagged(std::move(outputs), Mailbox::kAnybody, tag);
   auto work = transfer(std::move(outputs), tag);
@@ -102,10 +126,7 @@ WorkPtr Backend::receive_tagged(CallTensors tensors, int from, int tag) {
   return work;
 }
 
-c10::intrusive_ptr<DeviceWork> Backend::transfer_on(c10::Device device, CallTensors tensors, int tag, int purpose,
-                                                    Issue issue) {
-  TORCH_CHECK(tag == 0, "hocket rank ", getRank(), ": ", tensors.name(), ": tag ", tag, " for a tensor on ", device,
-              "; only CPU tensors have tags, others match in the order in which they were sent");
+c10::intrusive_ptr<DeviceWork> Backend::transfer_on(c10::Device device, CallTensors tensors, int purpose, Issue issue) {
   const std::lock_guard lock(transferring_);
   auto work = c10::make_intrusive<DeviceWork>(getRank(), 0, std::move(tensors), transfers_, aborted_,
                                               transfer_streams_.of(device, purpose));

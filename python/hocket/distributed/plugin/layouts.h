@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#pragma once
+
+namespace hocket_torch {
+
+// Torch hands backends dense tensors only, and says of others that the operator does not exist; after that a batch of
+// transfers is never ended and the group of no use. From now on sparse, quantized and oneDNN tensors reach the
+// backend, which says what is wrong with which.
+void hand_on_all_layouts();
+
+}  // namespace hocket_torch
