@@ -35,6 +35,8 @@ class Codec:
     """Made from a specification such as "fp16", "int8:block=128" or "topk:ratio=0.01" (docs/codecs.md)."""
 
     def __init__(self, specification: str) -> None:
+        if not isinstance(specification, str):
+            raise InvalidArgument(f"specification: {type(specification).__name__} is no text")
         self.specification = specification
         self.handle: Any = None
         handle = _library.Handle()

@@ -126,6 +126,17 @@ def transfers():
     assert on_host.item() == left
 
 
+def splits():
+    """Torch splits groups that are bound to a device; a part is as the group, unless options say otherwise."""
+    rank, size = ranks()
+    dist.group.WORLD.bound_device_id = torch.device("cuda", rank % 2)
+    parts = [[each] if each == 0 else list(range(1, size)) for each in range(2)]
+    part = dist.split_group(split_ranks=parts)
+    x = torch.ones(3)
+    dist.all_reduce(x, group=part)
+    equal(x, torch.full((3,), 1.0 if rank == 0 else size - 1.0))
+
+
 def barriers():
     rank, _ = ranks()
     device.busy(_LONG)
@@ -291,7 +302,7 @@ class Calls(unittest.TestCase):
 
 class Streams(unittest.TestCase):
     def test_order(self):
-        for body in (in_streams, in_futures, forgotten, transfers, barriers):
+        for body in (in_streams, in_futures, forgotten, transfers, splits, barriers):
             with self.subTest(body.__name__):
                 on_devices(2, body)
 

@@ -410,6 +410,7 @@ def refusals():
             if not (name == "all_reduce" and tensor.layout == torch.sparse_coo):
                 refuses(f"hocket rank {rank}: {name}: ", call)
                 refuses(why, call)
+    refuses(f"hocket rank {rank}: broadcast: there is no root 4294967296", dist.broadcast, torch.ones(1), group_src=2**32)
     refuses("PREMUL_SUM: the factor 0.5 is no Long", dist.all_reduce, torch.ones(2, dtype=torch.int64),
             dist._make_nccl_premul_sum(0.5))
     refuses(f"hocket rank {rank}: all_reduce: the sparse tensor (Float of shape [{3 + rank}], 1 dimensions sparse) is of shape "

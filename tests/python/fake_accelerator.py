@@ -34,6 +34,8 @@ def _load():
 torch.cuda._lazy_init = lambda: None  # pylint: disable=protected-access
 torch.cuda.get_device_capability = lambda device=None: (9, 0)
 _module = _load()
+torch.accelerator.is_available = lambda: True
+torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cuda")
 torch.cuda.current_stream = lambda device: types.SimpleNamespace(cuda_stream=_module.stream_handle(device.index))
 busy = _module.busy
 is_idle = _module.is_idle

@@ -4,6 +4,7 @@
 """DDP with codecs: it learns, resumes with the same bits, and overflows are seen by all."""
 import copy
 import os
+import signal
 import unittest
 
 import torch
@@ -127,6 +128,56 @@ def refuses():
     assert hook is not None
 
 
+def refuses_gradients():
+    """Of a type that the codec does not take; and anything when it was closed. Each error names rank and gradient."""
+    model, hook = DistributedDataParallel(torch.nn.Linear(4, 4, dtype=torch.float64)), hocket.torch.ddp_hook("int8")
+    model.register_comm_hook(None, hook)
+    name = f"ddp_hook('int8') on rank {dist.get_rank()}"
+    for words in ((name, "gradient of parameter 0, 16 elements of torch.float64", "does not take float64"),
+                  (name, "it was closed")):
+        try:
+            model(torch.ones(2, 4, dtype=torch.float64)).sum().backward()
+        except RuntimeError as error:
+            assert all(word in str(error) for word in words), error
+        else:
+            raise AssertionError(f"nothing was raised with {words}")
+        hook.close()
+
+
+def dies_in_backward():
+    model, _, optimizer = make("int8")
+    step(model, optimizer, 0)
+    if dist.get_rank() == 1:
+        model.module[1].weight.register_hook(lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    try:
+        step(model, optimizer, 1)
+    except RuntimeError as error:
+        assert "rank 1" in str(error) and "ddp_hook('int8') on rank 0: gradient of parameter" in str(error), error
+        return True
+    raise AssertionError("the death of rank 1 went unnoticed")
+
+
+def sparse_gradients(specification):
+    """As without a hook, while another gradient of the same model is encoded."""
+    gradients = []
+    for by_hook in (False, True):
+        torch.manual_seed(7)
+        model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Embedding(9, 3, sparse=True), torch.nn.Linear(3, 2)))
+        hook = hocket.torch.ddp_hook(specification) if by_hook else None
+        if by_hook:
+            model.register_comm_hook(None, hook)
+        # Ranks have different numbers of rows, and one has none in the second step.
+        for tokens in ([1, 2, 2][:2 + dist.get_rank()], [4] * dist.get_rank()):
+            model.zero_grad()
+            model(torch.tensor(tokens, dtype=torch.int64)).sum().backward()
+            gradients.append(model.module[0].weight.grad.to_dense())
+        if by_hook:
+            hook.close()
+    without, with_hook = torch.stack(gradients[:2]), torch.stack(gradients[2:])
+    assert without.abs().sum() > 0
+    torch.testing.assert_close(with_hook, without)
+
+
 def profiles():
     model, hook, optimizer = make(None, by_hook=True)
     for number in range(3):
@@ -185,6 +236,15 @@ class Hooks(unittest.TestCase):
 
     def test_refusals(self):
         on_ranks(2, refuses)
+        on_ranks(2, refuses_gradients)
+
+    def test_a_rank_that_dies_in_backward_is_named(self):
+        self.assertEqual(on_ranks(2, dies_in_backward, may_die=[1]), [True, None])
+
+    def test_sparse_gradients(self):
+        for specification in (None, "int8"):
+            with self.subTest(specification):
+                on_ranks(2, sparse_gradients, specification)
 
 
 if __name__ == "__main__":

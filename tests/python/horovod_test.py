@@ -276,6 +276,8 @@ class Mistakes(Test):
                     (lambda: hvd.broadcast(ones, 7, name="x"), "broadcast of 'x' on rank {}: root_rank 7"),
                     (lambda: hvd.allgather(torch.tensor(1.0), name="x"), "allgather of 'x' on rank {}: .* no rows"),
                     (lambda: hvd.alltoall(torch.ones(3), name="x"), "alltoall of 'x' on rank {}: 3 rows"),
+                    (lambda: hvd.alltoall(None, name="x"), "alltoall of 'x' on rank {}: NoneType is no tensor"),
+                    (lambda: hvd.sparse_allreduce_async(ones, "x", hvd.Sum), "sparse allreduce of 'x' on rank {}: .* not sparse"),
                     (lambda: hvd.alltoall(ones, [1, 2], name="x"), r"on rank {}: splits \(1, 2\)"),
                     (lambda: hvd.allreduce(ones, name="x", op=hvd.Max, compression=hvd.Compression.codec("int8")),
                      "on rank {}: codec int8.* not max")):
@@ -297,6 +299,21 @@ class Mistakes(Test):
             self.same(hvd.allreduce(torch.ones(2), name="x", op=hvd.Sum), [float(size)] * 2)
 
         self.ranks(body)
+
+    def test_groups_that_differ_or_hold_something_bad(self):
+        def body(rank, size):
+            one = torch.ones(1)
+            for bad, why in ((torch.ones(2, device="meta"), "is on meta"), (one.to_sparse(), "not dense"), (None, "is no tensor")):
+                with self.assertRaisesRegex(ValueError, f"allreduce of 'g.1' on rank {rank}: .*{why}"):
+                    hvd.grouped_allreduce_async([one, bad], name="g")
+                with self.assertRaisesRegex(ValueError, f"on rank {rank}: .*{why}"):
+                    hvd.grouped_allgather([one, bad], name="g")
+            with self.assertRaisesRegex(RuntimeError, "allreduce of 'g.0': rank 0 has group_size 1, rank 1 has group_size 2"):
+                hvd.grouped_allreduce([one] * min(2, rank + 1), name="g")
+            for result in hvd.grouped_allreduce([one] * 2, name="g", op=hvd.Sum):  # nothing of what failed is left
+                self.same(result, [float(size)])
+
+        self.ranks(body, HOROVOD_STALL_SHUTDOWN_TIME_SECONDS="60")
 
     def test_a_name_twice(self):
         def body(rank, size):

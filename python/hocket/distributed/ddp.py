@@ -3,6 +3,7 @@
 """Communication hooks for DistributedDataParallel: gradients travel encoded by any codec of docs/codecs.md."""
 import concurrent.futures
 import dataclasses
+import math
 import time
 from typing import Any, Callable, Optional
 
@@ -12,6 +13,7 @@ import torch.distributed as dist
 from hocket import _interrupt
 from hocket._codec import Codec
 from hocket._communicator import Communicator, unique_id
+from hocket._errors import Error, InvalidUsage
 
 _Future = torch.futures.Future
 
@@ -69,8 +71,11 @@ class DdpHook:
 
     def __call__(self, state, bucket: dist.GradBucket) -> _Future[torch.Tensor]:
         buffer, handed_over = bucket.buffer(), time.perf_counter()
-        parts = [(self._key_of(parameter), gradient.storage_offset() - buffer.storage_offset(), gradient.numel())
-                 for parameter, gradient in zip(bucket.parameters(), bucket.gradients())]
+        if not self._communicator.handle:
+            raise InvalidUsage(f"{self.__name__} on rank {self._communicator.rank}: it was closed")
+        parts = [] if buffer.is_sparse else [
+            (self._key_of(parameter), gradient.storage_offset() - buffer.storage_offset(), gradient.numel())
+            for parameter, gradient in zip(bucket.parameters(), bucket.gradients())]
         end_of_backward = handed_over if bucket.is_last() else None
         computed = _mark(buffer.device)
         return self._thread.future_of(lambda: self._average(parts, buffer, computed, end_of_backward), buffer.device)
@@ -85,11 +90,13 @@ class DdpHook:
             computed.synchronize()
         begin = time.perf_counter()
         host = buffer.cpu()  # the buffer itself, if it is there
-        if self._codec is None:
+        if buffer.is_sparse:
+            buffer = self._of_all_rows(host.coalesce()).to(buffer.device)
+        elif self._codec is None:
             self._communicator.all_reduce(host, op="avg")
         else:
             self._encoded(parts, host)
-        if computed is not None:
+        if computed is not None and not buffer.is_sparse:
             buffer.copy_(host)
         end = time.perf_counter()
         self._profile.communication += end - begin
@@ -100,8 +107,27 @@ class DdpHook:
 
     def _encoded(self, parts, host):
         for key, first, count in parts:
-            self._communicator.all_reduce(host[first:first + count], op="avg", codec=self._codec,
-                                          key=key if self._feeds_back else None)
+            try:
+                self._communicator.all_reduce(host[first:first + count], op="avg", codec=self._codec,
+                                              key=key if self._feeds_back else None)
+            except Error as error:
+                raise type(error)(f"{self.__name__} on rank {self._communicator.rank}: gradient of {key}, {count} elements of "
+                                  f"{host.dtype}: {error}") from error
+
+    # Sparse already, so no codec makes it shorter.
+    def _of_all_rows(self, sparse):
+        ranks = self._communicator.size
+        rows = torch.empty(ranks, dtype=torch.int64)
+        self._communicator.all_gather(torch.tensor([sparse._nnz()]), rows)
+        indices = self._gathered(sparse.indices().t().contiguous(), rows.tolist())
+        values = self._gathered(sparse.values(), rows.tolist())
+        return torch.sparse_coo_tensor(indices.t(), values / ranks, sparse.size()).coalesce()
+
+    def _gathered(self, own, rows):
+        everybodys = own.new_empty((sum(rows), *own.shape[1:]))
+        width = math.prod(own.shape[1:])
+        self._communicator.all_gather_v(own, everybodys, [width * count for count in rows])
+        return everybodys
 
     def profile(self) -> Profile:
         """How long communication took, and how much of it backward did not hide."""

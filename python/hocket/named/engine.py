@@ -57,21 +57,30 @@ class Engine:
 
     def submit(self, call):
         """Takes a call. Mismatch when one of the same name is under way."""
+        self.submit_all([call])
+        return call
+
+    def submit_all(self, calls):
+        """Takes all of them, or none."""
         with self._changed:
             self._check_alive()
-            request = call.request
-            if request.kind == "join":
-                if self._join_call is not None:
-                    raise Mismatch("join: this rank has joined already")
-                self._join_call = call
-            elif request.key in self._pending:
-                raise Mismatch(f"{request}: rank {self.ranks[self.communicator.rank]} has a call of this name under way; give each "
-                               "tensor its own name")
-            self._pending[request.key] = call
-            call.on_wait = self._hurry
-            self._timeline.begin(request.key, f"NEGOTIATE_{request.kind.upper()}")
+            for call in calls:
+                self._check_name(call.request)
+            for call in calls:
+                if call.request.kind == "join":
+                    self._join_call = call
+                self._pending[call.request.key] = call
+                call.on_wait = self._hurry
+                self._timeline.begin(call.request.key, f"NEGOTIATE_{call.request.kind.upper()}")
             self._changed.notify()
-        return call
+
+    def _check_name(self, request):
+        if request.kind == "join":
+            if self._join_call is not None:
+                raise Mismatch("join: this rank has joined already")
+        elif request.key in self._pending:
+            raise Mismatch(f"{request}: rank {self.ranks[self.communicator.rank]} has a call of this name under way; give each "
+                           "tensor its own name")
 
     def _hurry(self):
         """Who waits for a call makes no more of them: nothing is won by waiting for more to fuse."""
@@ -229,16 +238,17 @@ class Engine:
             return ready
         groups = {entry.request.group: faults[entry.key] for entry in ready if entry.key in faults}
         groups.pop("", None)
-        good = []
-        for entry in ready:
-            fault = faults.get(entry.key) or groups.get(entry.request.group)
-            if fault is None:
-                good.append(entry)
-                continue
-            self._table.forget(entry)
-            if entry.key in pending:
-                self._take(entry.key).fail(Mismatch, fault)
-        return good
+
+        def fault_of(request):  # of a group also what other ranks do not have in theirs
+            return faults.get(request.key) or groups.get(request.group)
+
+        for entry in self._table.entries():
+            if fault_of(entry.request):
+                self._table.forget(entry)
+        for key, call in pending.items():
+            if fault := fault_of(call.request):
+                self._take(key).fail(Mismatch, fault)
+        return [entry for entry in ready if not fault_of(entry.request)]
 
     def _carry_out_batch(self, batch, pending):
         for entry in batch:

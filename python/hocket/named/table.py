@@ -46,6 +46,10 @@ class Table:
         """The entry of a bit; None if nobody has it."""
         return self._by_bit.get(bit)
 
+    def entries(self):
+        """Those that somebody announced."""
+        return [entry for entry in self._entries.values() if entry.requests]
+
     def announce(self, rank, request):
         """A rank made a request that is new or differs from its last of this name."""
         entry = self._entries.get(request.key)

@@ -14,7 +14,7 @@ from hocket.named.world import world
 from hocket.torch.arrays import ARRAYS
 from hocket.torch.basics import Average, Sum, global_process_set
 from hocket.torch.compression import NoneCompressor
-from hocket.torch.submit import After, Several, submit, synchronize
+from hocket.torch.submit import After, prepare, submit, submit_together, synchronize, tensor_of
 
 
 def chosen_op(op, average):
@@ -53,10 +53,11 @@ def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, po
 
 
 def _grouped_allreduce(tensors, outputs, op, name, prescale_factor, postscale_factor, process_set, compression):
-    return Several([submit("allreduce", tensor, each, process_set, output=output, op=op, prescale=float(prescale_factor),
-                           postscale=float(postscale_factor), compression=compression, **details)
-                    for tensor, output, (each, details) in zip(tensors, outputs,
-                                                               _group(name, "allreduce", tensors, process_set))])
+    named = _group(name, "allreduce", tensors, process_set)
+    return submit_together([prepare("allreduce", tensor, each, process_set, output=output, op=op,
+                                    prescale=float(prescale_factor), postscale=float(postscale_factor),
+                                    compression=compression, **details)
+                            for tensor, output, (each, details) in zip(tensors, outputs, named)], process_set)
 
 
 def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
@@ -82,9 +83,11 @@ def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_facto
 
 def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
     """Sum or average of sparse COO tensors: all ranks' entries, gathered. The result is not coalesced."""
+    label = f"sparse allreduce of '{name}' on rank {world().rank}"
     if op not in (Average, Sum):
-        raise hocket.InvalidArgument(f"allreduce of '{name}' on rank {world().rank}: sparse tensors have sum and average, "
-                                     f"not {op}")
+        raise hocket.InvalidArgument(f"{label}: sparse tensors have sum and average, not {op}")
+    if tensor_of(label, tensor).layout != torch.sparse_coo:
+        raise hocket.InvalidArgument(f"{label}: a tensor of layout {tensor.layout}, not sparse COO")
     indices = allgather_async(tensor._indices().transpose(0, 1).contiguous(), f"{name}.indices", process_set)
     values = allgather_async(tensor._values(), f"{name}.values", process_set)
 
@@ -102,8 +105,9 @@ def allgather_async(tensor, name=None, process_set=global_process_set):
 
 def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
     """allgather_async of several tensors at once."""
-    return Several([submit("allgather", tensor, each, process_set, **details)
-                    for tensor, (each, details) in zip(tensors, _group(name, "allgather", tensors, process_set))])
+    named = _group(name, "allgather", tensors, process_set)
+    return submit_together([prepare("allgather", tensor, each, process_set, **details)
+                            for tensor, (each, details) in zip(tensors, named)], process_set)
 
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
@@ -123,9 +127,9 @@ def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
 
 def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
     """splits[i] rows go to rank i; without splits, equally many. The result is (rows, how many came from each rank)."""
-    ranks = process_set.size()
-    rows = tensor.shape[0] if tensor.dim() else 0
     label = f"alltoall of '{name}' on rank {world().rank}"
+    ranks = process_set.size()
+    rows = tensor.shape[0] if tensor_of(label, tensor).dim() else 0
     if splits is None:
         if rows % ranks != 0:
             raise hocket.InvalidArgument(f"{label}: {rows} rows cannot be shared out equally among {ranks} ranks")
@@ -148,9 +152,10 @@ def reducescatter_async(tensor, name=None, op=Average, process_set=global_proces
 def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
                                 postscale_factor=1.0):
     """reducescatter_async of several tensors at once."""
-    return Several([submit("reducescatter", tensor, each, process_set, op=op, prescale=float(prescale_factor),
-                           postscale=float(postscale_factor), **details)
-                    for tensor, (each, details) in zip(tensors, _group(name, "reducescatter", tensors, process_set))])
+    named = _group(name, "reducescatter", tensors, process_set)
+    return submit_together([prepare("reducescatter", tensor, each, process_set, op=op, prescale=float(prescale_factor),
+                                    postscale=float(postscale_factor), **details)
+                            for tensor, (each, details) in zip(tensors, named)], process_set)
 
 
 def join(device=-1):

@@ -17,9 +17,20 @@ _OPS = ("sum", "avg", "min", "max", "prod", "adasum")
 _REDUCING = {"allreduce": _OPS, "reducescatter": _OPS[:-1]}
 
 
-def submit(kind, tensor, name, process_set, *, output=None, compression=NoneCompressor, **details):
-    """Makes the call. `output`: a tensor that receives, maybe `tensor` itself; without it result() returns a new one on
-    the tensor's device. `details`: of the Request."""
+def submit(kind, tensor, name, process_set, **options):
+    """Makes the call that prepare() prepares."""
+    return _engine(process_set).submit(prepare(kind, tensor, name, process_set, **options))
+
+
+def submit_together(calls, process_set):
+    """Makes calls that were prepared: none, when one of them is refused."""
+    _engine(process_set).submit_all(calls)
+    return Several(calls)
+
+
+def prepare(kind, tensor, name, process_set, *, output=None, compression=NoneCompressor, **details):
+    """Looks at what is to be sent, and returns the call. `output`: a tensor that receives, maybe `tensor` itself; without it
+    result() returns a new one on the tensor's device. `details`: of the Request."""
     engine = _engine(process_set)
     name = str(name) if name is not None else world().unnamed(kind, process_set.process_set_id)
     label = f"{kind} of '{name}' on rank {world().rank}"
@@ -29,8 +40,7 @@ def submit(kind, tensor, name, process_set, *, output=None, compression=NoneComp
                       codec=codec.specification if codec else "", feedback=int(bool(codec and compression.feedback)))
     _check(label, request, engine)
     direct = output is not None and _on_host(label, output) is output
-    call = Call(request, ARRAYS, host, output if direct else None, codec, None if direct else _finish(tensor, output))
-    return engine.submit(call)
+    return Call(request, ARRAYS, host, output if direct else None, codec, None if direct else _finish(tensor, output))
 
 
 def _engine(process_set):
@@ -39,10 +49,16 @@ def _engine(process_set):
     return world().engine(process_set.process_set_id)
 
 
+def tensor_of(label, value):
+    """The value, which has to be a tensor."""
+    if not isinstance(value, torch.Tensor):
+        raise hocket.InvalidArgument(f"{label}: {type(value).__name__} is no tensor")
+    return value
+
+
 def _on_host(label, tensor):
     """The tensor itself if the library can use it where it is, otherwise a copy."""
-    if not isinstance(tensor, torch.Tensor):
-        raise hocket.InvalidArgument(f"{label}: {type(tensor).__name__} is no tensor")
+    tensor_of(label, tensor)
     usable = tensor.detach()
     if tensor.layout == torch.strided and tensor.device.type not in ("cpu", "meta"):
         usable = usable.cpu()

@@ -37,8 +37,8 @@ WorkPtr Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts)
   const Elements elements = moved(by, "tensor", only(by, tensors));
   return collective({c10d::OpType::BROADCAST, "hocket:broadcast", {}, tensors}, {opts.asyncOp, opts.timeout},
                     [&](hocketComm_t comm, hocketStream_t stream) {
-                      return hocketBcast(elements.data, elements.count, elements.type, static_cast<int>(opts.rootRank),
-                                         comm, stream);
+                      return hocketBcast(elements.data, elements.count, elements.type, root_of(by, opts.rootRank), comm,
+                                         stream);
                     });
 }
 
@@ -76,7 +76,7 @@ WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
   return collective({c10d::OpType::REDUCE, "hocket:reduce", {}, tensors}, {opts.asyncOp, opts.timeout},
                     [&](hocketComm_t comm, hocketStream_t stream) {
                       return hocketReduce(elements.data, elements.data, elements.count, elements.type, op,
-                                          static_cast<int>(opts.rootRank), comm, stream);
+                                          root_of(by, opts.rootRank), comm, stream);
                     });
 }
 

@@ -178,7 +178,7 @@ WorkPtr Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c1
   return collective({c10d::OpType::GATHER, "hocket:gather", both(inputs, list.packed), of_root},
                     {opts.asyncOp, opts.timeout}, [&](hocketComm_t comm, hocketStream_t stream) {
                       return unpack(hocketGatherV(from.data, from.count, to.data, to.counts.data(), to.offsets.data(),
-                                                  from.type, static_cast<int>(opts.rootRank), comm, stream),
+                                                  from.type, root_of(by, opts.rootRank), comm, stream),
                                     list, of_root);
                     });
 }
@@ -194,7 +194,7 @@ WorkPtr Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c
   return collective({c10d::OpType::SCATTER, "hocket:scatter", both(of_root, list.packed), outputs},
                     {opts.asyncOp, opts.timeout}, [&](hocketComm_t comm, hocketStream_t stream) {
                       return hocketScatterV(from.data, from.counts.data(), from.offsets.data(), to.data, to.count,
-                                            to.type, static_cast<int>(opts.rootRank), comm, stream);
+                                            to.type, root_of(by, opts.rootRank), comm, stream);
                     });
 }
 

@@ -15,7 +15,10 @@ PYBIND11_MODULE(_hocket_torch, module) {
   hocket_torch::hand_on_all_layouts();
   py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options>(module, "Options")
       .def(py::init<std::chrono::milliseconds, int>(), py::arg("timeout"), py::arg("reproducibility"))
-      .def_readonly("reproducibility", &GroupOptions::reproducibility);
+      .def_readonly("reproducibility", &GroupOptions::reproducibility)
+      .def("__deepcopy__", [](const GroupOptions& self, const py::dict&) {  // split_group() copies the parent's
+        return c10::make_intrusive<GroupOptions>(self.timeout, self.reproducibility);
+      });
   py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "Backend")
       .def(py::init<const c10::intrusive_ptr<c10d::Store>&, int, int, c10::intrusive_ptr<GroupOptions>, std::string>(),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"), py::arg("name"),

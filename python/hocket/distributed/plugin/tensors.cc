@@ -144,6 +144,12 @@ const at::Tensor& only(const Caller& caller, const std::vector<at::Tensor>& tens
   return tensors.front();
 }
 
+int root_of(const Caller& caller, int64_t root) {
+  TORCH_CHECK(root == static_cast<int>(root), "hocket rank ", caller.rank, ": ", caller.call, ": there is no root ",
+              root);
+  return static_cast<int>(root);
+}
+
 void check_one_per_rank(const Caller& caller, const char* name, size_t tensors, int size) {
   TORCH_CHECK(tensors == static_cast<size_t>(size), "hocket rank ", caller.rank, ": ", caller.call, ": ", name, " has ",
               tensors, " tensors; there must be ", size, ", one for each rank");
