@@ -22,6 +22,7 @@ PYBIND11_MODULE(_hocket_torch, module) {
   py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "Backend")
       .def(py::init<const c10::intrusive_ptr<c10d::Store>&, int, int, c10::intrusive_ptr<GroupOptions>, std::string>(),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"), py::arg("name"),
-           py::call_guard<py::gil_scoped_release>());
+           py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("options", &Backend::getBackendOptions);
   module.def("interrupt", &hocket_torch::interrupt, "Ends what the main thread waits for, with an error on all ranks.");
 }
