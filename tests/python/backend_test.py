@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import hocket.distributed
-from torch_ranks import on_ranks
+from torch_ranks import all_are_past, on_ranks
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8)
 
@@ -480,6 +480,7 @@ def mixed(expected):
 def dies_before_it_sends(tag, anybody):
     rank, _ = ranks()
     dist.barrier()
+    all_are_past()
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     refuses("rank 1", dist.recv, torch.ones(1), None if anybody else 1, tag=tag)
@@ -489,6 +490,7 @@ def dies_before_it_sends(tag, anybody):
 def dies():
     rank, _ = ranks()
     dist.all_reduce(torch.ones(1))
+    all_are_past()
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     refuses("rank 1", dist.all_reduce, torch.ones(1 << 20))

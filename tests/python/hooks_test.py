@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import hocket.torch
-from torch_ranks import on_ranks
+from torch_ranks import all_are_past, on_ranks
 
 os.environ["HOCKET_COMPRESSION"] = "always"  # in shared memory, too, where it does not pay
 
@@ -147,6 +147,7 @@ def refuses_gradients():
 def dies_in_backward():
     model, _, optimizer = make("int8")
     step(model, optimizer, 0)
+    all_are_past()
     if dist.get_rank() == 1:
         model.module[1].weight.register_hook(lambda _: os.kill(os.getpid(), signal.SIGKILL))
     try:

@@ -5,6 +5,7 @@ import datetime
 import multiprocessing
 import os
 import tempfile
+import time
 import traceback
 import warnings
 
@@ -35,6 +36,14 @@ def _rank_main(rank, size, backend, timeout, store, body, arguments, results):
     results.send(outcome)
     results.close()
     os._exit(0)  # a rank that failed waits for nobody
+
+
+def all_are_past():
+    """Returns when all ranks have returned from their last call: a death that comes at once would end it on those that have not."""
+    store, size = dist.distributed_c10d._get_default_store(), dist.get_world_size()
+    store.add("past", 1)
+    while store.add("past", 0) < size:
+        time.sleep(0.001)
 
 
 def on_ranks(size, body, *arguments, backend="hocket", timeout=60, may_die=()):
