@@ -38,6 +38,10 @@ class RealSocket : public Socket {
       if (!part.empty()) vectors[count++] = {const_cast<std::byte*>(part.data()), part.size()};
     }
     if (count == 0) return size_t{0};
+    if (count == 1) {  // a short message, for which the kernel has less to look at
+      return sent(
+          retry_interrupted([&] { return ::send(handle(), vectors->iov_base, vectors->iov_len, MSG_NOSIGNAL); }));
+    }
     msghdr message{};
     message.msg_iov = vectors;
     message.msg_iovlen = count;
@@ -46,26 +50,10 @@ class RealSocket : public Socket {
 
   Result<size_t> receive(std::span<std::byte> into) override {
     if (into.empty()) return size_t{0};
-    iovec vector{into.data(), into.size()};
-    ControlBuffer control;
-    msghdr message{};
-    message.msg_iov = &vector;
-    message.msg_iovlen = 1;
-    if (passes_handles_) {
-      message.msg_control = &control;
-      message.msg_controllen = sizeof control;
-    }
-    ssize_t count = retry_interrupted([&] { return ::recvmsg(handle(), &message, MSG_CMSG_CLOEXEC); });
-    if (count > 0) {
-      HOCKET_TRY(keep_handles(message));
-      if (!passes_handles_ && receptions_++ % kReceptionsPerRequest == 0) acknowledge_later();
-      connected_ = true;
-      return static_cast<size_t>(count);
-    }
-    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return size_t{0};
-    if (count < 0) return fail(errno);
-    if (failure_.ok()) failure_ = Status(Code::kRemote, fmt::format("{} closed the connection", peer_name_));
-    return failure_;
+    if (passes_handles_) return receive_with_handles(into);
+    const ssize_t count = retry_interrupted([&] { return ::recv(handle(), into.data(), into.size(), 0); });
+    if (count > 0 && receptions_++ % kReceptionsPerRequest == 0) acknowledge_later();
+    return received(count);
   }
 
   Result<size_t> send_handles(std::span<const std::byte> bytes, std::span<const Handle> handles) override {
@@ -103,7 +91,24 @@ class RealSocket : public Socket {
 
  private:
   Result<size_t> send_message(const msghdr& message) {
-    ssize_t count = retry_interrupted([&] { return ::sendmsg(handle(), &message, MSG_NOSIGNAL); });
+    return sent(retry_interrupted([&] { return ::sendmsg(handle(), &message, MSG_NOSIGNAL); }));
+  }
+
+  Result<size_t> receive_with_handles(std::span<std::byte> into) {
+    iovec vector{into.data(), into.size()};
+    ControlBuffer control;
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = sizeof control;
+    const ssize_t count = retry_interrupted([&] { return ::recvmsg(handle(), &message, MSG_CMSG_CLOEXEC); });
+    if (count > 0) HOCKET_TRY(keep_handles(message));
+    return received(count);
+  }
+
+  // What the kernel's calls return.
+  Result<size_t> sent(ssize_t count) {
     if (count >= 0) {
       connected_ = true;
       return static_cast<size_t>(count);
@@ -112,9 +117,20 @@ class RealSocket : public Socket {
     return fail(errno);
   }
 
-  // Most connections carry data one way, where the kernel acknowledges each short message at once: nothing goes back
-  // that could tell as well, and that takes a sixth of the message's time. It waits when asked, until it has waited in
-  // vain.
+  Result<size_t> received(ssize_t count) {
+    if (count > 0) {
+      connected_ = true;
+      return static_cast<size_t>(count);
+    }
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return size_t{0};
+    if (count < 0) return fail(errno);
+    if (failure_.ok()) failure_ = Status(Code::kRemote, fmt::format("{} closed the connection", peer_name_));
+    return failure_;
+  }
+
+  // Many connections carry data one way most of the time, where the kernel acknowledges each short message at once:
+  // nothing goes back that could tell as well, and that takes a sixth of the message's time. It waits when asked, until
+  // it has waited in vain.
   void acknowledge_later() {
     const int at_once = 0;
     ::setsockopt(handle(), IPPROTO_TCP, TCP_QUICKACK, &at_once, sizeof at_once);
