@@ -36,7 +36,8 @@ Status check_max_message(const PipeContext& context) {
 Status check_socket(const PipeContext& context, const Offer& offer, const std::string& pipe) {
   HOCKET_TRY(check_max_message(context));
   if (offer.socket == nullptr) return Status(Code::kInternal, fmt::format("{}: the offer holds no socket", pipe));
-  return context.poller.add(offer.socket->handle());
+  const Handle handle = offer.socket->handle();
+  return handle == kNoHandle ? Status() : context.poller.add(handle);  // lost; the next one is watched by who brings it
 }
 
 bool share_word(std::string_view ours, std::string_view theirs, std::string_view beginning) {

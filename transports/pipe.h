@@ -152,7 +152,7 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::string_view name() const = 0;
   virtual Carrier carrier() const = 0;
-  // kSocket: a connection carries one pipe each way, for two ends in each process that one thread uses.
+  // kSocket: a connection carries one pipe each way, for two ends in each process, each used by one thread.
   virtual bool is_two_way() const { return false; }
   // What peers must know of this process for reaches(): words, divided by blanks.
   virtual std::string presence() const { return {}; }

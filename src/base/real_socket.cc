@@ -9,7 +9,9 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <mutex>
 
 #include "base/real_system.h"
 
@@ -110,7 +112,7 @@ class RealSocket : public Socket {
   // What the kernel's calls return.
   Result<size_t> sent(ssize_t count) {
     if (count >= 0) {
-      connected_ = true;
+      connected_.store(true, std::memory_order_relaxed);
       return static_cast<size_t>(count);
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
@@ -119,13 +121,12 @@ class RealSocket : public Socket {
 
   Result<size_t> received(ssize_t count) {
     if (count > 0) {
-      connected_ = true;
+      connected_.store(true, std::memory_order_relaxed);
       return static_cast<size_t>(count);
     }
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return size_t{0};
     if (count < 0) return fail(errno);
-    if (failure_.ok()) failure_ = Status(Code::kRemote, fmt::format("{} closed the connection", peer_name_));
-    return failure_;
+    return keep(Status(Code::kRemote, fmt::format("{} closed the connection", peer_name_)));
   }
 
   // Many connections carry data one way most of the time, where the kernel acknowledges each short message at once:
@@ -136,11 +137,16 @@ class RealSocket : public Socket {
     ::setsockopt(handle(), IPPROTO_TCP, TCP_QUICKACK, &at_once, sizeof at_once);
   }
 
-  // The kernel tells the cause once and then only that the connection is gone, so the first failure is kept.
   Status fail(int error) {
-    if (!failure_.ok()) return failure_;
     const char* what = connected_ ? "lost the connection to {}" : "cannot connect to {}";
-    failure_ = system_failure(fmt::format(fmt::runtime(what), peer_name_), error);
+    return keep(system_failure(fmt::format(fmt::runtime(what), peer_name_), error));
+  }
+
+  // The kernel tells the cause once, in whichever direction, and then only that the connection is gone: the first
+  // failure counts.
+  Status keep(const Status& failure) {
+    const std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = failure;
     return failure_;
   }
 
@@ -154,16 +160,16 @@ class RealSocket : public Socket {
     }
     if ((message.msg_flags & MSG_CTRUNC) == 0 && arrived_.size() <= kMaxHandles) return {};
     const char* why = arrived_.size() > kMaxHandles ? "nobody took them" : "this process may have too many open files";
-    failure_ = Status(Code::kSystem, fmt::format("handles from {} were lost: {}", peer_name_, why));
-    return failure_;
+    return keep(Status(Code::kSystem, fmt::format("handles from {} were lost: {}", peer_name_, why)));
   }
 
   Descriptor descriptor_;
   std::string peer_name_;
   const bool passes_handles_;
-  bool connected_ = false;
+  std::atomic<bool> connected_ = false;
   unsigned receptions_ = 0;
-  Status failure_;
+  std::mutex mutex_;
+  Status failure_;  // guarded by mutex_
   std::vector<Descriptor> arrived_;
 };
 

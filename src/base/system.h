@@ -54,7 +54,7 @@ class Threads {
 // Where a socket is reached: "10.0.0.7:4411", "[fe80::1%eth0]:4411", or "unix:NAME" (abstract name, one host only).
 using Address = std::string;
 
-// A connected or connecting stream. Never blocks. One thread at a time.
+// A connected or connecting stream. Never blocks. One thread at a time for each direction.
 class Socket {
  public:
   virtual ~Socket() = default;

@@ -79,7 +79,7 @@ class Calibration {
   Tuning fitted(const Tuning& start) const {
     const bool within_host = medium_ != Medium::kNetwork;
     const std::vector<Tuning> starts = within_host ? near_and_far(start, medium_) : std::vector{start};
-    return fit_best(starts, samples(), communicator_.mesh().max_message(), Fitted::kMessages);
+    return fit_best(starts, samples(), longest_message(communicator_.mesh()), Fitted::kMessages);
   }
 
  private:

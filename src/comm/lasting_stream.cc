@@ -62,7 +62,7 @@ void LastingStream::close() {
 
 Result<size_t> LastingStream::send(std::span<const std::span<const std::byte>> parts) {
   const std::lock_guard lock(mutex_);
-  if (socket_ == nullptr) return nothing();
+  if (socket_ == nullptr || !loss_.empty()) return nothing();
   if (!catch_up()) return size_t{0};
   if (kept_ == nullptr) kept_ = std::make_unique_for_overwrite<std::byte[]>(kKept);
   std::array<std::span<const std::byte>, kMaxParts> fitting;
@@ -75,8 +75,8 @@ Result<size_t> LastingStream::send(std::span<const std::span<const std::byte>> p
   if (count == 0) return size_t{0};
   const Result<size_t> sent = socket_->send({fitting.data(), count});
   if (!sent.ok()) {
-    if (ended_) return sent.status();  // there may be something to read yet
-    lose(sent.status().message());
+    if (ended_) return sent.status();
+    want_another(sent.status().message());
     return size_t{0};
   }
   keep(parts, *sent);
@@ -122,7 +122,12 @@ Result<size_t> LastingStream::nothing() const {
 void LastingStream::lose(const std::string& why) {
   poller_->remove(socket_->handle());
   socket_.reset();
-  if (ended_) return;
+  want_another(why);
+}
+
+// What has come over this one can still be read: the peer may have sent its last, and left.
+void LastingStream::want_another(const std::string& why) {
+  if (ended_ || !loss_.empty()) return;
   loss_ = why;
   on_news_();
 }
@@ -140,7 +145,7 @@ void LastingStream::end() {
 
 void LastingStream::drop(const std::string& why) {
   const std::lock_guard lock(mutex_);
-  if (socket_ != nullptr) lose(why);
+  if (socket_ != nullptr) want_another(why);
 }
 
 void LastingStream::adopt(std::unique_ptr<Socket> socket, uint16_t connection) {
@@ -181,7 +186,7 @@ bool LastingStream::hear(const Report& report) {
     acked_ = report.received;
     reported_ = report.connection;
     const bool is_this = report.connection == connection_ && socket_ != nullptr;
-    if (is_this && report.lost) lose("the other end lost it");
+    if (is_this && report.lost) want_another("the other end lost it");
     if (is_this && std::exchange(resuming_, false)) written_ = acked_;
   }
   poller_->wake();
@@ -190,7 +195,7 @@ bool LastingStream::hear(const Report& report) {
 
 bool LastingStream::resend() {
   const std::lock_guard lock(mutex_);
-  return socket_ == nullptr || resuming_ || catch_up();
+  return socket_ == nullptr || !loss_.empty() || resuming_ || catch_up();
 }
 
 bool LastingStream::catch_up() {
@@ -199,7 +204,7 @@ bool LastingStream::catch_up() {
     const size_t at = written_ % kKept;
     const std::span<const std::byte> part(kept_.get() + at, std::min<uint64_t>(sent_ - written_, kKept - at));
     const Result<size_t> sent = socket_->send(std::span(&part, 1));
-    if (!sent.ok()) lose(sent.status().message());
+    if (!sent.ok()) want_another(sent.status().message());
     if (!sent.ok() || *sent == 0) return false;
     written_ += *sent;
   }

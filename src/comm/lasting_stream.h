@@ -3,9 +3,9 @@
 //
 // A stream of bytes each way between two hosts that outlives its connections. Each side keeps what the other has not
 // told to have; when the connection is lost, the mesh makes another one, both sides go on where the other has come to,
-// and the pipe's end notices nothing, unless the peer is gone. Knows no pipe and no message.
+// and the pipes' ends notice nothing, unless the peer is gone. Knows no pipe and no message.
 //
-// The pipe's end uses socket(), on the thread that drives it; all else is for the service thread.
+// The pipes' ends use socket(), on the threads that drive them; all else is for the service thread.
 #pragma once
 
 #include <atomic>
@@ -62,6 +62,7 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   // With mutex_ held:
   Result<size_t> nothing() const;
   void lose(const std::string& why);
+  void want_another(const std::string& why);
   bool catch_up();
   void keep(std::span<const std::span<const std::byte>> parts, size_t bytes);
 
@@ -70,10 +71,10 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   const std::string peer_name_;
 
   mutable std::mutex mutex_;
-  std::unique_ptr<Socket> socket_;  // null: lost, or closed
+  std::unique_ptr<Socket> socket_;  // null: nothing can come over it any more, or closed
   bool closed_ = false;
   bool ended_ = false;
-  std::string loss_;
+  std::string loss_;  // why another one is wanted
   uint16_t connection_ = 0;
   // What we send, in bytes: acked_ <= written_ <= sent_. Between acked_ and sent_ they are kept.
   std::unique_ptr<std::byte[]> kept_;  // made when something is sent

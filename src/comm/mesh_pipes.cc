@@ -25,9 +25,12 @@ Receiver* PipeTable::receiver(const PipeName& name) const {
   return found == receivers_.end() ? nullptr : found->second.get();
 }
 
-void PipeTable::put(const PipeName& name, std::unique_ptr<Sender> sender) {
+bool PipeTable::put(const PipeName& name, std::unique_ptr<Sender> sender) {
   const std::lock_guard lock(mutex_);
-  senders_[name] = std::move(sender);
+  std::unique_ptr<Sender>& place = senders_[name];
+  if (place != nullptr) return false;
+  place = std::move(sender);
+  return true;
 }
 
 bool PipeTable::put(const PipeName& name, std::unique_ptr<Receiver> receiver) {

@@ -14,9 +14,19 @@
 namespace hocket {
 namespace {
 
-bool allows(const PeerInfo& peer, const Transport* transport) {
-  const auto allowed = choose_transports(peer.transports);
-  return !allowed.ok() || std::find(allowed->begin(), allowed->end(), transport) != allowed->end();
+using Transports = std::vector<const Transport*>;
+
+// The first of `wished` that is allowed and reaches the peer; null: there is none.
+const Transport* first_of(const Transports& wished, const Transports& allowed, const PeerInfo& self,
+                          const PeerInfo& peer) {
+  const auto best = std::find_if(wished.begin(), wished.end(), [&](const Transport* transport) {
+    return std::find(allowed.begin(), allowed.end(), transport) != allowed.end() && transport->reaches(self, peer);
+  });
+  return best == wished.end() ? nullptr : *best;
+}
+
+Status opened_twice(int32_t peer, int lane, int32_t rank) {
+  return {Code::kInternal, fmt::format("rank {} opened lane {} to rank {} twice", peer, lane, rank)};
 }
 
 }  // namespace
@@ -27,10 +37,11 @@ void MeshRank::choose_transports_for_peers() {
   transports_.assign(peers_.size(), nullptr);
   if (!allowed.ok()) return;  // the service does not start with such a setting
   for (size_t i = 0; i < peers_.size(); ++i) {
-    const auto best = std::find_if(allowed->begin(), allowed->end(), [&](const Transport* transport) {
-      return transport->reaches(self, peers_[i]) && allows(peers_[i], transport);
-    });
-    if (best != allowed->end()) transports_[i] = *best;
+    const auto listed = choose_transports(peers_[i].transports);
+    const Transports& theirs = listed.ok() ? *listed : *allowed;
+    // Both ends choose the same one: in the order of the lower rank's list.
+    transports_[i] = std::cmp_less(i, rank_) ? first_of(theirs, *allowed, self, peers_[i])
+                                             : first_of(*allowed, theirs, self, peers_[i]);
   }
 }
 
@@ -127,7 +138,8 @@ void MeshRank::on_pipe_dialled(const PipeName& name, uint8_t transport, Result<s
   const std::unique_ptr<Dial> dial = std::move(pipe_dials_[name]);  // outlives this call
   pipe_dials_.erase(name);
   const Transport& chosen = *transport_of(transport);
-  if (!socket.ok() && refusal == Refusal::kDuplicate && chosen.is_two_way()) return;  // the peer's is on its way
+  const bool theirs_stays = refusal == Refusal::kDuplicate && chosen.is_two_way() && rank_ > name.peer;
+  if (!socket.ok() && theirs_stays) return;  // it is on its way
   if (!socket.ok()) return on_unreachable(name.peer, refusal, socket.status());
   const auto sending = stream(name, PipeEnd::kSender);
   if (sending != nullptr) return replace(name, *sending, std::move(*socket));
@@ -148,7 +160,7 @@ Status MeshRank::open_ends(const PipeName& name, PipeEnd end, const Transport& t
 Status MeshRank::open_sender(const PipeName& name, const Transport& transport, Offer offer) {
   Result<std::unique_ptr<Sender>> sender = transport.open(context_for(name.peer, transport, nullptr), offer);
   if (!sender.ok()) return sender.status();
-  pipes_.put(name, std::move(*sender));
+  if (!pipes_.put(name, std::move(*sender))) return opened_twice(name.peer, name.lane, rank_);
   poller_->wake();
   return {};
 }
@@ -165,9 +177,7 @@ Status MeshRank::accept_pipe(const PipeName& name, const Transport& transport, O
   Result<std::unique_ptr<Receiver>> receiver =
       transport.accept(context_for(name.peer, transport, peer_poller), std::move(offer));
   if (!receiver.ok()) return receiver.status();
-  if (!pipes_.put(name, std::move(*receiver))) {
-    return {Code::kInternal, fmt::format("rank {} opened lane {} to rank {} twice", name.peer, name.lane, rank_)};
-  }
+  if (!pipes_.put(name, std::move(*receiver))) return opened_twice(name.peer, name.lane, rank_);
   poller_->wake();
   return {};
 }
@@ -215,7 +225,11 @@ void MeshRank::enter(const Hello& hello, std::unique_ptr<Socket> socket) {
     return go_on(name, PipeEnd::kReceiver, std::move(socket), hello.connection);
   const Transport& transport = *transport_of(hello.transport);
   if (transport.is_two_way()) pipe_dials_.erase(name);
-  when_complete([this, name, &transport, first = std::make_shared<std::unique_ptr<Socket>>(std::move(socket))] {
+  when_complete([this, name, &transport, connection = hello.connection,
+                 first = std::make_shared<std::unique_ptr<Socket>>(std::move(socket))] {
+    // Lost and dialled again before we knew all ranks.
+    if (stream(name, PipeEnd::kReceiver) != nullptr)
+      return go_on(name, PipeEnd::kReceiver, std::move(*first), connection);
     const Status opened = open_ends(name, PipeEnd::kReceiver, transport, std::move(*first));
     if (!opened.ok()) fail(opened);
   });

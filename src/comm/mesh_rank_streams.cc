@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// A pipe between hosts outlives its connection: its sender dials again, both ends say over the link how far they have
+// A pipe between hosts outlives its connection: who dialled dials again, both ends say over the link how far they have
 // received, and go on from there. Whether the peer lives is the links' business, and what they say ends its streams.
 #include <fmt/format.h>
 

@@ -214,12 +214,18 @@ size_t coded_slice(const Codec& codec, DataType type, size_t bytes) {
   return least * unit;
 }
 
+size_t slice_of_blocks(const Codec& codec, DataType type, size_t bytes) {
+  const size_t slice = std::min(bytes / element_bytes(type), coded_slice(codec, type, bytes));
+  const size_t block = std::max<size_t>(codec.block(), 1);
+  return slice < block ? slice : slice / block * block;
+}
+
 CallCut coded_cut(const Codec& codec, DataType type, CallCut plain, size_t max_message) {
   const size_t element = element_bytes(type), plain_slice = plain.slice_bytes / element;
   // What a message costs is then shared by more: of top-1 % over TCP a tenth of all time.
   const bool leaves_little = codec.block() == 0 || codec.describe(type).ratio < kLittle;
   const size_t slice_bytes = leaves_little ? std::min(2 * plain.slice_bytes, max_message) : plain.slice_bytes;
-  const size_t slice = std::min(slice_bytes / element, coded_slice(codec, type, slice_bytes));
+  const size_t slice = slice_of_blocks(codec, type, slice_bytes);
   const size_t block = std::max<size_t>(codec.block(), 1);
   const size_t fitting = slice == 0 ? 0 : std::max<size_t>(1, plain.window * slice / plain_slice);
   return {slice_bytes, fitting < block ? fitting : fitting / block * block};

@@ -44,6 +44,8 @@ struct CodedSlice {
 // Elements that one message of `bytes` surely carries: whole blocks of the codec, if one block fits. 0: not one
 // element.
 size_t coded_slice(const Codec& codec, DataType type, size_t bytes);
+// ... and which take no more than that as they are: whole blocks, where one fits.
+size_t slice_of_blocks(const Codec& codec, DataType type, size_t bytes);
 
 // How a call is cut: the longest message, and the elements of a chunk in one pass.
 struct CallCut {

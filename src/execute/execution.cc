@@ -25,8 +25,8 @@ size_t Execution::scratch_bytes(const Call& call) {
 }
 
 size_t Execution::slice_elements(const Call& call) {
-  const size_t plain = call.slice_bytes / element_bytes(call.type);
-  return call.codec == nullptr ? plain : std::min(plain, coded_slice(*call.codec, call.type, call.slice_bytes));
+  if (call.codec != nullptr) return slice_of_blocks(*call.codec, call.type, call.slice_bytes);
+  return call.slice_bytes / element_bytes(call.type);
 }
 
 void Execution::start(const Call& call, size_t steps_done) {

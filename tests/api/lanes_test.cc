@@ -97,11 +97,10 @@ int more_sockets(const std::string& lanes) {
   return std::atoi(ends[0].output.c_str());
 }
 
-// Each of two ranks in a ring sends to the other and receives from it.
+// Each of two ranks in a ring sends to the other and receives from it, over one connection in each lane.
 TEST(Lanes, AsManyConnectionsAsWished) {
   EXPECT_LE(more_sockets("1"), 0);
-  EXPECT_GE(more_sockets("4"), 5);
-  EXPECT_LE(more_sockets("4"), 6);
+  EXPECT_EQ(more_sockets("4"), 3);
 }
 
 // Ranks that disagree say so instead of waiting for each other.

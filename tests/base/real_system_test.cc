@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <thread>
 
 namespace hocket {
 namespace {
@@ -138,6 +139,28 @@ TEST_P(RealSocketTest, EndOfStreamNamesThePeerAndEndsSending) {
   Result<size_t> sent = size_t{0};
   for (Time limit = soon(); sent.ok() && real_system().clock.now() < limit;) sent = pair.client->send(parts);
   EXPECT_EQ(sent.status().code(), Code::kRemote);
+}
+
+// For ThreadSanitizer, too.
+TEST_P(RealSocketTest, OneThreadSendsWhileAnotherReceivesUntilThePeerIsGone) {
+  Pair pair = connect_pair(GetParam());
+  std::thread sender([&] {
+    const std::array<std::byte, 1> one{};
+    const std::array<std::span<const std::byte>, 1> parts = {one};
+    while (pair.client->send(parts).ok()) std::this_thread::yield();
+  });
+  std::thread receiver([&] {
+    std::array<std::byte, 64> into{};
+    while (pair.client->receive(into).ok()) std::this_thread::yield();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  pair.server.reset();
+  sender.join();
+  receiver.join();
+  std::array<std::byte, 64> into{};
+  const Status why = pair.client->receive(into).status();
+  EXPECT_FALSE(why.ok());
+  EXPECT_EQ(pair.client->receive(into).status().message(), why.message());
 }
 
 TEST_P(RealSocketTest, AcceptIsNullWhenNobodyWaits) {

@@ -141,6 +141,21 @@ TEST(Pipes, WithoutACommonTransportTheErrorNamesBothSettings) {
   leave_all(meshes);
 }
 
+TEST(Pipes, BothEndsTakeWhatTheLowerRankLikesBest) {
+  ServiceOptions first = quick_options();
+  first.transports = "tcp,shm";
+  ServiceOptions second = quick_options();
+  second.transports = "shm,tcp";
+  Service one(real_system(), first);
+  Service two(real_system(), second);
+  const auto id = make_unique_id(one);
+  auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return rank == 0 ? one : two; });
+  for (const MeshPointer& mesh : meshes) EXPECT_EQ(mesh->transport_name(1 - mesh->rank()), "tcp");
+  expect_messages(*meshes[0], *meshes[1], PipeClass::kCollective, 0, 100);
+  expect_messages(*meshes[1], *meshes[0], PipeClass::kCollective, 0, 100);
+  leave_all(meshes);
+}
+
 class SpreadTest : public testing::TestWithParam<bool> {};  // all ranks in one service
 
 TEST_P(SpreadTest, AFailureReachesEveryRankWithTheSameWords) {

@@ -16,6 +16,7 @@
 
 #include "comm/communicator.h"
 #include "comm/drive.h"
+#include "comm/lasting_stream.h"
 #include "tests/comm/mesh_fixture.h"
 
 namespace hocket {
@@ -143,6 +144,34 @@ TEST_P(Streams, OutliveTheirConnections) {
   EXPECT_GT(cuts, 0);
   EXPECT_THAT(log, HasSubstr("the connection of lane 0 to rank "));
   std::printf("%d connections were cut in %u sums\n", cuts.load(), kRounds);
+}
+
+// The peer may have sent its last, and left: nobody sends that again.
+TEST(LastingStream, WhatHasComeIsReadWhenItsConnectionIsGivenUp) {
+  System& system = real_system();
+  auto listener = std::move(*system.network.listen("127.0.0.1:0"));
+  const std::shared_ptr<Poller> poller = std::move(*system.network.make_poller());
+  const auto stream =
+      std::make_shared<LastingStream>(poller, std::move(*system.network.connect(listener->address())), [] {});
+  std::unique_ptr<Socket> peer;
+  ASSERT_TRUE(eventually([&] { return (peer = std::move(*listener->accept())) != nullptr; }));
+  const auto end = stream->socket();
+  const std::array<std::byte, 4> last = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+  const std::array<std::span<const std::byte>, 1> parts = {last};
+  ASSERT_EQ(*peer->send(parts), last.size());
+  stream->drop("its interface is silent");
+  EXPECT_EQ(stream->loss(), "its interface is silent");
+  stream->end();
+  peer.reset();
+  std::array<std::byte, 8> got{};
+  size_t count = 0;
+  ASSERT_TRUE(eventually([&] {
+    const Result<size_t> some = end->receive(std::span(got).subspan(count));
+    return !some.ok() || (count += *some) == last.size();
+  }));
+  EXPECT_EQ(count, last.size());
+  EXPECT_TRUE(std::equal(last.begin(), last.end(), got.begin()));
+  EXPECT_THAT(end->receive(got).status().message(), HasSubstr("is gone"));
 }
 
 TEST_P(Streams, EndWithAPeerThatLeaves) {

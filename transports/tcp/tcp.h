@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Pipes between hosts: one stream socket each.
+// Pipes between hosts: one stream socket for those of a lane, which go both ways.
 #pragma once
 
 #include "transports/pipe.h"
