@@ -42,11 +42,12 @@ class LastingStream::End final : public Socket {
   const std::shared_ptr<LastingStream> stream_;
 };
 
-LastingStream::LastingStream(std::shared_ptr<Poller> poller, std::unique_ptr<Socket> first,
+LastingStream::LastingStream(Threads& threads, std::shared_ptr<Poller> poller, std::unique_ptr<Socket> first,
                              std::function<void()> on_news)
     : poller_(std::move(poller)),
       on_news_(std::move(on_news)),
       peer_name_(first->peer_name()),
+      mutex_(threads),
       socket_(std::move(first)) {}
 
 std::unique_ptr<Socket> LastingStream::socket() { return std::make_unique<End>(shared_from_this()); }

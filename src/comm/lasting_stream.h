@@ -29,8 +29,9 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
     uint64_t received = 0;    // bytes, over all connections
   };
 
-  // `on_news`, on any thread, must not call back: the connection is lost, or a report is due.
-  LastingStream(std::shared_ptr<Poller> poller, std::unique_ptr<Socket> first, std::function<void()> on_news);
+  // `on_news`, on any thread, must not call back: the connection is lost, or a report is due. `threads` outlive this.
+  LastingStream(Threads& threads, std::shared_ptr<Poller> poller, std::unique_ptr<Socket> first,
+                std::function<void()> on_news);
   LastingStream(const LastingStream&) = delete;
   LastingStream& operator=(const LastingStream&) = delete;
 
@@ -56,6 +57,21 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
  private:
   class End;
 
+  // Held while the socket is used, which may yield in a simulation: who waits for it yields too, so that its holder
+  // goes on.
+  class Mutex {
+   public:
+    explicit Mutex(Threads& threads) : threads_(threads) {}
+    void lock() {
+      while (!mutex_.try_lock()) threads_.yield();
+    }
+    void unlock() { mutex_.unlock(); }
+
+   private:
+    Threads& threads_;
+    std::mutex mutex_;
+  };
+
   Result<size_t> send(std::span<const std::span<const std::byte>> parts);
   Result<size_t> receive(std::span<std::byte> into);
   void close();
@@ -70,7 +86,7 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   const std::function<void()> on_news_;
   const std::string peer_name_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::unique_ptr<Socket> socket_;  // null: nothing can come over it any more, or closed
   bool closed_ = false;
   bool ended_ = false;

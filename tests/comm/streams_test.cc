@@ -151,8 +151,8 @@ TEST(LastingStream, WhatHasComeIsReadWhenItsConnectionIsGivenUp) {
   System& system = real_system();
   auto listener = std::move(*system.network.listen("127.0.0.1:0"));
   const std::shared_ptr<Poller> poller = std::move(*system.network.make_poller());
-  const auto stream =
-      std::make_shared<LastingStream>(poller, std::move(*system.network.connect(listener->address())), [] {});
+  const auto stream = std::make_shared<LastingStream>(system.threads, poller,
+                                                      std::move(*system.network.connect(listener->address())), [] {});
   std::unique_ptr<Socket> peer;
   ASSERT_TRUE(eventually([&] { return (peer = std::move(*listener->accept())) != nullptr; }));
   const auto end = stream->socket();

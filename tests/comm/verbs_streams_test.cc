@@ -20,14 +20,18 @@ class Streams {
  public:
   Streams(std::shared_ptr<Poller> sender, std::shared_ptr<Poller> receiver) {
     SocketPair first = connect_pair(real_system(), "127.0.0.1:0");
-    dialling_ =
-        std::make_shared<LastingStream>(std::move(sender), std::move(first.connected), [this] { news_ = true; });
-    accepting_ =
-        std::make_shared<LastingStream>(std::move(receiver), std::move(first.accepted), [this] { news_ = true; });
+    dialling_ = std::make_shared<LastingStream>(real_system().threads, std::move(sender), std::move(first.connected),
+                                                [this] { news_ = true; });
+    accepting_ = std::make_shared<LastingStream>(real_system().threads, std::move(receiver), std::move(first.accepted),
+                                                 [this] { news_ = true; });
   }
   std::unique_ptr<Socket> dialling() { return dialling_->socket(); }
   std::unique_ptr<Socket> accepting() { return accepting_->socket(); }
-  void cut() { dialling_->drop("a test"); }
+  // Nothing is sent any more, either way.
+  void cut() {
+    dialling_->drop("a test");
+    accepting_->drop("a test");
+  }
   // Either side has heard that the other has left.
   void end() {
     dialling_->end();
