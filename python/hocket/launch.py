@@ -2,6 +2,8 @@
 # Copyright The Hocket authors
 """Ranks from within a program: run() does with a function what `hocket run` does with a program. Its parameters are those of
 horovod.run()."""
+import contextlib
+import operator
 import os
 import pathlib
 import pickle
@@ -16,6 +18,16 @@ from typing import Any, Callable, Optional, Sequence
 from hocket._errors import InvalidArgument
 
 _CALL, _RESULT, _FAILURE = "call", "result", "failure"
+_MOST_RANKS, _MOST_RESTARTS = 1024, 1 << 20  # of `hocket run`
+_SAYS = b"hocket run: "
+# Becomes `hocket run`, which the kernel ends with the thread that started it, and which then ends its ranks. In a process of
+# its own, for in ours nothing can safely be done between fork and exec.
+_LEASH = """import ctypes, os, signal, sys
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
 def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[dict[str, Any]] = None, num_proc: int = 1,
@@ -27,7 +39,7 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[dic
         executable: Optional[str] = None, np: Optional[int] = None, min_np: Optional[int] = None,
         max_np: Optional[int] = None) -> list[Any]:
     """What func(*args, **kwargs) returns on each of `num_proc` ranks of this machine, in their order. RuntimeError tells what
-    a rank raised.
+    a rank raised, or which rank ended without a result.
 
     min_num_proc: as `hocket run --min`; then the results are those of the ranks that ended well, newcomers' last.
     reset_limit: as `hocket run --restarts`. hosts: may name this machine only, as "localhost:4". network_interface: as
@@ -39,7 +51,9 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[dic
     ranks = np if np is not None and num_proc == 1 else num_proc
     least = min_np if min_num_proc is None else min_num_proc
     most = max_np if max_num_proc is None else max_num_proc
-    _check(ranks, most, hosts, hostfile)
+    ranks = _whole("num_proc", ranks, 1, _MOST_RANKS)
+    _check(ranks, least, most, reset_limit)
+    _check_hosts(hosts, hostfile)
     options = ["-n", str(ranks)]
     if least is not None:
         options += ["--min", str(least)]
@@ -51,20 +65,42 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[dic
     with tempfile.TemporaryDirectory(prefix="hocket-launch-") as name:
         folder = pathlib.Path(name)
         (folder / _CALL).write_bytes(_pickled((func, tuple(args), dict(kwargs or {}))))
-        command = [_program(), "run", *options, executable or sys.executable, "-m", *_module(), name]
-        status = subprocess.run(command, env=environment, check=False).returncode
+        python = executable or sys.executable
+        status, said = _carried_out([python, "-I", "-S", "-c", _LEASH, str(os.getpid()), _program(), "run", *options, python,
+                                     "-m", *_module(), name], environment)
         if status != 0:
-            raise RuntimeError(f"hocket.launch.run: {_first_failure(folder) or f'the ranks ended with status {status}'}")
-        return [pickle.loads(file.read_bytes()) for file in sorted(folder.glob(f"{_RESULT}.*"))]
+            raise RuntimeError(f"hocket.launch.run: {_first_failure(folder) or said or f'ended with status {status}'}")
+        if least is None:
+            _check_all_have_returned(folder, ranks)
+        return [_result_of(file) for file in sorted(folder.glob(f"{_RESULT}.*"))]
 
 
-def _check(ranks, most, hosts, hostfile):
-    if ranks < 1:
-        raise InvalidArgument(f"num_proc: {ranks}, and there must be one rank at least")
+def _whole(name, value, least, most):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{name}: {value!r} is no whole number") from None
+    if not least <= number <= most:
+        raise InvalidArgument(f"{name}: {number} is not between {least} and {most}")
+    return number
+
+
+def _check(ranks, least, most, restarts):
+    if least is not None:
+        _whole("min_num_proc", least, 1, ranks)
     if most is not None and most < ranks:
         raise InvalidArgument(f"max_num_proc: {most} is less than num_proc, {ranks}")
+    if restarts is not None:
+        _whole("reset_limit", restarts, 0, _MOST_RESTARTS)
+        if least is None:
+            raise InvalidArgument(f"reset_limit: {restarts} needs min_num_proc; without it nothing is started again")
+
+
+def _check_hosts(hosts, hostfile):
     if hostfile is not None:
         raise InvalidArgument(f"hostfile: '{hostfile}': ranks start on this machine only (docs/launching.md)")
+    if hosts is not None and not isinstance(hosts, str):
+        raise InvalidArgument(f"hosts: {hosts!r} is no text like 'localhost:4'")
     for host in hosts.split(",") if hosts else ():
         if host.partition(":")[0] not in ("localhost", "127.0.0.1", socket.gethostname()):
             raise InvalidArgument(f"hosts: '{host}' is another machine; ranks start on this one only (docs/launching.md)")
@@ -93,10 +129,44 @@ def _program():
     return found
 
 
+def _carried_out(command, environment):
+    """Its exit status, and what `hocket run` said last: which rank ended how."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    said = b""
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
+        try:
+            for line in process.stderr:
+                said = line.removeprefix(_SAYS) if line.startswith(_SAYS) else said
+                with contextlib.suppress(OSError):
+                    os.write(2, line)
+        except BaseException:
+            process.terminate()
+            raise
+    return process.returncode, said.decode(errors="backslashreplace").strip()
+
+
+def _check_all_have_returned(folder, ranks):
+    missing = [str(rank) for rank in range(ranks) if not (folder / f"{_RESULT}.{rank:05}").exists()]
+    if missing:
+        raise RuntimeError(f"hocket.launch.run: no result of rank {', '.join(missing)}: it ended, with status 0, before the "
+                           "function had returned")
+
+
+def _result_of(file):
+    place = file.name.partition(".")[2]
+    try:
+        return pickle.loads(file.read_bytes())
+    except Exception as error:
+        raise RuntimeError(f"hocket.launch.run: the result of rank {place.lstrip('0') or '0'} cannot be unpickled here: "
+                           f"{type(error).__name__}: {error}") from error
+
+
 def _first_failure(folder):
     """What the rank raised that failed first: it has often made others fail."""
     failures = sorted(folder.glob(f"{_FAILURE}.*"), key=lambda file: file.stat().st_mtime_ns)
-    return failures[0].read_text() if failures else None
+    return failures[0].read_text(encoding="utf-8") if failures else None
 
 
 def _put(folder, kind, content):
@@ -112,8 +182,9 @@ def _be_a_rank(folder):
         func, args, kwargs = pickle.loads((folder / _CALL).read_bytes())
         _put(folder, _RESULT, _pickled(func(*args, **kwargs)))
     except BaseException as error:
-        told = traceback.format_exception_only(type(error), error)[-1].strip()
-        _put(folder, _FAILURE, f"rank {os.environ.get('HOCKET_RANK', '(a newcomer)')}: {told}".encode())
+        told = "".join(traceback.format_exception_only(type(error), error)).strip()
+        told = f"rank {os.environ.get('HOCKET_RANK', '(a newcomer)')}: {told}"
+        _put(folder, _FAILURE, told.encode(errors="backslashreplace"))
         raise
 
 

@@ -7,8 +7,10 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -116,11 +118,14 @@ class FromWithinAProgram(unittest.TestCase):
 
     BEGIN = "import os; from hocket.launch import run\nbase = 5\n"
 
-    def run_program(self, code):
+    def started(self, code):
         path = f"{pathlib.Path(PROGRAM).parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run([sys.executable, "-c", self.BEGIN + code], capture_output=True, text=True, timeout=540,
-                              check=False, env={**os.environ, "PATH": path})
-        return done.stdout, done.stderr
+        return subprocess.Popen([sys.executable, "-c", self.BEGIN + code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, env={**os.environ, "PATH": path})
+
+    def run_program(self, code):
+        with self.started(code) as program:
+            return program.communicate(timeout=540)
 
     def test_results_come_in_the_order_of_ranks(self):
         said, told = self.run_program(
@@ -168,10 +173,64 @@ class FromWithinAProgram(unittest.TestCase):
             "run(fail, num_proc=2)\n")
         self.assertIn("RuntimeError: hocket.launch.run: rank 1: KeyError: 'lost'", told)
         _, told = self.run_program("run(lambda: os.abort(), num_proc=2)")
-        self.assertIn("RuntimeError: hocket.launch.run: the ranks ended with status 134", told)
+        self.assertRegex(told, r"RuntimeError: hocket.launch.run: rank [01] ended with status 134")
+        _, told = self.run_program(
+            "def fail():\n"
+            "    error = ValueError('bad \\udcff')\n"
+            "    error.__notes__ = ['a note']\n"
+            "    raise error\n"
+            "run(fail)\n")
+        self.assertIn("RuntimeError: hocket.launch.run: rank 0: ValueError: bad \\udcff\na note", told)
+
+    def test_a_rank_that_is_killed_is_named(self):
+        _, told = self.run_program(
+            "def fail():\n"
+            "    import signal, time\n"
+            "    if os.environ['HOCKET_RANK'] == '1': os.kill(os.getpid(), signal.SIGKILL)\n"
+            "    time.sleep(60)\n"
+            "run(fail, num_proc=3)\n")
+        self.assertIn("RuntimeError: hocket.launch.run: rank 1 ended with status 137", told)
+
+    def test_a_rank_without_a_result_is_named(self):
+        for end in ("os._exit(0)", "raise SystemExit(0)"):
+            with self.subTest(end):
+                _, told = self.run_program(
+                    "def leave():\n"
+                    f"    if os.environ['HOCKET_RANK'] == '1': {end}\n"
+                    "    return int(os.environ['HOCKET_RANK'])\n"
+                    "run(leave, num_proc=3)\n")
+                self.assertIn("RuntimeError: hocket.launch.run: no result of rank 1: it ended, with status 0, before", told)
+        _, told = self.run_program(
+            "class Odd:\n"
+            "    def __reduce__(self): return exec, (\"import os\\nif 'HOCKET_RANK' not in os.environ: 1 / 0\",)\n"
+            "run(lambda: Odd(), num_proc=2)\n")
+        self.assertIn("RuntimeError: hocket.launch.run: the result of rank 0 cannot be unpickled here: ZeroDivisionError", told)
+
+    def test_what_was_printed_before_comes_first(self):
+        said, told = self.run_program("print('before')\nrun(print, ('within',))\n")
+        self.assertEqual(said, "before\n[0] within\n", told)
+
+    def test_ranks_end_with_the_program(self):
+        with self.started("def stay():\n    import time\n    print(os.getpid())\n    time.sleep(300)\nrun(stay)\n") as program:
+            rank = int(program.stdout.readline().split()[1])
+            program.terminate()
+            program.wait(30)
+        for _ in range(200):
+            if not pathlib.Path(f"/proc/{rank}").exists():
+                return
+            time.sleep(0.1)
+        os.kill(rank, signal.SIGKILL)
+        self.fail("the rank goes on without the program")
 
     def test_refusals(self):
         for options, why in (("num_proc=0", "num_proc: 0"), ("np=2, max_np=1", "max_num_proc: 1 is less than num_proc, 2"),
+                             ("num_proc=2.5", "num_proc: 2.5 is no whole number"), ("num_proc='2'", "num_proc: '2' is no"),
+                             ("num_proc=None", "num_proc: None is no"),
+                             ("num_proc=5000", "num_proc: 5000 is not between 1 and 1024"),
+                             ("min_num_proc=0", "min_num_proc: 0 is not between 1 and 1"),
+                             ("num_proc=2, min_num_proc=3", "min_num_proc: 3 is not between 1 and 2"),
+                             ("reset_limit=1", "reset_limit: 1 needs min_num_proc"),
+                             ("hosts=['localhost']", "hosts: ['localhost'] is"),
                              ("hostfile='hosts'", "hostfile: 'hosts'"), ("hosts='localhost:1,node7:1'", "hosts: 'node7:1' is")):
             _, told = self.run_program(f"run(print, {options})")
             self.assertIn(f"hocket._errors.InvalidArgument: {why}", told)
