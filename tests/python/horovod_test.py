@@ -315,6 +315,26 @@ class Mistakes(Test):
 
         self.ranks(body, HOROVOD_STALL_SHUTDOWN_TIME_SECONDS="60")
 
+    def test_a_group_that_only_a_higher_rank_has(self):
+        def body(rank, size):
+            one = torch.ones(1)
+            with self.assertRaisesRegex(RuntimeError, "allreduce of 'g.0': rank 0 has group .*, rank 1 has group "):
+                if rank == 1:
+                    hvd.grouped_allreduce([one, one], name="g")
+                else:
+                    hvd.allreduce(one, name="g.0")
+            for result in hvd.grouped_allreduce([one] * 2, name="g", op=hvd.Sum):  # nothing of what failed is left
+                self.same(result, [float(size)])
+
+        self.ranks(body, HOROVOD_STALL_CHECK_TIME_SECONDS="5", HOROVOD_STALL_SHUTDOWN_TIME_SECONDS="10")
+
+    def test_empty_groups(self):
+        def body(_rank, _size):
+            self.assertEqual(hvd.grouped_allreduce([]), [])
+            self.assertEqual(list(hvd.grouped_allgather([])), [])
+
+        self.ranks(body, [2])
+
     def test_a_name_twice(self):
         def body(rank, size):
             if rank != 0:  # the first call of rank 0 is not done before these

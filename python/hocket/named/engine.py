@@ -236,19 +236,19 @@ class Engine:
             {self.ranks[rank]: request for rank, request in entry.requests.items()}, joined))}
         if not faults:
             return ready
-        groups = {entry.request.group: faults[entry.key] for entry in ready if entry.key in faults}
-        groups.pop("", None)
-
-        def fault_of(request):  # of a group also what other ranks do not have in theirs
-            return faults.get(request.key) or groups.get(request.group)
-
+        # Of a group of any rank also what other ranks do not have in theirs.
+        groups = {request.group: faults[entry.key] for entry in ready if entry.key in faults
+                  for request in entry.requests.values() if request.group}
         for entry in self._table.entries():
-            if fault_of(entry.request):
+            fault = next((groups[request.group] for request in entry.requests.values() if request.group in groups), None)
+            if fault:
+                faults.setdefault(entry.key, fault)
+            if entry.key in faults:
                 self._table.forget(entry)
         for key, call in pending.items():
-            if fault := fault_of(call.request):
+            if fault := faults.get(key) or groups.get(call.request.group):
                 self._take(key).fail(Mismatch, fault)
-        return [entry for entry in ready if not fault_of(entry.request)]
+        return [entry for entry in ready if entry.key not in faults]
 
     def _carry_out_batch(self, batch, pending):
         for entry in batch:
