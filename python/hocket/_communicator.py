@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any, Callable, Optional, Sequence
 
 from hocket import _library
@@ -11,7 +12,7 @@ from hocket._buffers import TYPES, buffer_of
 from hocket._codec import Codec
 from hocket._errors import Refusal, attributed
 from hocket._interrupt import Interruptible
-from hocket._library import call, int_of, sizes
+from hocket._library import call, handle_of, int_of, integer_of, sizes
 from hocket._operations import Op, Operation, operation_code
 from hocket._queue import Order, hold, stream_of
 from hocket._recovery import Recovery
@@ -57,7 +58,8 @@ class Communicator(Recovery, Windows, SparseSums):
         """Joins `size` ranks that hold the same unique_id(). `timeout`: seconds to wait for a rank that lives.
         `reproducibility`: "fast", "ordered" or "exact" (docs/reproducibility.md); `algorithm`: as HOCKET_ALGORITHM."""
         handle = _library.Handle()
-        call("CommInitRankConfig", ctypes.byref(handle), size, _library.identity_of(identity), rank,
+        call("CommInitRankConfig", ctypes.byref(handle), int_of("size", size), _library.identity_of(identity),
+             int_of("rank", rank),
              ctypes.byref(_library.config(name, timeout, reproducibility, algorithm)))
         return cls(handle)
 
@@ -81,7 +83,7 @@ class Communicator(Recovery, Windows, SparseSums):
         """Collective: ranks of equal color form a communicator, ordered by key, then rank. None with NO_COLOR. Options as of
         join()."""
         handle = _library.Handle()
-        call("CommSplit", self.handle, int_of("color", color), int_of("key", key), ctypes.byref(handle),
+        call("CommSplit", handle_of(self), int_of("color", color), int_of("key", key), ctypes.byref(handle),
              ctypes.byref(_library.config(**options)))
         return Communicator(handle) if handle else None
 
@@ -122,9 +124,9 @@ class Communicator(Recovery, Windows, SparseSums):
         code = TYPES.get(datatype, -1)
         if code not in _PYTHON_TYPES:
             raise Refusal(f"datatype: no scalar of {datatype} can be given here")
-        value: Any = _PYTHON_TYPES[code](scalar)  # type: ignore[arg-type]
+        value = _scalar_of(scalar, datatype, _PYTHON_TYPES[code])
         op = ctypes.c_int()
-        call("RedOpCreatePreMulSum", ctypes.byref(op), ctypes.byref(value), code, _HOST_SCALAR, self.handle)
+        call("RedOpCreatePreMulSum", ctypes.byref(op), ctypes.byref(value), code, _HOST_SCALAR, handle_of(self))
         return Operation(self, op.value, None)
 
     @attributed
@@ -133,6 +135,8 @@ class Communicator(Recovery, Windows, SparseSums):
 
         It must be associative, and must not raise: an exception is printed and the result is undefined.
         """
+        if not callable(function):
+            raise Refusal(f"function: {function!r} cannot be called")
         element = {code: 1 << index for index, codes in enumerate(((0, 1, 10, 11), (6, 9), (2, 3, 7), (4, 5, 8)))
                    for code in codes}
 
@@ -143,7 +147,7 @@ class Communicator(Recovery, Windows, SparseSums):
 
         kept = _library.ReduceFunction(callback)
         op = ctypes.c_int()
-        call("RedOpCreate", ctypes.byref(op), kept, None, int(commutative), self.handle)
+        call("RedOpCreate", ctypes.byref(op), kept, None, int(commutative), handle_of(self))
         return Operation(self, op.value, kept)
 
     # ---- Collectives
@@ -250,10 +254,11 @@ class Communicator(Recovery, Windows, SparseSums):
         self.run("Recv", queue, (target,), target.address, target.count, target.code, int_of("peer", peer))
         return buffer
 
+    @attributed
     def probe(self) -> Optional[int]:
         """Never waits: a peer that has sent what no recv() issued so far will take, or None."""
         peer = ctypes.c_int()
-        call("Probe", self.handle, ctypes.byref(peer))
+        call("Probe", handle_of(self), ctypes.byref(peer))
         return None if peer.value < 0 else peer.value
 
     @attributed
@@ -346,10 +351,9 @@ class Communicator(Recovery, Windows, SparseSums):
         parts of this package."""
         if codec is not None:
             name, buffers, arguments = f"{name}Compressed", (*buffers, codec), (*arguments, _handle_of(codec))
-        if not self.handle:
-            raise Refusal("the communicator is closed")
-        with Interruptible(self.handle):
-            call(name, *arguments, self.handle, stream_of(queue, buffers))
+        handle = handle_of(self)
+        with Interruptible(handle):
+            call(name, *arguments, handle, stream_of(queue, buffers))
         hold(queue, buffers)
 
     def _reducing(self, name, send, recv, op, queue):
@@ -393,6 +397,18 @@ class Communicator(Recovery, Windows, SparseSums):
     def _room(name, buffer, needed):
         if needed > buffer.count:
             raise Refusal(f"{name}: {buffer.count} elements, {needed} are needed")
+
+
+def _scalar_of(scalar, datatype, kind):
+    if kind not in (ctypes.c_float, ctypes.c_double):
+        return integer_of("scalar", scalar, kind)
+    try:
+        value = kind(scalar)
+    except TypeError:
+        raise Refusal(f"scalar: {scalar!r} is no number") from None
+    if math.isinf(value.value) and not math.isinf(scalar):
+        raise Refusal(f"scalar: {scalar} is more than {datatype} holds")
+    return value
 
 
 def _handle_of(codec):

@@ -218,15 +218,33 @@ def call(name, *arguments):
         raise _errors.error_of(result, LIBRARY.hocketGetLastError(None).decode())
 
 
-def int_of(name, value):
-    """A rank or another small number as C takes it; ctypes would cut off what does not fit."""
+def handle_of(communicator):
+    """What C knows it by."""
+    if not communicator.handle:
+        raise _errors.Refusal("the communicator is closed")
+    return communicator.handle
+
+
+def int_of(name, value, bits=32, signed=True):
+    """A number as C takes it, by default a rank or another small one; ctypes would cut off what does not fit."""
     try:
         number = operator.index(value)
     except TypeError:
         raise _errors.Refusal(f"{name}: {value!r} is no whole number") from None
-    if not -2**31 <= number < 2**31:
-        raise _errors.Refusal(f"{name}: {number} does not fit into 32 bits")
+    least, most = (-2**(bits - 1), 2**(bits - 1) - 1) if signed else (0, 2**bits - 1)
+    if not least <= number <= most:
+        raise _errors.Refusal(f"{name}: {number} does not fit into {bits} bits, which hold {least} to {most}")
     return number
+
+
+def integer_of(name, value, kind):
+    """An integer of ctypes."""
+    return kind(int_of(name, value, 8 * ctypes.sizeof(kind), kind(-1).value < 0))
+
+
+def size_of(name, value):
+    """A size or an offset as C takes it."""
+    return int_of(name, value, 8 * ctypes.sizeof(Size), signed=False)
 
 
 def sizes(values):

@@ -9,7 +9,7 @@ from typing import Any, Optional, Sequence
 from hocket import _library
 from hocket._buffers import TYPES, buffer_of
 from hocket._errors import Refusal, attributed
-from hocket._library import call
+from hocket._library import call, handle_of, size_of
 from hocket._operations import Op, operation_code
 
 _COO, _CSR = 0, 1
@@ -44,6 +44,8 @@ def _raw(name, tensor, writable):
     if min(tensor.rows, tensor.columns, tensor.nonzeros) < 0:
         raise Refusal(f"{name}: rows, columns and nonzeros ({tensor.rows}, {tensor.columns}, {tensor.nonzeros}) cannot be "
                       "negative")
+    for part in ("rows", "columns", "nonzeros"):
+        size_of(f"{name}.{part}", getattr(tensor, part))
     values = buffer_of(f"{name}.values", tensor.values, writable)
     indices = _places(f"{name}.indices", tensor.indices, tensor.nonzeros, writable)
     if values.count < tensor.nonzeros:
@@ -72,7 +74,7 @@ class SparseSums:
         result, result_code, _recv = _raw("recv", recv, True)
         _same_types(code, result_code)
         try:
-            call("AllReduceSparse", ctypes.byref(raw), ctypes.byref(result), code, operation_code(op), self.handle)
+            call("AllReduceSparse", ctypes.byref(raw), ctypes.byref(result), code, operation_code(op), handle_of(self))
         finally:
             recv.nonzeros = result.nonzeros
         return recv
@@ -85,7 +87,7 @@ class SparseSums:
         _same_types(code, target.code)
         if target.count != send.rows * send.columns:
             raise Refusal(f"recv: {target.count} elements, not {send.rows} rows of {send.columns}")
-        call("AllReduceSparseToDense", ctypes.byref(raw), target.address, code, operation_code(op), self.handle)
+        call("AllReduceSparseToDense", ctypes.byref(raw), target.address, code, operation_code(op), handle_of(self))
         return recv
 
     @attributed
@@ -99,7 +101,7 @@ class SparseSums:
             _same_types(code, result_code)
         array = (_library.Sparse * self.size)(*[result for result, _, _ in results])
         try:
-            call("AllGatherSparse", ctypes.byref(raw), array, code, self.handle)
+            call("AllGatherSparse", ctypes.byref(raw), array, code, handle_of(self))
         finally:
             for tensor, result in zip(recv, array):
                 tensor.nonzeros = result.nonzeros

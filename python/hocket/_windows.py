@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional, Sequence
 from hocket import _library
 from hocket._buffers import TYPES, buffer_of
 from hocket._errors import Refusal, attributed
-from hocket._library import call, int_of
+from hocket._library import call, handle_of, int_of, integer_of, size_of
 from hocket._operations import Op, operation_code
 from hocket._queue import Order
 
@@ -21,7 +21,7 @@ def allocate(size: int) -> Any:
     """`size` bytes of zeros that the other ranks of this host can map: something with the buffer protocol, for
     numpy.frombuffer or torch.frombuffer. It is freed with the last of its users."""
     handle = _library.Handle()
-    call("MemAlloc", ctypes.byref(handle), size)
+    call("MemAlloc", ctypes.byref(handle), size_of("size", size))
     address = handle.value or 0
     memory = (ctypes.c_uint8 * size).from_address(address)
     weakref.finalize(memory, _library.LIBRARY.hocketMemFree, address)
@@ -49,14 +49,14 @@ class Window:
         """Writes; it is there when the call is done."""
         source = buffer_of("send", send)
         self._communicator.run("Put", queue, (source,), source.address, source.count, source.code, int_of("peer", peer),
-                               self._handle, offset)
+                               self._handle, size_of("offset", offset))
 
     @attributed
     def get(self, recv: Any, peer: int, offset: int = 0, *, queue: Order = None) -> Any:
         """Reads."""
         target = buffer_of("recv", recv, writable=True)
         self._communicator.run("Get", queue, (target,), target.address, target.count, target.code, int_of("peer", peer),
-                               self._handle, offset)
+                               self._handle, size_of("offset", offset))
         return recv
 
     @attributed
@@ -64,22 +64,24 @@ class Window:
         """Writes, then raises a signal (0 to 7) at the peer: who has waited for it sees what was written."""
         source = buffer_of("send", send)
         self._communicator.run("PutSignal", queue, (source,), source.address, source.count, source.code, int_of("peer", peer),
-                               self._handle, offset, int_of("signal", signal), 0, 0)
+                               self._handle, size_of("offset", offset), int_of("signal", signal), 0, 0)
 
     @attributed
     def fetch_op(self, operand: int, peer: int, offset: int = 0, op: Op = "sum", datatype: str = "int64") -> int:
         """Atomic: there is then (what was there) op operand; returns what was there."""
-        given, found = _integer(datatype)(operand), _integer(datatype)()
+        kind = _integer(datatype)
+        given, found = integer_of("operand", operand, kind), kind()
         self._communicator.run("FetchOp", None, (), ctypes.byref(given), ctypes.byref(found), TYPES[datatype],
-                               operation_code(op), int_of("peer", peer), self._handle, offset)
+                               operation_code(op), int_of("peer", peer), self._handle, size_of("offset", offset))
         return found.value
 
     @attributed
     def compare_swap(self, compare: int, desired: int, peer: int, offset: int = 0, datatype: str = "int64") -> int:
         """Atomic: there is then `desired`, if `compare` was there; returns what was there."""
-        expected, wanted, found = _integer(datatype)(compare), _integer(datatype)(desired), _integer(datatype)()
+        kind = _integer(datatype)
+        expected, wanted, found = integer_of("compare", compare, kind), integer_of("desired", desired, kind), kind()
         self._communicator.run("CompareSwap", None, (), ctypes.byref(expected), ctypes.byref(wanted), ctypes.byref(found),
-                               TYPES[datatype], int_of("peer", peer), self._handle, offset)
+                               TYPES[datatype], int_of("peer", peer), self._handle, size_of("offset", offset))
         return found.value
 
     def __enter__(self) -> Window:
@@ -108,7 +110,7 @@ class Windows:
         the peers' buffers if all are from allocate()."""
         part = buffer_of("buffer", buffer, writable=True)
         handle = _library.Handle()
-        call("CommRegister", self.handle, part.address, part.count * part.itemsize, ctypes.byref(handle))
+        call("CommRegister", handle_of(self), part.address, part.count * part.itemsize, ctypes.byref(handle))
         return Window(self, handle, part.keep)
 
     @attributed

@@ -129,6 +129,23 @@ class Collectives(unittest.TestCase):
         on_ranks(body)
 
     def test_one_sided(self):
+        def numbers_that_do_not_fit(window):
+            one = numpy.ones(1, numpy.int64)
+            for call, why in (
+                    (lambda: window.put(one, 0, 2**64), "put: offset: 18446744073709551616 does not fit into 64 bits, which"),
+                    (lambda: window.put_signal(one, 0, -1), "put_signal: offset: -1 does not"),
+                    (lambda: window.get(one, 0, 2**64), "get: offset: 18446744073709551616 does not"),
+                    (lambda: window.fetch_op(2**70 + 5, 0), f"fetch_op: operand: {2**70 + 5} does not fit into 64 bits"),
+                    (lambda: window.fetch_op(2**31, 0, datatype="int32"), "fetch_op: operand: 2147483648 does not fit into 32"),
+                    (lambda: window.fetch_op(1, 0, 2**64), "fetch_op: offset: "),
+                    (lambda: window.compare_swap(-1, 0, 0, datatype="uint32"), "compare_swap: compare: -1 does not"),
+                    (lambda: window.compare_swap(0, 2**63, 0), "compare_swap: desired: 9223372036854775808 does not"),
+                    (lambda: window.compare_swap(0, 0, 0, 2**64), "compare_swap: offset: ")):
+                with self.assertRaisesRegex(hocket.InvalidArgument, f"^rank {window.rank}: {why}"):
+                    call()
+            with self.assertRaisesRegex(hocket.InvalidArgument, "^size: 18446744073709551616 does not fit"):
+                hocket.allocate(2**64)
+
         def body(comm):
             right, left = (comm.rank + 1) % RANKS, (comm.rank - 1) % RANKS
             values = numpy.frombuffer(hocket.allocate(64), numpy.int64)
@@ -147,6 +164,8 @@ class Collectives(unittest.TestCase):
                 self.assertEqual(values[5], 6)
                 comm.barrier()
                 self.assertEqual(window.fetch_op(0, 0, 32), 6)
+                numbers_that_do_not_fit(window)
+                numpy.testing.assert_array_equal(values[2:4], [7, 8])
                 with self.assertRaisesRegex(ValueError, "no atomics of 'float32'"):
                     window.fetch_op(1, 0, datatype="float32")
                 with self.assertRaisesRegex(ValueError, "the peer's part has 64 bytes"):
@@ -216,6 +235,13 @@ class Collectives(unittest.TestCase):
                 b[i] = max(value, b[i])
 
         def body(comm):
+            for scalar, datatype, why in ((300, "int8", "300 does not fit into 8 bits, which hold -128 to 127"),
+                                          (-1, "uint64", "-1 does not fit into 64 bits"), (0.5, "int32", "0.5 is no whole"),
+                                          (1e300, "float32", "1e[+]300 is more than float32"), ("1", "float64", "'1' is no")):
+                with self.assertRaisesRegex(hocket.InvalidArgument, f"^rank {comm.rank}: pre_mul_sum: scalar: {why}"):
+                    comm.pre_mul_sum(scalar, datatype)
+            with self.assertRaisesRegex(hocket.InvalidArgument, f"^rank {comm.rank}: create_operation: function: 'no"):
+                comm.create_operation("no function")
             op = comm.create_operation(larger)
             self.assertEqual(list(comm.all_reduce(array.array("i", [comm.rank, -comm.rank]), op=op)), [2, 0])
             op.close()
@@ -325,8 +351,14 @@ class Buffers(unittest.TestCase):
                     call()
             self.assertTrue((comm.all_reduce(read_only, floats) == 3).all(), "the communicator is still of use")
             comm.close()
-            with self.assertRaisesRegex(ValueError, f"rank {comm.rank}: all_reduce: the communicator is closed"):
-                comm.all_reduce(floats)
+            for call, name in (
+                    (lambda: comm.all_reduce(floats), "all_reduce"), (lambda: comm.register(floats), "register"),
+                    (lambda: comm.split(0), "split"), (lambda: comm.pre_mul_sum(1, "int8"), "pre_mul_sum"),
+                    (lambda: comm.create_operation(max), "create_operation"), (comm.probe, "probe"), (comm.failed, "failed"),
+                    (comm.revoke, "revoke"), (comm.shrink, "shrink"), (comm.invitation, "invitation"),
+                    (lambda: comm.grow(4), "grow")):
+                with self.assertRaisesRegex(ValueError, f"^rank {comm.rank}: {name}: the communicator is closed"):
+                    call()
 
         on_ranks(body)
 
