@@ -154,6 +154,9 @@ def refusals():
     refuses(f"{me}all_gather_into_tensor: a tensor is on cuda:{rank % 2}, another on cpu; all must be on one device",
             backend._allgather_base, whole, torch.ones(2))
     refuses("(Float of shape [4, 2]) is not contiguous", dist.all_reduce, torch.ones(4, 4)[:, ::2])
+    refuses(f"{me}batch_isend_irecv: tensors on cuda:1 and cuda:0; a batch may have those of one CUDA device",
+            dist.batch_isend_irecv, [dist.P2POp(dist.isend, torch.ones(2, device=place), (rank + 1) % size)
+                                     for place in ("cuda:1", "cpu", "cuda:0")])
     x = torch.ones(2)
     dist.all_reduce(x)  # the group is still of use
     equal(x, [size] * 2)

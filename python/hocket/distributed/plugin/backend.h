@@ -118,6 +118,8 @@ class Backend final : public c10d::Backend {
   c10::intrusive_ptr<DeviceWork> transfer_on(c10::Device device, CallTensors tensors, int purpose, Issue issue);
   // Its tensor; throws if that cannot travel so.
   Elements checked(const Transfer& transfer) const;
+  // Throws if they are of several CUDA devices.
+  void check_one_device(const std::vector<Transfer>& transfers) const;
   // Without tags, in memory of one device or of the host.
   WorkPtr transfer_all(const std::vector<Transfer>& transfers);
   // Makes the call, under transferring_.

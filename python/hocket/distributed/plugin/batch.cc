@@ -5,6 +5,7 @@
 #include <ATen/core/jit_type.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "backend.h"
@@ -108,9 +109,23 @@ WorkPtr together(int rank, std::vector<WorkPtr> works) {
 
 // ---- The backend's part
 
+// A device's transfers match in their order. Of two devices each rank would have to say which comes first, and ranks
+// number their devices differently: tensors would come to the wrong place.
+void Backend::check_one_device(const std::vector<Transfer>& transfers) const {
+  std::optional<c10::Device> first;
+  for (const Transfer& each : transfers) {
+    const c10::Device device = each.tensors.front().device();
+    if (device.is_cpu()) continue;
+    if (!first) first = device;
+    TORCH_CHECK(device == *first, "hocket rank ", getRank(), ": batch_isend_irecv: tensors on ", *first, " and ",
+                device, "; a batch may have those of one CUDA device, and of the CPU");
+  }
+}
+
 WorkPtr Backend::endCoalescing() {
   Batch batch = batches_.close();
   for (const Transfer& each : batch.transfers) checked(each);
+  check_one_device(batch.transfers);
   std::map<int, std::vector<Transfer>> plain;  // by device, the host's first: so all ranks issue them
   for (Transfer& each : batch.transfers) {
     if (each.type == c10d::OpType::RECVANYSOURCE) {
