@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import hocket.distributed
+from hocket.distributed import _plugin
 from torch_ranks import all_are_past, on_ranks
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8)
@@ -410,12 +411,18 @@ def refusals():
             if not (name == "all_reduce" and tensor.layout == torch.sparse_coo):
                 refuses(f"hocket rank {rank}: {name}: ", call)
                 refuses(why, call)
-    refuses(f"hocket rank {rank}: broadcast: there is no root 4294967296", dist.broadcast, torch.ones(1), group_src=2**32)
+    for root in (-1, size, 2**32):
+        refuses(f"hocket rank {rank}: broadcast: there is no root {root} among {size} ranks", dist.broadcast, torch.ones(1),
+                group_src=root)
+    refuses(f"hocket rank {rank}: gather: there is no root -1", backend.gather, [], [torch.ones(1)], _gather_options(-1))
     refuses("PREMUL_SUM: the factor 0.5 is no Long", dist.all_reduce, torch.ones(2, dtype=torch.int64),
             dist._make_nccl_premul_sum(0.5))
-    refuses(f"hocket rank {rank}: all_reduce: the sparse tensor (Float of shape [{3 + rank}], 1 dimensions sparse) is of shape "
-            f"[{4 if rank == 0 else 3}] (1 sparse) on rank {1 if rank == 0 else 0}", dist.all_reduce,
+    refuses(f"hocket rank {rank}: all_reduce: the sparse tensor (Float of shape [{3 + rank}], 1 dimensions sparse) is Float "
+            f"of shape [{4 if rank == 0 else 3}] (1 sparse) on rank {1 if rank == 0 else 0}", dist.all_reduce,
             torch.sparse_coo_tensor([[0]], [1.0], (3 + rank,)))
+    other = "Double" if rank == 0 else "Float"
+    refuses(f"1 dimensions sparse) is {other} of shape [3] (1 sparse) on rank {1 if rank == 0 else 0}", dist.all_reduce,
+            torch.sparse_coo_tensor([[0]], torch.ones(1, dtype=torch.float64 if rank else torch.float32), (3,)))
     refuses("input (Float of shape [2]) has layout Sparse", backend._allgather_base, torch.ones(2 * size),
             torch.ones(2).to_sparse())
     refuses("must have", dist.all_gather_into_tensor, torch.ones(3 * size), torch.ones(2))
@@ -424,6 +431,24 @@ def refusals():
     x = torch.ones(2)
     dist.all_reduce(x)  # the group is still of use
     equal(x, [size] * 2)
+
+
+def _gather_options(root):
+    options = dist.GatherOptions()
+    options.rootRank = root
+    return options
+
+
+def other_backends_refuse_quantized_tensors():
+    """As if ours had not been loaded: they would move the codes without the scale."""
+    rank, size = ranks()
+    _plugin.load()
+    x = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8)
+    for _, call in every_call(x, (rank + 1) % size, (rank - 1) % size):
+        refuses("with arguments from the 'QuantizedCPU' backend", call)
+    total = torch.ones(1)
+    dist.all_reduce(total)  # the group is still of use
+    equal(total, [size])
 
 
 def ended():
@@ -615,6 +640,10 @@ class Mixes(unittest.TestCase):
                                ("hocket", ["hocket", "hocket"])):
             with self.subTest(backend):
                 on_ranks(2, mixed, names, backend=backend)
+
+
+    def test_quantized_tensors_of_another_backend(self):
+        on_ranks(2, other_backends_refuse_quantized_tensors, backend="gloo")
 
 
 class Ordered(unittest.TestCase):

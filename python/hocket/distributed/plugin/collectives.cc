@@ -34,11 +34,11 @@ void check_pairs(const Caller& caller, size_t outputs, size_t inputs) {
 
 WorkPtr Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
   const Caller by = caller("broadcast");
+  const int root = root_of(by, opts.rootRank, getSize());
   const Elements elements = moved(by, "tensor", only(by, tensors));
   return collective({c10d::OpType::BROADCAST, "hocket:broadcast", {}, tensors}, {opts.asyncOp, opts.timeout},
                     [&](hocketComm_t comm, hocketStream_t stream) {
-                      return hocketBcast(elements.data, elements.count, elements.type, root_of(by, opts.rootRank), comm,
-                                         stream);
+                      return hocketBcast(elements.data, elements.count, elements.type, root, comm, stream);
                     });
 }
 
@@ -71,12 +71,13 @@ WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoal
 
 WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
   const Caller by = caller("reduce");
+  const int root = root_of(by, opts.rootRank, getSize());
   const Elements elements = reduced(by, "tensor", only(by, tensors));
   const Reduction op(by, opts.reduceOp, tensors.front().scalar_type(), collectives_);
   return collective({c10d::OpType::REDUCE, "hocket:reduce", {}, tensors}, {opts.asyncOp, opts.timeout},
                     [&](hocketComm_t comm, hocketStream_t stream) {
-                      return hocketReduce(elements.data, elements.data, elements.count, elements.type, op,
-                                          root_of(by, opts.rootRank), comm, stream);
+                      return hocketReduce(elements.data, elements.data, elements.count, elements.type, op, root, comm,
+                                          stream);
                     });
 }
 

@@ -32,7 +32,7 @@ at::Tensor Backend::gather_rows(const at::Tensor& rows, c10::IntArrayRef counts)
 }
 
 std::vector<int64_t> Backend::gather_nonzeros(const Caller& by, const at::Tensor& sparse) {
-  std::vector<int64_t> own{sparse._nnz(), sparse.sparse_dim()};
+  std::vector<int64_t> own{sparse._nnz(), sparse.sparse_dim(), static_cast<int64_t>(sparse.scalar_type())};
   own.insert(own.end(), sparse.sizes().begin(), sparse.sizes().end());
   at::Tensor length = at::scalar_tensor(static_cast<int64_t>(own.size()), at::kLong);
   at::Tensor lengths = at::empty({getSize()}, at::kLong);
@@ -42,10 +42,12 @@ std::vector<int64_t> Backend::gather_nonzeros(const Caller& by, const at::Tensor
   std::vector<int64_t> nonzeros;
   const auto* theirs = all.const_data_ptr<int64_t>();
   for (const int64_t count : counts) {
-    const c10::IntArrayRef shape{theirs + 2, static_cast<size_t>(count - 2)};
-    TORCH_CHECK(shape == sparse.sizes() && theirs[1] == sparse.sparse_dim(), "hocket rank ", by.rank, ": ", by.call,
-                ": the sparse tensor (", describe(sparse), ", ", sparse.sparse_dim(),
-                " dimensions sparse) is of shape ", shape, " (", theirs[1], " sparse) on rank ", nonzeros.size());
+    const c10::IntArrayRef shape{theirs + 3, static_cast<size_t>(count - 3)};
+    const auto type = static_cast<at::ScalarType>(theirs[2]);
+    TORCH_CHECK(shape == sparse.sizes() && theirs[1] == sparse.sparse_dim() && type == sparse.scalar_type(),
+                "hocket rank ", by.rank, ": ", by.call, ": the sparse tensor (", describe(sparse), ", ",
+                sparse.sparse_dim(), " dimensions sparse) is ", type, " of shape ", shape, " (", theirs[1],
+                " sparse) on rank ", nonzeros.size());
     nonzeros.push_back(theirs[0]);
     theirs += count;
   }

@@ -5,6 +5,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
 namespace hocket_torch {
 namespace {
 
@@ -35,6 +37,24 @@ void as_dense(const c10::OperatorHandle& call, torch::jit::Stack* stack) {
   call.callBoxedForDispatchKey(device, *stack);
 }
 
+c10::intrusive_ptr<c10d::ProcessGroup> group_of(const c10::FunctionSchema& schema, const torch::jit::Stack& stack) {
+  const size_t count = schema.arguments().size();
+  const auto index = schema.argumentIndexWithName("process_group");
+  TORCH_CHECK(index, schema.name(), " has no process group");
+  return torch::jit::peek(stack, static_cast<size_t>(*index), count).toCustomClass<c10d::ProcessGroup>();
+}
+
+template <DispatchKey device>
+void if_ours(const c10::OperatorHandle& call, torch::jit::Stack* stack) {
+  const auto type = device == DispatchKey::CPU ? c10::DeviceType::CPU : c10::DeviceType::CUDA;
+  const std::string backend = group_of(call.schema(), *stack)->getBackend(type)->getBackendName();
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      backend == "hocket", "Could not run '", call.schema().name(), "' with arguments from the '",
+      c10::toString(device == DispatchKey::CPU ? DispatchKey::QuantizedCPU : DispatchKey::QuantizedCUDA),
+      "' backend: ", backend, " moves no quantized tensors");
+  as_dense<device>(call, stack);
+}
+
 template <DispatchKey device>
 void hand_on(DispatchKey layout) {
   static std::vector<torch::Library> registered;  // for as long as the process lives
@@ -42,7 +62,9 @@ void hand_on(DispatchKey layout) {
   for (const char* call : kCalls) {
     const auto known = c10::Dispatcher::singleton().findSchema({std::string("c10d::") + call, ""});
     if (!known || known->hasKernelForDispatchKey(layout)) continue;
-    library.impl(call, torch::CppFunction::makeFromBoxedFunction<&as_dense<device>>());
+    const bool quantized = layout == DispatchKey::QuantizedCPU || layout == DispatchKey::QuantizedCUDA;
+    library.impl(call, quantized ? torch::CppFunction::makeFromBoxedFunction<&if_ours<device>>()
+                                 : torch::CppFunction::makeFromBoxedFunction<&as_dense<device>>());
   }
 }
 

@@ -169,8 +169,9 @@ WorkPtr Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inp
 
 WorkPtr Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& opts) {
   const Caller by = caller("gather");
+  const int root = root_of(by, opts.rootRank, getSize());
   const Elements from = moved(by, "input", only(by, inputs));
-  const bool is_root = opts.rootRank == getRank();
+  const bool is_root = root == getRank();
   const Tensors& of_root = list_of_root(by, "outputs", outputs, is_root, getSize());
   const List list = written_to(by, "outputs", of_root);
   const Parts& to = list.parts;
@@ -178,15 +179,16 @@ WorkPtr Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c1
   return collective({c10d::OpType::GATHER, "hocket:gather", both(inputs, list.packed), of_root},
                     {opts.asyncOp, opts.timeout}, [&](hocketComm_t comm, hocketStream_t stream) {
                       return unpack(hocketGatherV(from.data, from.count, to.data, to.counts.data(), to.offsets.data(),
-                                                  from.type, root_of(by, opts.rootRank), comm, stream),
+                                                  from.type, root, comm, stream),
                                     list, of_root);
                     });
 }
 
 WorkPtr Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& opts) {
   const Caller by = caller("scatter");
+  const int root = root_of(by, opts.rootRank, getSize());
   const Elements to = moved(by, "output", only(by, outputs));
-  const bool is_root = opts.rootRank == getRank();
+  const bool is_root = root == getRank();
   const Tensors& of_root = list_of_root(by, "inputs", inputs, is_root, getSize());
   const List list = read_from(by, "inputs", of_root);
   const Parts& from = list.parts;
@@ -194,7 +196,7 @@ WorkPtr Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c
   return collective({c10d::OpType::SCATTER, "hocket:scatter", both(of_root, list.packed), outputs},
                     {opts.asyncOp, opts.timeout}, [&](hocketComm_t comm, hocketStream_t stream) {
                       return hocketScatterV(from.data, from.counts.data(), from.offsets.data(), to.data, to.count,
-                                            to.type, root_of(by, opts.rootRank), comm, stream);
+                                            to.type, root, comm, stream);
                     });
 }
 

@@ -144,9 +144,9 @@ const at::Tensor& only(const Caller& caller, const std::vector<at::Tensor>& tens
   return tensors.front();
 }
 
-int root_of(const Caller& caller, int64_t root) {
-  TORCH_CHECK(root == static_cast<int>(root), "hocket rank ", caller.rank, ": ", caller.call, ": there is no root ",
-              root);
+int root_of(const Caller& caller, int64_t root, int size) {
+  TORCH_CHECK(root >= 0 && root < size, "hocket rank ", caller.rank, ": ", caller.call, ": there is no root ", root,
+              " among ", size, " ranks");
   return static_cast<int>(root);
 }
 

@@ -37,8 +37,8 @@ Elements reduced(const Caller& caller, const char* name, const at::Tensor& tenso
 
 // One tensor of the list that torch passes where a single one is meant.
 const at::Tensor& only(const Caller& caller, const std::vector<at::Tensor>& tensors);
-// The root as the C API takes it; torch's number may have more bits.
-int root_of(const Caller& caller, int64_t root);
+// The root as the C API takes it; torch's number may have more bits, and be of no rank.
+int root_of(const Caller& caller, int64_t root, int size);
 // Fails unless there are as many tensors as ranks.
 void check_one_per_rank(const Caller& caller, const char* name, size_t tensors, int size);
 
