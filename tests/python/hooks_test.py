@@ -144,6 +144,22 @@ def refuses_gradients():
         hook.close()
 
 
+def refuses_gradients_as_they_are():
+    """Also without a codec, and of sparse ones."""
+    name = f"ddp_hook(None) on rank {dist.get_rank()}: gradient of parameter 0"
+    for layer, x, words in ((torch.nn.Linear(4, 4), torch.ones(2, 4), f"{name} to parameter 1, 20 elements of torch.float32: "),
+                            (torch.nn.Embedding(4, 2, sparse=True), torch.tensor([1]), f"{name}, 8 elements of torch.float32: ")):
+        model, hook = DistributedDataParallel(layer), hocket.torch.ddp_hook(None)
+        model.register_comm_hook(None, hook)
+        hook._communicator.revoke()
+        try:
+            model(x).sum().backward()
+        except RuntimeError as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(f"nothing was raised with {words}")
+
+
 def dies_in_backward():
     model, _, optimizer = make("int8")
     step(model, optimizer, 0)
@@ -238,6 +254,7 @@ class Hooks(unittest.TestCase):
     def test_refusals(self):
         on_ranks(2, refuses)
         on_ranks(2, refuses_gradients)
+        on_ranks(2, refuses_gradients_as_they_are)
 
     def test_a_rank_that_dies_in_backward_is_named(self):
         self.assertEqual(on_ranks(2, dies_in_backward, may_die=[1]), [True, None])

@@ -2,6 +2,7 @@
 # Copyright The Hocket authors
 """Communication hooks for DistributedDataParallel: gradients travel encoded by any codec of docs/codecs.md."""
 import concurrent.futures
+import contextlib
 import dataclasses
 import math
 import time
@@ -73,9 +74,10 @@ class DdpHook:
         buffer, handed_over = bucket.buffer(), time.perf_counter()
         if not self._communicator.handle:
             raise InvalidUsage(f"{self.__name__} on rank {self._communicator.rank}: it was closed")
-        parts = [] if buffer.is_sparse else [
-            (self._key_of(parameter), gradient.storage_offset() - buffer.storage_offset(), gradient.numel())
-            for parameter, gradient in zip(bucket.parameters(), bucket.gradients())]
+        keys = [self._key_of(parameter) for parameter in bucket.parameters()]
+        parts = [(key, 0, 0) for key in keys] if buffer.is_sparse else [
+            (key, gradient.storage_offset() - buffer.storage_offset(), gradient.numel())
+            for key, gradient in zip(keys, bucket.gradients())]
         end_of_backward = handed_over if bucket.is_last() else None
         computed = _mark(buffer.device)
         return self._thread.future_of(lambda: self._average(parts, buffer, computed, end_of_backward), buffer.device)
@@ -90,10 +92,13 @@ class DdpHook:
             computed.synchronize()
         begin = time.perf_counter()
         host = buffer.cpu()  # the buffer itself, if it is there
+        keys = [key for key, _, _ in parts]
         if buffer.is_sparse:
-            buffer = self._of_all_rows(host.coalesce()).to(buffer.device)
+            with self._naming(keys, host):
+                buffer = self._of_all_rows(host.coalesce()).to(buffer.device)
         elif self._codec is None:
-            self._communicator.all_reduce(host, op="avg")
+            with self._naming(keys, host):
+                self._communicator.all_reduce(host, op="avg")
         else:
             self._encoded(parts, host)
         if computed is not None and not buffer.is_sparse:
@@ -107,12 +112,18 @@ class DdpHook:
 
     def _encoded(self, parts, host):
         for key, first, count in parts:
-            try:
-                self._communicator.all_reduce(host[first:first + count], op="avg", codec=self._codec,
-                                              key=key if self._feeds_back else None)
-            except Error as error:
-                raise type(error)(f"{self.__name__} on rank {self._communicator.rank}: gradient of {key}, {count} elements of "
-                                  f"{host.dtype}: {error}") from error
+            part = host[first:first + count]
+            with self._naming([key], part):
+                self._communicator.all_reduce(part, op="avg", codec=self._codec, key=key if self._feeds_back else None)
+
+    @contextlib.contextmanager
+    def _naming(self, keys, gradients):
+        try:
+            yield
+        except Error as error:
+            of = keys[0] if len(keys) == 1 else f"{keys[0]} to {keys[-1]}"
+            raise type(error)(f"{self.__name__} on rank {self._communicator.rank}: gradient of {of}, {gradients.numel()} "
+                              f"elements of {gradients.dtype}: {error}") from error
 
     # Sparse already, so no codec makes it shorter.
     def _of_all_rows(self, sparse):
