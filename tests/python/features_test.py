@@ -100,8 +100,12 @@ def fsdp2_in_mixed_precision():
     model = seeded(Transformer)
     fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)),
                 mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32))
-    losses = losses_of(model, torch.optim.Adam(model.parameters(), lr=0.01))
-    return losses + [nn.utils.clip_grad_norm_(model.parameters(), 1.0).full_tensor().item()]
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    losses = losses_of(model, optimizer)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), 0.01).full_tensor().item()
+    assert norm > 0.01, f"nothing was clipped: {norm}"
+    optimizer.step()
+    return losses + [norm] + [each.full_tensor().sum().item() for each in model.parameters()]
 
 
 def saved_beside_training(folder):
