@@ -3,30 +3,37 @@
 #include "topology/bound.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace hocket::topology {
 namespace {
 
-// Greatest flow by shortest ways (Dinic).
+// Greatest flow by shortest ways (Dinic). Ways may be as long as a file makes them: nothing here calls itself.
 class Flow {
  public:
   explicit Flow(size_t vertices) : first_(vertices) {}
 
-  void add(size_t from, size_t to, double capacity) {
+  size_t add(size_t from, size_t to, double capacity) {
     first_[from].push_back(arcs_.size());
-    arcs_.push_back({to, capacity});
+    arcs_.push_back({to, capacity, capacity});
     first_[to].push_back(arcs_.size());
-    arcs_.push_back({from, 0});
+    arcs_.push_back({from, 0, 0});
+    return arcs_.size() - 2;
   }
+  void change(size_t arc, double capacity) { arcs_[arc].capacity = capacity; }
 
-  double greatest(size_t source, size_t sink) {
+  // Nothing where that takes too many looks.
+  std::optional<double> greatest(size_t source, size_t sink) {
+    for (Arc& arc : arcs_) arc.left = arc.capacity;
+    looks_ += arcs_.size();
     double sum = 0;
     while (spread(source, sink)) {
       next_.assign(first_.size(), 0);
-      for (double pushed = 0; (pushed = push(source, sink, std::numeric_limits<double>::infinity())) > 0;)
-        sum += pushed;
+      for (double pushed = 0; (pushed = push(source, sink)) > 0;) sum += pushed;
+      if (looks_ > kMostLooks) return std::nullopt;
     }
     return sum;
   }
@@ -35,17 +42,21 @@ class Flow {
   struct Arc {
     size_t to = 0;
     double capacity = 0;
+    double left = 0;
   };
   static constexpr double kNothing = 1e-9;
+  static constexpr size_t kNone = SIZE_MAX;
+  static constexpr size_t kMostLooks = 50'000'000;  // at arcs
 
   bool spread(size_t source, size_t sink) {
     distance_.assign(first_.size(), -1);
     distance_[source] = 0;
     std::vector<size_t> open{source};
-    for (size_t i = 0; i < open.size(); ++i) {
+    for (size_t i = 0; i < open.size() && distance_[sink] < 0; ++i) {
+      looks_ += first_[open[i]].size();
       for (const size_t arc : first_[open[i]]) {
         const size_t to = arcs_[arc].to;
-        if (arcs_[arc].capacity <= kNothing || distance_[to] >= 0) continue;
+        if (arcs_[arc].left <= kNothing || distance_[to] >= 0) continue;
         distance_[to] = distance_[open[i]] + 1;
         open.push_back(to);
       }
@@ -53,42 +64,81 @@ class Flow {
     return distance_[sink] >= 0;
   }
 
-  double push(size_t vertex, size_t sink, double amount) {
-    if (vertex == sink) return amount;
+  // An arc that leads on, and has not led into a dead end before.
+  size_t onward(size_t vertex) {
     for (size_t& i = next_[vertex]; i < first_[vertex].size(); ++i) {
-      const size_t arc = first_[vertex][i];
-      Arc& forward = arcs_[arc];
-      if (forward.capacity <= kNothing || distance_[forward.to] != distance_[vertex] + 1) continue;
-      const double pushed = push(forward.to, sink, std::min(amount, forward.capacity));
-      if (pushed <= 0) continue;
-      forward.capacity -= pushed;
-      arcs_[arc ^ 1].capacity += pushed;
-      return pushed;
+      ++looks_;
+      const Arc& arc = arcs_[first_[vertex][i]];
+      if (arc.left > kNothing && distance_[arc.to] == distance_[vertex] + 1) return first_[vertex][i];
     }
-    return 0;
+    return kNone;
+  }
+
+  // Along one more way, which empties one of its arcs at least; 0: there is none, or there were too many looks.
+  double push(size_t source, size_t sink) {
+    way_.clear();
+    for (size_t vertex = source; vertex != sink;) {
+      if (looks_ > kMostLooks) return 0;
+      const size_t arc = onward(vertex);
+      if (arc != kNone) {
+        way_.push_back(arc);
+        vertex = arcs_[arc].to;
+        continue;
+      }
+      if (way_.empty()) return 0;
+      vertex = arcs_[way_.back() ^ 1].to;
+      way_.pop_back();
+      ++next_[vertex];
+    }
+    double amount = std::numeric_limits<double>::infinity();
+    for (const size_t arc : way_) amount = std::min(amount, arcs_[arc].left);
+    for (const size_t arc : way_) {
+      arcs_[arc].left -= amount;
+      arcs_[arc ^ 1].left += amount;
+    }
+    looks_ += 2 * way_.size();
+    return amount;
   }
 
   std::vector<std::vector<size_t>> first_;
   std::vector<Arc> arcs_;
   std::vector<int> distance_;
   std::vector<size_t> next_;
+  std::vector<size_t> way_;
+  size_t looks_ = 0;
 };
 
 bool counts(const Link& link, Reach reach) { return reach == Reach::kAll || is_fast(link.kind); }
 
-bool can_feed(const Topology& topology, Reach reach, const std::vector<int32_t>& seats, double rate) {
-  const size_t source = topology.vertices().size();
-  for (const int32_t sink : seats) {
-    Flow flow(source + 1);
+// Every seat is fed from one more vertex, and must be able to take what all are fed.
+class Feeding {
+ public:
+  Feeding(const Topology& topology, Reach reach, const std::vector<int32_t>& seats)
+      : seats_(seats), source_(topology.vertices().size()), flow_(source_ + 1) {
     for (const Link& link : topology.links()) {
-      if (counts(link, reach)) flow.add(static_cast<size_t>(link.from), static_cast<size_t>(link.to), link.gb_per_s);
+      if (counts(link, reach)) flow_.add(static_cast<size_t>(link.from), static_cast<size_t>(link.to), link.gb_per_s);
     }
-    for (const int32_t seat : seats) flow.add(source, static_cast<size_t>(seat), rate);
-    const double wanted = rate * static_cast<double>(seats.size());
-    if (flow.greatest(source, static_cast<size_t>(sink)) < wanted * (1 - 1e-6)) return false;
+    for (const int32_t seat : seats) fed_.push_back(flow_.add(source_, static_cast<size_t>(seat), 0));
   }
-  return true;
-}
+
+  // Nothing where that takes too long to find out.
+  std::optional<bool> suffices(double rate) {
+    for (const size_t arc : fed_) flow_.change(arc, rate);
+    const double wanted = rate * static_cast<double>(seats_.size());
+    for (const int32_t sink : seats_) {
+      const std::optional<double> taken = flow_.greatest(source_, static_cast<size_t>(sink));
+      if (!taken.has_value()) return std::nullopt;
+      if (*taken < wanted * (1 - 1e-6)) return false;
+    }
+    return true;
+  }
+
+ private:
+  const std::vector<int32_t>& seats_;
+  size_t source_;
+  Flow flow_;
+  std::vector<size_t> fed_;  // arcs, by seat
+};
 
 // What the narrowest seat takes in or gives out.
 double port_bound(const Topology& topology, Reach reach, const std::vector<int32_t>& seats) {
@@ -114,11 +164,14 @@ double bus_bound_gb_per_s(const Topology& topology, Reach reach) {
   if (seats.size() > kMaxBoundSeats || ports <= 0) return ports;
   const double others = static_cast<double>(seats.size()) - 1;
   double high = ports / others;
-  if (can_feed(topology, reach, seats, high)) return ports;
+  Feeding feeding(topology, reach, seats);
+  if (feeding.suffices(high).value_or(true)) return ports;
   double low = 0;
   for (int halvings = 0; halvings < 24; ++halvings) {
     const double middle = (low + high) / 2;
-    (can_feed(topology, reach, seats, middle) ? low : high) = middle;
+    const std::optional<bool> suffices = feeding.suffices(middle);
+    if (!suffices.has_value()) return high * others;
+    (*suffices ? low : high) = middle;
   }
   return low * others;
 }

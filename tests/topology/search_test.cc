@@ -145,6 +145,29 @@ TEST(Rings, TooManySeatsAreNotSearched) {
   EXPECT_TRUE(find_trees(large).parents.empty());
 }
 
+// From one vertex to a new one, over so many fabrics.
+int32_t add_chain(int32_t from, int32_t fabrics, std::vector<Vertex>& vertices, std::vector<Link>& links) {
+  for (int32_t i = 0; i <= fabrics; ++i) {
+    const auto here = static_cast<int32_t>(vertices.size());
+    vertices.push_back({i < fabrics ? Vertex::Kind::kFabric : Vertex::Kind::kGpu, fmt::format("v{}", here), "", 0});
+    links.push_back({Link::Kind::kNvlink, from, here, 1, 1.0, 1});
+    links.push_back({Link::Kind::kNvlink, here, from, 1, 1.0, 1});
+    from = here;
+  }
+  return from;
+}
+
+// One after the other, over so many fabrics.
+Topology line(int32_t seats, int32_t fabrics) {
+  std::vector<Vertex> vertices{{Vertex::Kind::kGpu, "first", "", 0}};
+  std::vector<Link> links;
+  for (int32_t seat = 1, last = 0; seat < seats; ++seat) last = add_chain(last, fabrics, vertices, links);
+  return *Topology::make(std::move(vertices), std::move(links));
+}
+
+// 250,000 vertices: nothing may call itself for each.
+TEST(Bound, AWayMayBeAsLongAsAFileMakesIt) { EXPECT_DOUBLE_EQ(bus_bound_gb_per_s(line(2, 250'000), Reach::kFast), 1); }
+
 TEST(Trees, AMachineInPiecesHasNone) {
   EXPECT_TRUE(find_trees(machine_of(4, {0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0})).parents.empty());
   EXPECT_TRUE(find_trees(machine_of(1, {0})).parents.empty());
