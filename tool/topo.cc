@@ -19,7 +19,6 @@
 #include "topology/machine.h"
 #include "topology/read.h"
 #include "topology/rings.h"
-#include "topology/room.h"
 #include "topology/text.h"
 #include "tuning_file.h"
 
@@ -100,7 +99,7 @@ Status show_all(const Wish& wish, const topology::Reading& reading) {
   const topology::Trees trees = topology::find_trees(topology);
   print_vertices(topology);
   for (const topology::Level& level : topology::levels(topology)) print_groups(level.name, level.groups);
-  if (!topology::may_be_searched(topology)) {
+  if (rings.too_large) {
     fmt::print("rings      neither they nor trees are looked for: {} seats and {} links are too many\n",
                topology.seats().size(), topology.links().size());
   }

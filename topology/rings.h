@@ -17,11 +17,12 @@ struct Rings {
   Reach reach = Reach::kFast;                // which links they use: the fast ones where these join all seats
   std::vector<std::vector<int32_t>> orders;  // places in seats(), each once
   double ring_gb_per_s = 0;                  // of each
+  bool too_large = false;                    // not searched: more than the limits in room.h
   double bound_gb_per_s = 0;                 // no schedule has more bus bandwidth over these links
   double gb_per_s() const { return ring_gb_per_s * static_cast<double>(orders.size()); }
 };
 
-// None for one seat, or where some seat cannot reach another.
+// None for one seat, where some seat cannot reach another, or where that takes too long.
 Rings find_rings(const Topology& topology);
 
 }  // namespace hocket::topology

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "topology/bound.h"
 
@@ -23,6 +26,10 @@ int Room::left(int32_t from, int32_t to) const {
   return least;
 }
 
+int64_t Room::looks(int32_t from, int32_t to) const {
+  return 1 + static_cast<int64_t>(ways_.way(static_cast<size_t>(from), static_cast<size_t>(to)).size());
+}
+
 bool Room::take(int32_t from, int32_t to) {
   if (left(from, to) < 1) return false;
   for (const int32_t link : ways_.way(static_cast<size_t>(from), static_cast<size_t>(to)))
@@ -35,16 +42,29 @@ void Room::give_back(int32_t from, int32_t to) {
     ++left_[static_cast<size_t>(link)];
 }
 
-bool may_be_searched(const Topology& topology) {
+namespace {
+
+std::optional<Ways> short_enough(const Topology& topology, Reach reach) {
   const size_t seats = topology.seats().size();
-  return seats <= kMaxSearchedSeats && seats * topology.links().size() <= kMaxLooks;
+  if (seats > kMaxSearchedSeats || seats * topology.links().size() > kMaxLooks) return std::nullopt;
+  return Ways::within(topology, reach, std::min(kMaxWayLinks, kMaxGrowing / std::max<size_t>(1, seats)));
 }
 
+}  // namespace
+
 Roads roads_of(const Topology& topology) {
-  if (!may_be_searched(topology)) return {};
-  Roads roads{Reach::kFast, Ways(topology, Reach::kFast)};
-  if (roads.ways.seats() < 2) return roads;
-  if (!roads.ways.joins_all()) roads = {Reach::kAll, Ways(topology, Reach::kAll)};
+  Roads roads;
+  for (const Reach reach : {Reach::kFast, Reach::kAll}) {
+    std::optional<Ways> ways = short_enough(topology, reach);
+    if (!ways.has_value()) {
+      roads.too_large = true;
+      return roads;
+    }
+    roads.reach = reach;
+    roads.ways = std::move(*ways);
+    if (roads.ways.seats() < 2) return roads;
+    if (roads.ways.joins_all()) break;
+  }
   roads.joins_all = roads.ways.joins_all();
   if (roads.joins_all) roads.bound_gb_per_s = bus_bound_gb_per_s(topology, roads.reach);
   return roads;
@@ -54,6 +74,7 @@ std::vector<double> quanta(const Topology& topology, const Roads& roads, const s
   std::set<double, std::greater<>> result;
   const auto add = [&](double rate) {
     for (const int part : parts) result.insert(rate / part);
+    while (result.size() > most) result.erase(std::prev(result.end()));
   };
   if (roads.reach == Reach::kFast) {
     for (const Link& link : topology.links()) {
@@ -67,9 +88,7 @@ std::vector<double> quanta(const Topology& topology, const Roads& roads, const s
     }
   }
   result.erase(0);
-  std::vector<double> list(result.begin(), result.end());
-  if (list.size() > most) list.resize(most);
-  return list;
+  return {result.begin(), result.end()};
 }
 
 }  // namespace hocket::topology

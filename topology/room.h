@@ -20,6 +20,8 @@ class Room {
   void empty(double quantum);
   // How many more may go from one seat to another; none where there is no way.
   int left(int32_t from, int32_t to) const;
+  // What left() looks at, in links.
+  int64_t looks(int32_t from, int32_t to) const;
   // All or nothing; a way never has a link twice.
   bool take(int32_t from, int32_t to);
   void give_back(int32_t from, int32_t to);
@@ -33,15 +35,18 @@ class Room {
 // Equal but for rounding.
 inline constexpr double kSameRate = 1.000001;
 
-// Fast ways where these join all seats, else any.
-// Topologies of more seats, or where looking from every seat along every link is more than so much, are not searched.
+// Topologies of more seats are not searched; nor where looking from every seat along every link is more than so much,
+// or the ways between seats have more links together, or more when one tree is grown: along each way for every seat.
 inline constexpr size_t kMaxSearchedSeats = 1024;
-inline constexpr size_t kMaxLooks = size_t{1} << 28;
-bool may_be_searched(const Topology& topology);
+inline constexpr size_t kMaxLooks = size_t{1} << 26;
+inline constexpr size_t kMaxWayLinks = size_t{1} << 24;
+inline constexpr size_t kMaxGrowing = size_t{1} << 31;
 
+// Fast ways where these join all seats, else any.
 struct Roads {
   Reach reach = Reach::kFast;
   Ways ways;
+  bool too_large = false;     // not looked at
   bool joins_all = false;     // several seats, and each reaches every other one: there is something to search
   double bound_gb_per_s = 0;  // no schedule has more bus bandwidth over them
 };

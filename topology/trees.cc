@@ -12,7 +12,8 @@ namespace hocket::topology {
 namespace {
 
 constexpr int kBeginnings = 50;
-constexpr int64_t kAllLooks = 20'000'000;  // at pairs of seats
+constexpr int64_t kAllLooks = 20'000'000;    // at pairs of seats
+constexpr int64_t kLinkLooks = 500'000'000;  // at the links between them; trees of each width have their share
 constexpr size_t kMostQuanta = 24;
 
 using Parents = std::vector<int32_t>;
@@ -30,15 +31,20 @@ class Packing {
     random_.seed(seed);
     room_.empty(quantum);
     std::vector<Parents> trees;
-    while (trees.size() < kMaxTrees && grow()) trees.push_back(parents_);
+    while (trees.size() < kMaxTrees && (trees.empty() || !is_tired()) && grow()) trees.push_back(parents_);
     return trees;
   }
 
-  int64_t looks() const { return looks_; }
+  bool is_tired() const { return looks_ >= kAllLooks || link_looks_ >= most_link_looks_; }
+  void allow(int64_t link_looks) { most_link_looks_ = link_looks; }
 
  private:
   // Up and down: both directions have room for so many.
-  int room(int32_t one, int32_t other) const { return std::min(room_.left(one, other), room_.left(other, one)); }
+  int room(int32_t one, int32_t other) {
+    ++looks_;
+    link_looks_ += room_.looks(one, other) + room_.looks(other, one);
+    return std::min(room_.left(one, other), room_.left(other, one));
+  }
 
   int32_t roomiest_seat() {
     int32_t best = 0;
@@ -46,7 +52,6 @@ class Packing {
     for (int32_t seat = 0; seat < seats(); ++seat) {
       int64_t sum = 0;
       for (int32_t other = 0; other < seats(); ++other) sum += other == seat ? 0 : room(seat, other);
-      looks_ += seats();
       const std::pair<int64_t, uint32_t> here{sum, random_()};
       if (here > most) std::tie(most, best) = std::pair(here, seat);
     }
@@ -78,7 +83,6 @@ class Packing {
       if (parents_[static_cast<size_t>(parent)] < 0) continue;
       for (int32_t child = 0; child < seats(); ++child) {
         if (parents_[static_cast<size_t>(child)] >= 0) continue;
-        ++looks_;
         const int free = room(parent, child);
         if (free < 1) continue;
         const std::tuple<double, int, int, uint32_t> cost{latency(parent, child), -free,
@@ -101,6 +105,8 @@ class Packing {
   Parents parents_;
   std::vector<int> depth_;
   int64_t looks_ = 0;
+  int64_t link_looks_ = 0;
+  int64_t most_link_looks_ = 0;
 };
 
 // n - 1 edges of a tree share what a switch's ports carry, or a seat's wires.
@@ -119,11 +125,15 @@ Trees find_trees(const Topology& topology) {
   const Roads roads = roads_of(topology);
   Trees best;
   best.reach = roads.reach;
+  best.too_large = roads.too_large;
   best.bound_gb_per_s = roads.bound_gb_per_s;
   if (!roads.joins_all) return best;
   Packing packing(topology, roads.ways);
-  for (const double quantum : quanta(topology, roads, parts_of(roads.ways.seats()), kMostQuanta)) {
-    for (uint32_t beginning = 0; beginning < kBeginnings && packing.looks() < kAllLooks; ++beginning) {
+  const std::vector<double> widths = quanta(topology, roads, parts_of(roads.ways.seats()), kMostQuanta);
+  int64_t width = 0;
+  for (const double quantum : widths) {
+    packing.allow(kLinkLooks / std::ssize(widths) * ++width);
+    for (uint32_t beginning = 0; beginning < kBeginnings && !packing.is_tired(); ++beginning) {
       std::vector<Parents> trees = packing.pack(beginning, quantum);
       if (quantum * static_cast<double>(trees.size()) <= best.gb_per_s() * kSameRate) continue;
       best.parents = std::move(trees);

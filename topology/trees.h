@@ -19,13 +19,14 @@ struct Trees {
   Reach reach = Reach::kFast;                 // which links they use: the fast ones where these join all seats
   std::vector<std::vector<int32_t>> parents;  // of each tree, by place in seats(); a root has itself
   double tree_gb_per_s = 0;                   // of each
+  bool too_large = false;                     // not searched: more than the limits in room.h
   double bound_gb_per_s = 0;                  // no schedule has more bus bandwidth over these links
   double gb_per_s() const { return tree_gb_per_s * static_cast<double>(parents.size()); }
   // As rings are measured: they move 2 (n - 1) / n of the data in the time in which trees move all of it.
   double bus_gb_per_s() const;
 };
 
-// None for one seat, or where some seat cannot reach another.
+// None for one seat, where some seat cannot reach another, or where that takes too long.
 Trees find_trees(const Topology& topology);
 
 }  // namespace hocket::topology

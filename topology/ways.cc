@@ -75,7 +75,15 @@ class Search {
 
 }  // namespace
 
-Ways::Ways(const Topology& topology, Reach reach) {
+Ways::Ways(const Topology& topology, Reach reach) { fill(topology, reach, SIZE_MAX); }
+
+std::optional<Ways> Ways::within(const Topology& topology, Reach reach, size_t most_links) {
+  Ways ways;
+  if (!ways.fill(topology, reach, most_links)) return std::nullopt;
+  return ways;
+}
+
+bool Ways::fill(const Topology& topology, Reach reach, size_t most_links) {
   const std::vector<int32_t> seats = topology.seats();
   seats_ = seats.size();
   std::vector<bool> is_seat(topology.vertices().size(), false);
@@ -83,8 +91,13 @@ Ways::Ways(const Topology& topology, Reach reach) {
   Search search(topology, reach, is_seat);
   for (const int32_t from : seats) {
     search.run(from);
-    for (const int32_t to : seats) ways_.push_back(search.way_to(from, to));
+    for (const int32_t to : seats) {
+      ways_.push_back(search.way_to(from, to));
+      links_ += ways_.back().size();
+      if (links_ > most_links) return false;
+    }
   }
+  return true;
 }
 
 bool Ways::joins_all() const {

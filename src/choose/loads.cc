@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "choose/demand.h"
@@ -67,7 +68,9 @@ Result<Routes> find_routes(const Topology& topology) {
   const auto ranks = static_cast<Rank>(topology.seats().size());
   if (ranks < 2 || ranks > kMaxRoutedRanks)
     return Status(Code::kInvalidArgument, fmt::format("{} seats, not 2 to {}", ranks, kMaxRoutedRanks));
-  Routes routes{topology::find_rings(topology).orders, topology::find_trees(topology).parents, {}};
+  topology::Rings rings = topology::find_rings(topology);
+  if (rings.too_large) return Status(Code::kInvalidArgument, "seats and links are too many to search");
+  Routes routes{std::move(rings.orders), topology::find_trees(topology).parents, {}};
   if (routes.rings.empty()) return Status(Code::kInvalidArgument, "a seat cannot reach all others");
   const Loads loads(topology);
   BuildOptions options{.ranks = ranks};

@@ -109,6 +109,16 @@ TEST(Loads, WhatCannotBeIsSaid) {
               testing::HasSubstr("1 seats, not 2 to 128"));
   EXPECT_THAT(find_routes(*parse_topology("hocket topology 1\ngpu a\ngpu b\n")).status().message(),
               testing::HasSubstr("a seat cannot reach all others"));
+  std::string chains = "hocket topology 1\nfabric f\n";
+  for (int seat = 0; seat < 128; ++seat) {
+    std::string last = "f";
+    for (int i = 0; i < 600; ++i) {
+      const std::string here = "v" + std::to_string(600 * seat + i);
+      chains += (i < 599 ? "fabric " : "gpu ") + here + "\nlink " + last + " - " + here + " nvlink x1 1 GB/s 1 us\n";
+      last = here;
+    }
+  }
+  EXPECT_THAT(find_routes(*parse_topology(chains)).status().message(), testing::HasSubstr("too many to search"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -131,6 +132,13 @@ TEST(Trees, ShareTheSwitch) {
   EXPECT_GE(trees.bus_gb_per_s(), 0.95 * 450);
 }
 
+void expect_too_large(const Topology& topology) {
+  const Rings rings = find_rings(topology);
+  const Trees trees = find_trees(topology);
+  EXPECT_TRUE(rings.too_large && trees.too_large);
+  EXPECT_TRUE(rings.orders.empty() && trees.parents.empty());
+}
+
 // What a search holds grows with the square of the seats: a file must not ask for more than there is.
 TEST(Rings, TooManySeatsAreNotSearched) {
   const auto around_a_switch = [](size_t seats) {
@@ -138,11 +146,9 @@ TEST(Rings, TooManySeatsAreNotSearched) {
     for (size_t i = 0; i < seats; ++i) text += fmt::format("gpu g{}\nlink g{} - s nvlink x1 1 GB/s 1 us\n", i, i);
     return *parse_topology(text);
   };
-  EXPECT_TRUE(may_be_searched(around_a_switch(kMaxSearchedSeats)));
+  EXPECT_FALSE(roads_of(around_a_switch(kMaxSearchedSeats)).too_large);
   const Topology large = around_a_switch(kMaxSearchedSeats + 1);
-  EXPECT_FALSE(may_be_searched(large));
-  EXPECT_TRUE(find_rings(large).orders.empty());
-  EXPECT_TRUE(find_trees(large).parents.empty());
+  expect_too_large(large);
 }
 
 // From one vertex to a new one, over so many fabrics.
@@ -157,12 +163,36 @@ int32_t add_chain(int32_t from, int32_t fabrics, std::vector<Vertex>& vertices, 
   return from;
 }
 
+// Around a switch, over so many fabrics each.
+Topology star(int32_t seats, int32_t fabrics) {
+  std::vector<Vertex> vertices{{Vertex::Kind::kFabric, "middle", "", 0}};
+  std::vector<Link> links;
+  for (int32_t seat = 0; seat < seats; ++seat) add_chain(0, fabrics, vertices, links);
+  return *Topology::make(std::move(vertices), std::move(links));
+}
+
 // One after the other, over so many fabrics.
 Topology line(int32_t seats, int32_t fabrics) {
   std::vector<Vertex> vertices{{Vertex::Kind::kGpu, "first", "", 0}};
   std::vector<Link> links;
   for (int32_t seat = 1, last = 0; seat < seats; ++seat) last = add_chain(last, fabrics, vertices, links);
   return *Topology::make(std::move(vertices), std::move(links));
+}
+
+TEST(Rings, TooLongWaysAreNotSearched) {
+  EXPECT_FALSE(roads_of(star(96, 300)).too_large);
+  expect_too_large(star(192, 300));  // all ways together
+  expect_too_large(star(256, 600));  // looking for them
+  expect_too_large(star(900, 3));    // growing one tree
+}
+
+// What a search may take counts links, not ways: where these are long it took minutes.
+TEST(Trees, LongWaysTakeNoLonger) {
+  const Topology topology = star(32, 600);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(find_rings(topology).orders.size(), 1U);
+  EXPECT_EQ(find_trees(topology).parents.size(), 1U);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 // 250,000 vertices: nothing may call itself for each.
