@@ -17,9 +17,6 @@ namespace hocket {
 using Picoseconds = int64_t;
 using Femtoseconds = int64_t;
 
-// A call whose messages are no longer than this may take the fast path (docs/hot-path.md).
-inline constexpr int64_t kLongestBound = 32 << 10;
-
 // What a message between two children of a level costs.
 struct MessageCost {
   Picoseconds latency = 0;        // from the last byte's departure until the receiver can see the message

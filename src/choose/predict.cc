@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "choose/cut.h"
+#include "plan/short_calls.h"
 
 namespace hocket {
 namespace {

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plan/short_calls.h"
+
 namespace hocket {
 namespace {
 
 // Shorter messages take none of the pipes' shortcuts.
 constexpr size_t kShort = 4 << 10;
-// Beside the copying of longer ones the execution's work does not count.
-constexpr size_t kLongest = 32 << 10;
 // Work within memory need not be short, but it is not interrupted.
 constexpr size_t kUninterrupted = 1 << 20;
 
@@ -38,7 +38,7 @@ bool suits(const Call& call) {
   if (plan.lanes.size() != 1 || plan.scratch_chunks > 0) return false;
   if (call.codec != nullptr || call.scale != nullptr || call.user != nullptr) return false;
   if (std::max(call.send.longest_chunk(), call.recv.longest_chunk()) > call.window) return false;
-  const size_t longest = std::min(kLongest, call.slice_bytes);
+  const size_t longest = std::min(static_cast<size_t>(kLongestBound), call.slice_bytes);
   return std::all_of(plan.lanes[0].steps.begin(), plan.lanes[0].steps.end(), [&](const Step& step) {
     return is_contiguous(step) && bytes_of(call, step) <= (has_message(step) ? longest : kUninterrupted);
   });

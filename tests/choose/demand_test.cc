@@ -11,6 +11,7 @@
 #include "choose/tuning.h"
 #include "execute/fast_path.h"
 #include "plan/coded.h"
+#include "plan/short_calls.h"
 #include "prove/prove.h"
 #include "tests/simulate/networks.h"
 

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "choose/choose.h"
+#include "plan/short_calls.h"
 #include "simulate/simulate.h"
 
 namespace hocket {

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What whoever performs short calls and whoever foretells their time both go by.
+#pragma once
+
+#include <cstdint>
+
+namespace hocket {
+
+// A call whose messages are no longer than this, in bytes, may take the fast path (docs/hot-path.md): beside the
+// copying of longer ones the execution's work does not count.
+inline constexpr int64_t kLongestBound = 32 << 10;
+
+}  // namespace hocket
