@@ -298,6 +298,7 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
   const int32_t width = model.levels[0].children;
   if (!is_long && width > 1 && width <= kMostOfHost && model.levels.size() > 1)
     result.host_chunks = chunks_of_host(builder, options, model);
+  result.may_be_bound = true;
   const auto see = [&](const Plan& plan) {
     const RankDemand seen = count(plan, model, options.coded);
     raise(result.busiest, seen);

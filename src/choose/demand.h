@@ -53,12 +53,12 @@ struct Demand {
   int32_t message_chunks = 1;
   int32_t depth = 1;
   int32_t lanes = 1;
-  int32_t most_lanes = 1;    // over which the plans can be split
-  int32_t peers = 0;         // to which a rank sends, or the root of rooted collectives
-  size_t plain_levels = 0;   // whose messages carry values, also in a call that has a codec: the innermost
-  bool in_line = false;      // messages go along rings or trees (goes_in_line)
-  bool may_be_bound = true;  // to the fast path: one lane, no scratch memory, steps of one chunk
-  bool divides = false;      // the chunks are parts of what the caller counts, not each as long
+  int32_t most_lanes = 1;     // over which the plans can be split
+  int32_t peers = 0;          // to which a rank sends, or the root of rooted collectives
+  size_t plain_levels = 0;    // whose messages carry values, also in a call that has a codec: the innermost
+  bool in_line = false;       // messages go along rings or trees (goes_in_line)
+  bool may_be_bound = false;  // to the fast path: one lane, no scratch memory, steps of one chunk
+  bool divides = false;       // the chunks are parts of what the caller counts, not each as long
 };
 
 // Nothing where the length of the algorithm's longest chain is not known.
@@ -92,7 +92,8 @@ int64_t chunks_moved(const Step& step);
 // Callers count all of the buffer, not a block of it.
 bool divides(Collective collective);
 
-// Of one message, or a copy, counted from the plan of its sender or its receiver.
+// Of one message, or a copy, counted from the plan of its sender or its receiver. Only collectives are bound to the
+// fast path.
 Demand transfer_demand(const Plan& plan, const NetworkModel& model);
 
 // The same of its plans over several lanes (plan/lanes.h).

@@ -86,6 +86,15 @@ TEST(Demand, WhatTakesTheFastPathIsKnown) {
   EXPECT_GT(bound, 100) << "most short calls";
 }
 
+// Only collectives are bound: a message alone, whose plan could be, pays for what an execution does.
+TEST(Demand, AMessageAloneTakesNoFastPath) {
+  BuildOptions options;
+  options.ranks = 2;
+  const Plan plan = build(*find_builder(Collective::kBroadcast, "binomial"), options);
+  ASSERT_TRUE(binds(plan, kLongestBound));
+  EXPECT_FALSE(transfer_demand(plan, flat(1, 1)).may_be_bound);
+}
+
 // Told without a plan, since such plans are long.
 TEST(Demand, WhoSendsToAllIsKnown) {
   for_known(40, [](const Builder& builder, const BuildOptions& options) {
