@@ -150,7 +150,7 @@ Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_mess
 }
 
 std::vector<Tuning> near_and_far(const Tuning& start, Medium medium) {
-  Tuning built_in = built_in_tuning(Cores::kFar);
+  Tuning built_in = built_in_tuning(CoreDistance::kFar);
   Tuning far = start;
   far.local = built_in.local;
   cost_of(far, medium) = cost_of(built_in, medium);

@@ -59,10 +59,10 @@ Tuning far_cores() {
 
 }  // namespace
 
-const Tuning& built_in_tuning(Cores cores) {
+const Tuning& built_in_tuning(CoreDistance distance) {
   static const Tuning kNear = two_cores();
   static const Tuning kFar = far_cores();
-  return cores == Cores::kNear ? kNear : kFar;
+  return distance == CoreDistance::kNear ? kNear : kFar;
 }
 
 std::optional<Medium> medium_of(const Placement& placement) {

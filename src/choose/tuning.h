@@ -73,8 +73,8 @@ struct Placement {
 std::optional<Medium> medium_of(const Placement& placement);
 
 // Of a machine of two cores, which share a cache or are farther from each other; what a file says replaces it.
-enum class Cores : uint8_t { kNear, kFar };
-const Tuning& built_in_tuning(Cores cores = Cores::kNear);
+enum class CoreDistance : uint8_t { kNear, kFar };
+const Tuning& built_in_tuning(CoreDistance distance = CoreDistance::kNear);
 
 NetworkModel network_of(const Tuning& tuning, const Placement& placement);
 // Hosts as groups; nothing where there is one host only, or one rank on each.

@@ -95,8 +95,8 @@ TEST_F(Calibration, WritesTheFileThatIsMissingAndNeverAgain) {
   EXPECT_EQ(tuning->machine, fingerprint(machine()));
   EXPECT_NE(tuning->memory, built_in_tuning().memory);
   EXPECT_EQ(tuning->socket, built_in_tuning().socket);
-  const auto is_of = [&](Cores cores) { return tuning->local == built_in_tuning(cores).local; };
-  EXPECT_TRUE(is_of(Cores::kNear) || is_of(Cores::kFar)) << "a few calls do not tell more";
+  const auto is_of = [&](CoreDistance distance) { return tuning->local == built_in_tuning(distance).local; };
+  EXPECT_TRUE(is_of(CoreDistance::kNear) || is_of(CoreDistance::kFar)) << "a few calls do not tell more";
   const auto when = std::filesystem::last_write_time(path_);
   expect_success("user", 2, {{setting()}, {}, {}, true}, Seconds(120));
   EXPECT_EQ(text(), written);

@@ -68,8 +68,8 @@ TEST(Fit, OfMessagesAloneNothingElseChanges) {
 
 // A few times tell whether cores are near or far, and with that what they do not tell themselves.
 TEST(Fit, OfNearAndFarCoresTheRightOnesAreFound) {
-  for (const Cores cores : {Cores::kNear, Cores::kFar}) {
-    Tuning truth = built_in_tuning(cores);
+  for (const CoreDistance distance : {CoreDistance::kNear, CoreDistance::kFar}) {
+    Tuning truth = built_in_tuning(distance);
     truth.cores = 2;
     truth.memory.send_byte += truth.memory.send_byte / 10;
     Tuning start = built_in_tuning();
