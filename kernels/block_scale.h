@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// From the extremes of a block to the head that describes it and the numbers that encode and decode its elements, for
-// host and device alike. Scalar: once per block. Knows no vectors.
+// From the extremes of a block to the head that describes it and the numbers that encode and decode its elements.
+// Scalar: once per block, as devices do it. The host finds scales and writes heads in vectors (host/scales-inl.h),
+// which have to come to the same; the rest it shares.
 #pragma once
 
 #include <algorithm>

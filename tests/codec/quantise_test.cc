@@ -8,9 +8,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <random>
 
+#include "kernels/block_scale.h"
+#include "kernels/element.h"
 #include "kernels/kernels.h"
 #include "tests/codec/quantise_model.h"
 #include "tests/codec/samples.h"
@@ -121,19 +126,92 @@ TEST_F(Quantise, DrawsDifferAndRepeat) {
   EXPECT_NE(draw(1), draw(2));
 }
 
+// More than one tile, which is read where it lies, and the beginning of another.
 TEST_F(Quantise, TakesAnyAlignment) {
   const Quantiser quantiser{.scaling = Scaling::kRange, .bits = 6};
-  const std::vector<float> values = samples::gaussian(777, 4);
-  const std::vector<uint8_t> wanted = model::quantise(quantiser, kDraw, values);
-  const std::vector<float> decoded = model::dequantise(quantiser, wanted, values.size());
-  std::vector<std::byte> shifted(values.size() * 4 + 1), message(wanted.size() + 1), result(values.size() * 4 + 3);
-  std::memcpy(&shifted[1], values.data(), values.size() * 4);
-  for (std::string_view set : instruction_sets()) {
-    ASSERT_TRUE(force_instruction_set(set));
-    quantise(quantiser, kDraw, &shifted[1], values.size(), &message[1]);
-    ASSERT_EQ(0, std::memcmp(&message[1], wanted.data(), wanted.size())) << set;
-    dequantise(quantiser, &message[1], &result[3], values.size(), false);
-    ASSERT_EQ(0, std::memcmp(&result[3], decoded.data(), decoded.size() * 4)) << set;
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
+    const std::vector<std::byte> own = samples::as(type, samples::gaussian(2777, 4));
+    const std::vector<float> values = samples::from(type, own);
+    const size_t count = values.size();
+    const std::vector<uint8_t> wanted = model::quantise(quantiser, kDraw, values);
+    const std::vector<std::byte> decoded = samples::as(type, model::dequantise(quantiser, wanted, count));
+    std::vector<std::byte> shifted(own.size() + 1), message(wanted.size() + 1), result(own.size() + 3);
+    std::ranges::copy(own, &shifted[1]);
+    for (std::string_view set : instruction_sets()) {
+      ASSERT_TRUE(force_instruction_set(set));
+      hocket::quantise(quantiser, kDraw, {type, &shifted[1], count, count}, &message[1]);
+      ASSERT_EQ(0, std::memcmp(&message[1], wanted.data(), wanted.size())) << set << ", " << name(type);
+      hocket::dequantise(quantiser, &message[1], {type, &result[3], count, count}, false);
+      ASSERT_EQ(0, std::memcmp(&result[3], decoded.data(), decoded.size())) << set << ", " << name(type);
+    }
+  }
+}
+
+constexpr size_t kHeadBlock = 32;
+constexpr float kMost = std::numeric_limits<float>::max();
+
+float finite_of(uint32_t bits) {
+  const float value = element::float_of(bits);
+  return value - value == 0 ? value : std::copysign(kMost, value);
+}
+
+// What heads may go wrong at: zeros of both signs, subnormals on either side, the largest, arbitrary bits.
+float awkward(uint32_t kind, uint32_t bits) {
+  const float small = std::ldexp(1.0f, -149 + static_cast<int>(bits % 30));
+  switch (kind) {
+    case 0:
+      return bits % 2 != 0 ? 0.0f : -0.0f;
+    case 1:
+      return bits % 3 != 0 ? -0.0f : -small;
+    case 2:
+      return bits % 3 != 0 ? 0.0f : small;
+    case 3:
+      return finite_of(bits);
+    case 4:
+      return bits % 2 != 0 ? kMost : -kMost;
+    case 5:
+      return finite_of((bits & 0x807fffffu) | 0x7f000000u);
+    default:
+      return 1 + std::ldexp(static_cast<float>(bits % 7), -9);
+  }
+}
+
+std::vector<uint8_t> scalar_head(const Quantiser& quantiser, const float* values) {
+  BlockExtremes extremes{.lowest = values[0], .highest = values[0]};
+  for (size_t i = 0; i < kHeadBlock; ++i) {
+    extremes.magnitude = std::max(extremes.magnitude, element::bits_of(values[i]) & 0x7fffffffu);
+    extremes.lowest = std::min(extremes.lowest, values[i]);
+    extremes.highest = std::max(extremes.highest, values[i]);
+  }
+  std::vector<uint8_t> head(head_bytes(quantiser.scaling));
+  write_head(quantiser, extremes, step_share(quantiser), head.data());
+  return head;
+}
+
+// Devices write heads one by one, the host as many at once as vectors have lanes: they have to be the same. Norms are
+// summed in each one's own order.
+TEST_F(Quantise, HeadsInVectorsAreTheScalarOnes) {
+  constexpr size_t kBlocksOfGroup = kQuantiseGroup / kHeadBlock;
+  std::mt19937 random(5);
+  std::vector<float> values(kQuantiseGroup);
+  for (int round = 0; round < 1000; ++round) {
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = awkward(static_cast<uint32_t>(i / kHeadBlock + static_cast<size_t>(round)) % 7,
+                          static_cast<uint32_t>(random()));
+    for (const Quantiser& quantiser : quantisers()) {
+      if (quantiser.block != kHeadBlock || quantiser.rotated || quantiser.scaling == Scaling::kNorm) continue;
+      std::vector<uint8_t> heads;
+      for (size_t block = 0; block < kBlocksOfGroup; ++block) {
+        const std::vector<uint8_t> head = scalar_head(quantiser, &values[block * kHeadBlock]);
+        heads.insert(heads.end(), head.begin(), head.end());
+      }
+      for (std::string_view set : instruction_sets()) {
+        ASSERT_TRUE(force_instruction_set(set));
+        std::vector<uint8_t> message = encoded(quantiser, values);
+        message.resize(heads.size());
+        ASSERT_EQ(heads, message) << describe(quantiser) << ", round " << round;
+      }
+    }
   }
 }
 
