@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "choose/choose.h"
 
@@ -153,7 +154,10 @@ std::vector<Tuning> near_and_far(const Tuning& start, Medium medium) {
   Tuning built_in = built_in_tuning(CoreDistance::kFar);
   Tuning far = start;
   far.local = built_in.local;
-  cost_of(far, medium) = cost_of(built_in, medium);
+  MessageCost& cost = cost_of(far, medium);
+  const MessageCost told = std::exchange(cost, cost_of(built_in, medium));
+  cost.wire_byte = told.wire_byte;
+  cost.incast = told.incast;
   return {start, std::move(far)};
 }
 

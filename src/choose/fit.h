@@ -39,7 +39,8 @@ Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_mess
 // From several beginnings, of which one may lead further than another.
 Tuning fit_best(std::span<const Tuning> starts, std::span<const Sample> samples, size_t max_message,
                 Fitted fitted = Fitted::kAll);
-// Where the search for costs within a host may begin: as it is, and as if its cores were far from each other.
+// Where the search for costs within a host may begin: as it is, and as if its cores were far from each other. What a
+// port costs has nothing to do with cores, and stays.
 std::vector<Tuning> near_and_far(const Tuning& start, Medium medium);
 
 }  // namespace hocket

@@ -81,6 +81,16 @@ TEST(Fit, OfNearAndFarCoresTheRightOnesAreFound) {
   }
 }
 
+TEST(Fit, WhatAPortCostsIsToldOfNearAndFarCoresAlike) {
+  Tuning start = built_in_tuning();
+  start.memory.wire_byte = 8'000'000;
+  start.memory.incast = 300;
+  for (const Tuning& tuning : near_and_far(start, Medium::kMemory)) {
+    EXPECT_EQ(tuning.memory.wire_byte, 8'000'000);
+    EXPECT_EQ(tuning.memory.incast, 300);
+  }
+}
+
 TEST(Fit, OnlyWhatTheSamplesBearOnChanges) {
   const Tuning start = built_in_tuning();
   Tuning truth = start;
