@@ -16,6 +16,10 @@ bool is(LastingMemory::Bytes left, LastingMemory::Bytes right) {
 
 }  // namespace
 
+bool overlap(LastingMemory::Bytes left, LastingMemory::Bytes right) {
+  return left.data() < right.data() + right.size() && right.data() < left.data() + left.size();
+}
+
 LastingMemory& LastingMemory::of_process() {
   static auto& memory = *new OfProcess<std::unique_ptr<LastingMemory>>;
   static std::mutex mutex;
@@ -40,6 +44,14 @@ void LastingMemory::end(Bytes range) {
   if (found == ranges_.end() || --found->reasons > 0) return;
   ranges_.erase(found);
   for (User* user : users_) user->forget(range);
+}
+
+void LastingMemory::replace(Bytes pages) {
+  const std::lock_guard lock(mutex_);
+  for (const Range& range : ranges_) {
+    if (!overlap(range.bytes, pages)) continue;
+    for (User* user : users_) user->forget(range.bytes);
+  }
 }
 
 void LastingMemory::join(User* user) {

@@ -22,7 +22,7 @@ class LastingMemory {
   class User {
    public:
     virtual ~User() = default;
-    // This range ends: nothing made of it is used from now on.
+    // Nothing made of this range is used from now on.
     virtual void forget(Bytes range) = 0;
   };
 
@@ -32,6 +32,8 @@ class LastingMemory {
   // The same range may last for several reasons.
   void begin(Bytes range);
   void end(Bytes range);
+  // Other pages are in the place of these: nothing made of a range they belong to is used from now on.
+  void replace(Bytes pages);
 
   void join(User* user);
   void leave(User* user);
@@ -60,5 +62,7 @@ class LastingMemory {
   std::vector<Range> ranges_;
   std::vector<User*> users_;
 };
+
+bool overlap(LastingMemory::Bytes left, LastingMemory::Bytes right);
 
 }  // namespace hocket

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <span>
 
+#include "base/status.h"
+
 namespace hocket {
 
 class PageMemory {
@@ -21,5 +23,11 @@ class PageMemory {
  private:
   std::span<std::byte> bytes_;
 };
+
+size_t page_bytes();
+
+// Puts pages of this process's own in the place of these, with what they hold: what other processes write to those that
+// were shared is not seen here any more. Fails when there is no memory for them.
+Status make_own(std::span<std::byte> pages);
 
 }  // namespace hocket

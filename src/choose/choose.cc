@@ -15,7 +15,8 @@ namespace {
 // Shorter calls on windows go through pipes: reading a peer's buffer takes signals before and after, and what two ranks
 // sum and read back is fetched from the other's cache sooner than pipes move it only where it is long. Measured with
 // perf/ on two cores.
-size_t short_in_window(const Question& question) {
+size_t short_in_window(const Question& question, const Builder& builder) {
+  if (builder.recv_pages) return static_cast<size_t>(question.ranks) << 10;
   const bool in_pairs = question.collective == Collective::kAllReduce && question.ranks == 2;
   return in_pairs ? 1 << 20 : static_cast<size_t>(question.ranks) * (8 << 10);
 }
@@ -120,9 +121,12 @@ bool Chooser::can(const Builder& builder, const Question& question) const {
 }
 
 const Builder* Chooser::by_window(const Question& question) const {
-  const Builder* builder = find_builder(question.collective, "window");
-  return builder != nullptr && question.bytes > short_in_window(question) && can(*builder, question) ? builder
-                                                                                                     : nullptr;
+  for (const std::string_view name : {"window_put", "window"}) {
+    const Builder* builder = find_builder(question.collective, name);
+    if (builder == nullptr || !can(*builder, question)) continue;
+    if (question.bytes > short_in_window(question, *builder)) return builder;
+  }
+  return nullptr;
 }
 
 Result<Prediction> Chooser::expect(const Question& question) {

@@ -23,6 +23,7 @@ std::string_view obstacle(const Builder& builder, const Question& question) {
   if (!question.equal_chunks && builder.equal_chunks_only) return "the counts differ";
   if (builder.send_window && !question.send_window) return "it needs all send buffers in a window";
   if (builder.recv_window && !question.recv_window) return "it needs all receive buffers in a window";
+  if (builder.recv_pages && !question.recv_pages) return "it needs receive buffers that fill whole pages of a window";
   // Such counts allow no relaying.
   if (!question.equal_chunks && !question.listed_counts && builder.name != "direct") {
     return "only the ends of a message know its count";

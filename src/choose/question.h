@@ -26,6 +26,7 @@ struct Question {
   bool listed_counts = false;  // v-form whose counts all ranks know
   bool send_window = false;    // all ranks' send buffers lie at the same place of a window
   bool recv_window = false;    // the same of the receive buffers
+  bool recv_pages = false;     // these fill pages on which nothing else lies
   bool own = false;            // the library's own call, which no wish concerns
   friend bool operator==(const Question&, const Question&) = default;
 };

@@ -54,6 +54,7 @@ Question question(const Request& request, Rank rank, Rank ranks) {
   question.own = facts.own;
   question.send_window = facts.send_spot.window != 0;
   question.recv_window = facts.recv_spot.window != 0;
+  question.recv_pages = facts.recv_spot.whole_pages;
   question.listed_counts = facts.collective == Collective::kAllGather || facts.collective == Collective::kReduceScatter;
   return question;
 }

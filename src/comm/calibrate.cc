@@ -79,7 +79,8 @@ class Calibration {
   Tuning fitted(const Tuning& start) const {
     const bool within_host = medium_ != Medium::kNetwork;
     const std::vector<Tuning> starts = within_host ? near_and_far(start, medium_) : std::vector{start};
-    return fit_best(starts, samples(), longest_message(communicator_.mesh()), Fitted::kMessages);
+    return fit_best(starts, samples(), longest_message(communicator_.mesh(), communicator_.placement()),
+                    Fitted::kMessages);
   }
 
  private:
@@ -190,7 +191,7 @@ Status calibrate_if_wished(Communicator& communicator) {
   if (communicator.ranks() == 1) return {};
   const Time begin = communicator.system().clock.now();
   Tuning found = tuning(communicator.mesh());
-  for (const Stage& stage : stages(placement(communicator.mesh()))) {
+  for (const Stage& stage : stages(communicator.placement())) {
     if (std::ranges::find(stage.ranks, communicator.rank()) == stage.ranks.end()) continue;
     Result<Tuning> next = measured(communicator, stage, found);
     if (!next.ok()) return next.status();

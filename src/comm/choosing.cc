@@ -32,8 +32,8 @@ constexpr size_t kLongestOnSockets = 130'880;
 
 }  // namespace
 
-size_t longest_message(const Mesh& mesh) {
-  const bool by_memory = medium_of(placement(mesh)) == Medium::kMemory;
+size_t longest_message(const Mesh& mesh, const Placement& placement) {
+  const bool by_memory = medium_of(placement) == Medium::kMemory;
   return by_memory ? mesh.max_message() : std::min(mesh.max_message(), kLongestOnSockets);
 }
 

@@ -14,7 +14,7 @@ namespace hocket {
 
 Placement placement(const Mesh& mesh);
 // As long as messages of the mesh's calls are at most; the same on all ranks.
-size_t longest_message(const Mesh& mesh);
+size_t longest_message(const Mesh& mesh, const Placement& placement);
 
 // Rank 0's; without one what is built in, with as many cores as rank 0 may use.
 Tuning tuning(const Mesh& mesh);

@@ -45,10 +45,10 @@ bool is_crowded(const Mesh& mesh) {
   return here.ranks > here.cores;
 }
 
-FlightMember flight_member(const Mesh& mesh, const CommunicatorOptions& options) {
+FlightMember flight_member(const Mesh& mesh, int hosts, const CommunicatorOptions& options) {
   uint64_t communicator = 0;
   std::memcpy(&communicator, public_id_of(options.key).data(), sizeof communicator);
-  return {options.name, mesh.rank(), mesh.ranks(), static_cast<int32_t>(placement(mesh).hosts.size()), communicator};
+  return {options.name, mesh.rank(), mesh.ranks(), hosts, communicator};
 }
 
 }  // namespace
@@ -83,16 +83,20 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       mesh_(std::move(mesh)),
       options_(std::move(options)),
       prefix_(options_.name.empty() ? "" : options_.name + ": "),
+      placement_(hocket::placement(*mesh_)),
       crowded_(is_crowded(*mesh_)),
       wait_(system, crowded_, options_.spin),
-      planner_({.rank = rank(),
-                .ranks = ranks(),
-                .longest_message = longest_message(*mesh_),
-                .compression = options_.compression,
-                .imported = options_.imported,
-                .explore = options_.explore},
-               Chooser(options_.forced, tuning(*mesh_), placement(*mesh_), longest_message(*mesh_), options_.lanes)),
-      lane_(options_.flight == nullptr ? nullptr : options_.flight->open(flight_member(*mesh_, options_))),
+      planner_(
+          {.rank = rank(),
+           .ranks = ranks(),
+           .longest_message = longest_message(*mesh_, placement_),
+           .compression = options_.compression,
+           .imported = options_.imported,
+           .explore = options_.explore},
+          Chooser(options_.forced, tuning(*mesh_), placement_, longest_message(*mesh_, placement_), options_.lanes)),
+      lane_(options_.flight == nullptr
+                ? nullptr
+                : options_.flight->open(flight_member(*mesh_, static_cast<int>(placement_.hosts.size()), options_))),
       call_log_(std::make_shared<CallLog>(system.clock, lane_)),
       collective_pipes_(*mesh_, PipeClass::kCollective),
       transfer_pipes_(*mesh_, PipeClass::kPointToPoint),
@@ -142,7 +146,8 @@ void Communicator::wait_until_idle() const {
 }
 
 void Communicator::choose_by(Forced forced, Tuning tuning, int32_t lanes) {
-  planner_.choose_by(Chooser(std::move(forced), std::move(tuning), placement(*mesh_), longest_message(*mesh_), lanes));
+  planner_.choose_by(
+      Chooser(std::move(forced), std::move(tuning), placement_, longest_message(*mesh_, placement_), lanes));
   recent_ = {};
 }
 
@@ -297,6 +302,15 @@ uint32_t Communicator::register_memory(std::span<std::byte> memory) {
 Status Communicator::find_windows(Request& request) const {
   if (mesh_->windows().empty() || is_exact(request.facts)) return {};
   return hocket::find_windows(system_, *mesh_, options_.operation_timeout, request);
+}
+
+Status Communicator::take_back(const Call& call, Status why) {
+  const Builder* builder = find_builder(call.plan->collective, call.plan->algorithm);
+  if (builder == nullptr || !builder->recv_pages) return why;
+  const size_t bytes = call.recv.total * element_bytes(call.type);
+  const Status taken = mesh_->take_back({call.recv.base, bytes});
+  if (taken.ok()) return why;
+  return {why.code(), fmt::format("{}; and its buffer: {}", why.message(), taken.message())};
 }
 
 Result<std::byte*> Communicator::Memory::at_least(size_t wanted) {

@@ -88,6 +88,7 @@ class Communicator {
 
   Rank rank() const { return mesh_->rank(); }
   Rank ranks() const { return mesh_->ranks(); }
+  const Placement& placement() const { return placement_; }
   Mesh& mesh() { return *mesh_; }
   System& system() { return system_; }
   CallLog& call_log() { return *call_log_; }
@@ -141,6 +142,9 @@ class Communicator {
   void bind(const Request& request, const RecentCall& recent, Call& call) const;
   // Of a collective whose turn has come: the pipes are its own.
   void bind_for_repeat(RecentCall& recent, const Call& call);
+  // A call has failed with `why`: what peers who have not heard of it still write must not reach its buffer. Returns
+  // `why`, and what else is to be said.
+  Status take_back(const Call& call, Status why);
   // Gives a call whose turn has come its scratch memory.
   Status lend_memory(Call& call);
   // The same for the pieces of an exact one.
@@ -169,6 +173,7 @@ class Communicator {
   std::shared_ptr<Mesh> mesh_;
   CommunicatorOptions options_;
   std::string prefix_;
+  const Placement placement_;
   const bool crowded_;  // more ranks on this kernel than cores
   const Wait wait_;
   Planner planner_;

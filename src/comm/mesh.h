@@ -57,6 +57,10 @@ class Mesh {
   // in which the memory begins at `offset`, is what others can map; null: they cannot. Ranks open windows in one order.
   virtual uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
                                WindowPurpose purpose = WindowPurpose::kData) = 0;
+  // Peers write to these pages of a window no more: they belong to a call of ours that has failed and returns, and some
+  // peer may not have heard of it. Other communicators with a window there fail, for their peers would work on what is
+  // ours no longer. Fails when there is no memory for other pages.
+  virtual Status take_back(std::span<std::byte> pages) = 0;
   virtual WindowTable& windows() = 0;
   virtual const WindowTable& windows() const = 0;
   // Asks a peer's service thread for access to a window of its own; the poller is woken when the answer is there. Null:

@@ -49,6 +49,7 @@ class MeshRank final : public Mesh,
   Poller& poller() override { return *poller_; }
   uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
                        WindowPurpose purpose) override;
+  Status take_back(std::span<std::byte> pages) override;
   WindowTable& windows() override { return windows_; }
   const WindowTable& windows() const override { return windows_; }
   std::shared_ptr<const RemoteAnswer> access(int32_t peer, const RemoteRequest& request) override;
@@ -146,7 +147,7 @@ class MeshRank final : public Mesh,
                        Refusal refusal);
   Status open_ends(const PipeName& name, PipeEnd end, const Transport& transport, std::unique_ptr<Socket> socket);
   Status open_sender(const PipeName& name, const Transport& transport, Offer offer);
-  void accept_later(const PipeName& name, uint8_t transport, std::shared_ptr<Offer> offer);
+  void accept_later(const PipeName& name, uint8_t transport, Offer offer);
   Status accept_pipe(const PipeName& name, const Transport& transport, Offer offer,
                      const std::shared_ptr<Poller>& peer_poller);
   PipeContext context_for(int32_t peer, const Transport& transport, const std::shared_ptr<Poller>& peer_poller);

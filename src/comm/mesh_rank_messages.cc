@@ -81,9 +81,9 @@ void MeshRank::on_offer(int32_t peer, Reader& reader, std::vector<Handle>& handl
                            transport_of(transport)->carrier() == Transport::Carrier::kHandles;
   if (!makes_sense) return on_misbehaviour(peer, "it offered a pipe that cannot be");
   name.peer = peer;
-  const auto offer = std::make_shared<Offer>();
-  offer->handles = std::exchange(handles, {});
-  accept_later(name, transport, offer);
+  Offer offer;
+  offer.handles = std::exchange(handles, {});
+  accept_later(name, transport, std::move(offer));
 }
 
 void MeshRank::on_question(int32_t peer, Reader& reader) {

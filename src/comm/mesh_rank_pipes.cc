@@ -165,9 +165,9 @@ Status MeshRank::open_sender(const PipeName& name, const Transport& transport, O
   return {};
 }
 
-void MeshRank::accept_later(const PipeName& name, uint8_t transport, std::shared_ptr<Offer> offer) {
+void MeshRank::accept_later(const PipeName& name, uint8_t transport, Offer offer) {
   when_complete([this, name, transport, offer = std::move(offer)] {
-    const Status accepted = accept_pipe(name, *transport_of(transport), std::move(*offer), nullptr);
+    const Status accepted = accept_pipe(name, *transport_of(transport), offer, nullptr);
     if (!accepted.ok()) fail(accepted);
   });
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "comm/mesh_rank.h"
+#include "comm/shared_heap.h"
 #include "comm/signals.h"
 
 namespace hocket {
@@ -33,6 +34,18 @@ uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<cons
   service_.reactor().post([self = shared_from_this(), offer = WindowOffer{number, memory.size(), segment_bytes, offset},
                            segment = std::move(segment)] { self->offer_window(offer, segment); });
   return number;
+}
+
+Status MeshRank::take_back(std::span<std::byte> pages) {
+  for (const std::shared_ptr<Door>& door : service_.all_doors()) {
+    const auto other = std::dynamic_pointer_cast<MeshRank>(door);
+    if (other == nullptr || other.get() == this || !other->windows_.holds(pages)) continue;
+    other->abort(Status(Code::kRemote,
+                        fmt::format("rank {}: another communicator has failed while its peers wrote into memory that "
+                                    "is a window of this one, too: {}",
+                                    other->rank_, status().message())));
+  }
+  return process_heap().take_back(pages);
 }
 
 // Equal on all ranks.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "transports/page_memory.h"
+
 namespace hocket {
 
 uint32_t WindowTable::open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, WindowPurpose purpose) {
@@ -68,11 +70,21 @@ const WindowTable::Window* WindowTable::find(uint32_t number) const {
 
 void WindowTable::enter(Window& window, size_t rank, WindowPart part) {
   window.reachable = window.reachable && part.begin != nullptr;
+  window.equal = window.equal && (window.usable == SIZE_MAX || window.usable == part.bytes);
   window.usable = std::min(window.usable, part.bytes);
+  window.begins_at_page = window.begins_at_page && reinterpret_cast<uintptr_t>(part.begin) % page_bytes() == 0;
+  window.ends_alone = window.ends_alone && part.segment != nullptr &&
+                      part.begin + part.bytes == part.segment->bytes().data() + part.segment->bytes().size();
   window.begins[rank] = part.begin;
   window.parts[rank] = std::move(part);
   window.known[rank] = true;
   --window.unknown;
+}
+
+bool WindowTable::fills_pages(const Window& window, size_t offset, size_t bytes) {
+  const size_t end = offset + bytes;
+  const bool ends_at_page = end % page_bytes() == 0 || (window.equal && window.ends_alone && end == window.usable);
+  return window.begins_at_page && offset % page_bytes() == 0 && ends_at_page;
 }
 
 WindowTable::Found WindowTable::find(const void* begin, size_t bytes) const {
@@ -84,9 +96,20 @@ WindowTable::Found WindowTable::find(const void* begin, size_t bytes) const {
     if (first < ours.begin || first > ours.begin + ours.bytes) continue;
     const auto offset = static_cast<size_t>(first - ours.begin);
     if (bytes > ours.bytes - offset) continue;
-    return {{number, offset}, window->unknown == 0, window->reachable && offset + bytes <= window->usable};
+    return {{number, offset, fills_pages(*window, offset, bytes)},
+            window->unknown == 0,
+            window->reachable && offset + bytes <= window->usable};
   }
   return {};
+}
+
+bool WindowTable::holds(std::span<const std::byte> bytes) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(windows_, [&](const auto& entry) {
+    const auto& [number, window] = entry;
+    const WindowPart& ours = window->parts[static_cast<size_t>(rank_)];
+    return number <= last_ && overlap({ours.begin, ours.bytes}, bytes);
+  });
 }
 
 WindowTable::Reach WindowTable::reach(int32_t peer, uint32_t number) const {

@@ -33,6 +33,8 @@ struct WindowPart {
 struct WindowSpot {
   uint32_t window = 0;  // 0: in none
   uint64_t offset = 0;  // bytes
+  // All ranks' bytes there fill pages on which nothing else lies: peers may write to them, for they can be taken back.
+  bool whole_pages = false;
   friend bool operator==(const WindowSpot&, const WindowSpot&) = default;
 };
 
@@ -82,6 +84,8 @@ class WindowTable {
     bool reachable = false;  // all have these bytes and can be reached
   };
   Found find(const void* begin, size_t bytes) const;
+  // Some window of ours holds some of these bytes.
+  bool holds(std::span<const std::byte> bytes) const;
   // Ranks that have not told of it yet.
   std::vector<int32_t> missing(uint32_t number) const;
   // Where each rank's part of a complete window begins; valid until it is closed.
@@ -96,11 +100,15 @@ class WindowTable {
     size_t unknown = 0;
     size_t usable = SIZE_MAX;  // bytes that all ranks have
     bool reachable = true;
+    bool begins_at_page = true;  // each part
+    bool ends_alone = true;      // each part, with what it was allocated with
+    bool equal = true;           // the parts are of one length
   };
 
   Window& window(uint32_t number);
   const Window* find(uint32_t number) const;
   static void enter(Window& window, size_t rank, WindowPart part);
+  static bool fills_pages(const Window& window, size_t offset, size_t bytes);
 
   const int32_t rank_;
   const size_t ranks_;

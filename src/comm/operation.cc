@@ -170,6 +170,7 @@ void Operation::end(Status status) {
   if (state_ != State::kIssued)
     transfer() ? communicator_.call_log().end_transfer() : communicator_.call_log().end(number_);
   if (!status.ok()) execution_.withdraw();
+  if (!status.ok() && state_ != State::kIssued) status = communicator_.take_back(call_, std::move(status));
   if (time_ != nullptr) *time_ = (communicator_.system().clock.now() - begun_).count();
   if (done_ != nullptr && status.ok()) done_->store(true);
   stop_waiting();

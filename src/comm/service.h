@@ -97,6 +97,7 @@ class Service {
   void close_door(const std::string& id, int32_t rank);
   std::shared_ptr<Door> find_door(const std::string& id, int32_t rank) const;
   std::vector<std::shared_ptr<Door>> doors_of(const std::string& id) const;
+  std::vector<std::shared_ptr<Door>> all_doors() const;
   bool was_closed(const std::string& id, int32_t rank) const;
 
   // How many have asked for a root that is not here (yet). Any thread.
@@ -126,7 +127,6 @@ class Service {
   void describe_self();
   void look_round();
   void on_exhausted();
-  std::vector<std::shared_ptr<Door>> all_doors() const;
   void close_when_flushed(const std::shared_ptr<std::vector<std::shared_ptr<Door>>>& doors, Time limit,
                           const std::shared_ptr<std::atomic<bool>>& finished);
 

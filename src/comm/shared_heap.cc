@@ -6,6 +6,8 @@
 
 #include <iterator>
 
+#include "transports/page_memory.h"
+
 namespace hocket {
 
 Result<void*> SharedHeap::allocate(size_t bytes) {
@@ -25,15 +27,31 @@ Status SharedHeap::free(void* start) {
 }
 
 SharedHeap::Piece SharedHeap::find(const void* start, size_t bytes) const {
-  const auto* begin = static_cast<const std::byte*>(start);
   const std::lock_guard lock(mutex_);
+  const Allocation* found = find_allocation(start, bytes);
+  if (found == nullptr || !found->shared) return {};
+  const auto offset = static_cast<const std::byte*>(start) - found->segment->bytes().data();
+  return {found->segment, static_cast<size_t>(offset)};
+}
+
+Status SharedHeap::take_back(std::span<std::byte> pages) {
+  const std::lock_guard lock(mutex_);
+  const Allocation* found = find_allocation(pages.data(), pages.size());
+  if (found == nullptr) return {};  // freed meanwhile
+  HOCKET_TRY(make_own(pages));
+  allocations_.find(found->segment->bytes().data())->second.shared = false;
+  LastingMemory::of_process().replace(pages);
+  return {};
+}
+
+const SharedHeap::Allocation* SharedHeap::find_allocation(const void* start, size_t bytes) const {
+  const auto* begin = static_cast<const std::byte*>(start);
   const auto after = allocations_.upper_bound(begin);
-  if (after == allocations_.begin()) return {};
+  if (after == allocations_.begin()) return nullptr;
   const auto& [first, allocation] = *std::prev(after);
   const size_t size = allocation.segment->bytes().size();
   const auto offset = static_cast<size_t>(begin - first);
-  if (offset > size || bytes > size - offset) return {};
-  return {allocation.segment, offset};
+  return offset > size || bytes > size - offset ? nullptr : &allocation;
 }
 
 SharedHeap& process_heap() {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "base/status.h"
 #include "base/system.h"
@@ -29,12 +30,19 @@ class SharedHeap {
   // Fails for what is not the beginning of an allocation.
   Status free(void* start);
   Piece find(const void* start, size_t bytes) const;
+  // Whole pages of an allocation, or all of it to the end, which others can write to no more. No new window reaches
+  // into that allocation from now on. Fails when there is no memory for other pages.
+  Status take_back(std::span<std::byte> pages);
 
  private:
   struct Allocation {
     std::shared_ptr<const Segment> segment;
     std::unique_ptr<LastingMemory::Hold> lasts;  // until it is freed
+    bool shared = true;                          // all of it is what others map
   };
+
+  // The allocation that holds these bytes, if one does.
+  const Allocation* find_allocation(const void* start, size_t bytes) const;
 
   SharedMemory& memory_;
   mutable std::mutex mutex_;

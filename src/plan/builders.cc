@@ -19,7 +19,8 @@ enum Trait : unsigned {
   kEqualChunks = 4,
   kSendWindow = 8,
   kRecvWindow = 16,
-  kLeftToRight = 32
+  kLeftToRight = 32,
+  kRecvPages = 64
 };
 
 constexpr std::string_view kFewLanes = "it needs fewer lanes";
@@ -42,6 +43,7 @@ constexpr Builder entry(Collective collective, std::string_view name, bool (*fit
           (traits & kEqualChunks) != 0,
           (traits & kSendWindow) != 0,
           (traits & kRecvWindow) != 0,
+          (traits & kRecvPages) != 0,
           needs};
 }
 
@@ -68,7 +70,7 @@ constexpr std::array kBuilders = {
   entry(kAllReduce, "hierarchical", hierarchical::fits_all_reduce, hierarchical::all_reduce, 0, kHierarchy),
   entry(kAllReduce, "window", fits_one_lane, window::all_reduce, kOrdered | kLeftToRight | kSendWindow | kRecvWindow),
   entry(kAllReduce, "window_put", fits_one_lane, window::all_reduce_put,
-        kOrdered | kLeftToRight | kSendWindow | kRecvWindow),
+        kOrdered | kLeftToRight | kSendWindow | kRecvWindow | kRecvPages),
 
   entry(kBroadcast, "binomial", fits_any, knomial::broadcast_binomial, kLogarithmic),
   entry(kBroadcast, "knomial", knomial::fits, knomial::broadcast, kLogarithmic),

@@ -47,7 +47,8 @@ struct Builder {
   bool left_to_right = false;      // moreover ((0 + 1) + 2) + ..., 64 operands to a step as kMaxSources says
   bool equal_chunks_only = false;  // not for v-forms
   bool send_window = false;        // some ranks reach into others' send buffers ...
-  bool recv_window = false;        // ... or receive buffers
+  bool recv_window = false;        // ... or receive buffers ...
+  bool recv_pages = false;         // ... and write to these, which must be whole pages: they are taken back on failure
   std::string_view needs;          // what fits() asks for, as an answer to who was refused
 
   bool uses_windows() const { return send_window || recv_window; }

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <latch>
+#include <span>
 #include <vector>
 
 #include "tests/api/errors.h"
@@ -21,15 +22,18 @@ using testing::HasSubstr;
 
 constexpr Seconds kLimit{60};
 
-// Two buffers of ints in memory of hocketMemAlloc, registered together.
+constexpr size_t kPageInts = 4096 / sizeof(int32_t);
+
+// Two buffers of ints in memory of hocketMemAlloc, registered together; each begins at a page.
 class Registered {
  public:
-  Registered(const Member& member, size_t count, bool shared = true) : comm_(member.comm), count_(count) {
-    const size_t bytes = 2 * count * sizeof(int32_t);
+  Registered(const Member& member, size_t count, bool shared = true)
+      : comm_(member.comm), count_((count + kPageInts - 1) / kPageInts * kPageInts) {
+    const size_t bytes = 2 * count_ * sizeof(int32_t);
     if (shared) {
       EXPECT_EQ(hocketMemAlloc(&memory_, bytes), hocketSuccess);
     } else {
-      plain_.resize(2 * count);
+      plain_.resize(2 * count_);
       memory_ = plain_.data();
     }
     EXPECT_EQ(hocketCommRegister(comm_, memory_, bytes, &handle_), hocketSuccess) << hocketGetLastError(comm_);
@@ -144,11 +148,13 @@ struct Round {
   }
 };
 
-void run_all_collectives(const Member& member, bool shared) {
-  constexpr std::array<size_t, 4> kCounts = {1, 777, 40000, 300001};
-  const Registered memory(member, kCounts.back() * static_cast<size_t>(member.ranks), shared);
+constexpr std::array<size_t, 4> kAnyCounts = {1, 777, 40000, 300001};
+constexpr std::array<size_t, 4> kWholePages = {kPageInts, 2 * kPageInts, 40 * kPageInts, 293 * kPageInts};
+
+void run_all_collectives(const Member& member, bool shared, std::span<const size_t> counts = kAnyCounts) {
+  const Registered memory(member, counts.back() * static_cast<size_t>(member.ranks), shared);
   int number = 0;
-  for (const size_t count : kCounts) {
+  for (const size_t count : counts) {
     for (int repeat = 0; repeat < 3; ++repeat) {
       const Round round{member, memory, count, ++number};
       for (const bool in_place : {false, true}) {
@@ -168,7 +174,8 @@ int exit_status() { return testing::Test::HasFailure() ? 1 : 0; }
 
 const Role all_collectives("all_collectives", [](const Part& part) {
   const Member member = part.join();
-  run_all_collectives(member, part.arguments.at(0) == "shared");
+  run_all_collectives(member, part.arguments.at(0) != "plain",
+                      part.arguments.at(0) == "pages" ? std::span(kWholePages) : std::span(kAnyCounts));
   hocketCommDestroy(member.comm);
   return exit_status();
 });
@@ -181,12 +188,15 @@ TEST_P(Windows, BetweenProcesses) {
 }
 
 TEST_P(Windows, BetweenProcessesThatWriteIntoEachOthers) {
-  expect_success("all_collectives", GetParam(), {{"HOCKET_ALGORITHM=all_reduce=window_put"}, {"shared"}, {}, true},
+  expect_success("all_collectives", GetParam(), {{"HOCKET_ALGORITHM=all_reduce=window_put"}, {"pages"}, {}, true},
                  kLimit);
 }
 
 TEST_P(Windows, BetweenThreads) {
-  run_threads(GetParam(), [](Member& member) { run_all_collectives(member, true); });
+  run_threads(GetParam(), [](Member& member) {
+    run_all_collectives(member, true);
+    run_all_collectives(member, true, kWholePages);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Windows, testing::Values(1, 2, 3, 4, 7));
@@ -221,6 +231,121 @@ TEST(Registration, IsNeededWhereTheAlgorithmIsForced) {
     EXPECT_THAT(end.output,
                 HasSubstr("all_reduce by window is not possible for 2 ranks: it needs all send buffers in a window"));
   }
+}
+
+hocketResult_t all_reduce_of_all(const Member& member, size_t count) {
+  void* memory = nullptr;
+  void* handle = nullptr;
+  EXPECT_EQ(hocketMemAlloc(&memory, count * sizeof(int32_t)), hocketSuccess);
+  EXPECT_EQ(hocketCommRegister(member.comm, memory, count * sizeof(int32_t), &handle), hocketSuccess);
+  const hocketResult_t result = hocketAllReduce(memory, memory, count, hocketInt32, hocketSum, member.comm, nullptr);
+  EXPECT_EQ(hocketCommDeregister(member.comm, handle), hocketSuccess);
+  EXPECT_EQ(hocketMemFree(memory), hocketSuccess);
+  return result;
+}
+
+const Role parts_of_pages("parts_of_pages", [](const Part& part) {
+  const Member member = part.join();
+  {
+    const Registered memory(member, 2 * kPageInts);
+    const auto all_reduce = [&](size_t from, size_t count) {
+      int32_t* data = memory.send() + from;
+      const hocketResult_t result = hocketAllReduce(data, data, count, hocketInt32, hocketSum, member.comm, nullptr);
+      if (result != hocketSuccess) std::printf("%s\n", hocketGetLastError(member.comm));
+      return result;
+    };
+    EXPECT_EQ(all_reduce(0, kPageInts), hocketSuccess);
+    EXPECT_EQ(all_reduce(kPageInts, 3 * kPageInts), hocketSuccess);
+    EXPECT_EQ(all_reduce(kPageInts, kPageInts - 1), hocketInvalidUsage);
+    EXPECT_EQ(all_reduce(1, kPageInts - 1), hocketInvalidUsage);
+  }
+  EXPECT_EQ(all_reduce_of_all(member, kPageInts + 7), hocketSuccess)
+      << "what is allocated has its last page for itself";
+  hocketCommDestroy(member.comm);
+  return exit_status();
+});
+
+// Whoever else lies on a page could not be told from what a late peer writes there.
+TEST(Registration, OfWholePagesAloneLetsOthersWrite) {
+  Processes processes("parts_of_pages", 2, {{"HOCKET_ALGORITHM=all_reduce=window_put"}, {}, {}, true});
+  for (const Processes::End& end : processes.finish(kLimit)) {
+    EXPECT_EQ(end.status, 0) << end.output;
+    EXPECT_THAT(end.output, HasSubstr("it needs receive buffers that fill whole pages of a window"));
+  }
+}
+
+// Of two ranks: rank 1 is stuck in its own part of a sum when rank 0 gives up, and goes on only when rank 0 uses its
+// memory for something else.
+struct Stuck {
+  int rank = 0;
+  std::latch* gave_up = nullptr;
+  std::latch* used = nullptr;
+};
+
+void add_late(const void* in, void* inout, size_t count, hocketDataType_t, void* context) {
+  const auto* stuck = static_cast<const Stuck*>(context);
+  if (stuck->rank == 1) stuck->gave_up->wait();
+  const auto* from = static_cast<const int32_t*>(in);
+  auto* to = static_cast<int32_t*>(inout);
+  for (size_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+constexpr size_t kLateCount = 64 * kPageInts;
+
+// Rank 1's call may end well: all that it needs has come.
+void all_reduce_late(const Member& member, Stuck& stuck, int32_t* data) {
+  hocketRedOp_t op{};
+  ASSERT_EQ(hocketRedOpCreate(&op, add_late, &stuck, 1, member.comm), hocketSuccess);
+  std::fill_n(data, kLateCount, 1);
+  const hocketResult_t result = hocketAllReduce(data, data, kLateCount, hocketInt32, op, member.comm, nullptr);
+  if (member.rank == 0) {
+    EXPECT_EQ(result, hocketTimeout) << hocketGetLastError(member.comm);
+  }
+}
+
+TEST(Registration, WhatALateRankWritesAfterAFailureIsNotSeen) {
+  std::latch gave_up{1};
+  std::latch ended{1};
+  run_threads(
+      2,
+      [&](Member& member) {
+        Stuck stuck{member.rank, &gave_up};
+        const Registered memory(member, kLateCount);
+        all_reduce_late(member, stuck, memory.recv());
+        if (member.rank == 1) return ended.count_down();
+        std::fill_n(memory.recv(), kLateCount, 77);
+        std::fill_n(memory.send(), kLateCount, 78);
+        gave_up.count_down();
+        ended.wait();
+        expect_all("kept", memory.recv(), kLateCount, [](size_t) { return 77; });
+        expect_all("kept", memory.send(), kLateCount, [](size_t) { return 78; });
+      },
+      config_with_timeout(300));
+}
+
+// The peers of another communicator would go on working on the pages that were given up.
+TEST(Registration, ThatIsTakenBackFailsOtherCommunicatorsThere) {
+  std::latch gave_up{1};
+  run_threads(
+      2,
+      [&](Member& member) {
+        hocketComm_t other = nullptr;
+        ASSERT_EQ(hocketCommSplit(member.comm, 0, member.rank, &other, nullptr), hocketSuccess);
+        Stuck stuck{member.rank, &gave_up};
+        {
+          const Registered memory(member, kLateCount);
+          void* handle = nullptr;
+          ASSERT_EQ(hocketCommRegister(other, memory.recv(), kLateCount * sizeof(int32_t), &handle), hocketSuccess);
+          all_reduce_late(member, stuck, memory.recv());
+          if (member.rank == 0) gave_up.count_down();
+          int32_t* data = memory.recv();
+          expect_error(hocketAllReduce(data, data, kLateCount, hocketInt32, hocketSum, other, nullptr),
+                       hocketRemoteError, other, {"another communicator has failed", "window of this one, too"});
+          EXPECT_EQ(hocketCommDeregister(other, handle), hocketSuccess);
+        }
+        EXPECT_EQ(hocketCommDestroy(other), hocketRemoteError);
+      },
+      config_with_timeout(300));
 }
 
 TEST(Registration, AtDifferentOffsetsIsReportedOnAllRanks) {

@@ -229,6 +229,11 @@ TEST(Chooser, WindowsAreUsedWhereTheyPay) {
   EXPECT_NE(here.choose(question)->builder->name, "window") << "two ranks sum through pipes as fast";
   question.bytes += 4;
   EXPECT_EQ(here.choose(question)->builder->name, "window");
+  question.recv_pages = true;
+  for (const size_t bytes : {size_t{4} << 10, size_t{1} << 20}) {
+    question.bytes = bytes;
+    EXPECT_EQ(here.choose(question)->builder->name, "window_put") << "what can be taken back may be written to";
+  }
 }
 
 // Between hosts each byte goes once for a host, not once for a rank.

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 
@@ -16,7 +18,9 @@
 #include "comm/mesh_exchange.h"
 #include "comm/mesh_wire.h"
 #include "comm/service_interfaces.h"
+#include "comm/shared_heap.h"
 #include "comm/unique_id.h"
+#include "transports/page_memory.h"
 
 namespace hocket {
 namespace {
@@ -340,6 +344,60 @@ TEST(WindowTable, OneUnreachablePartMakesItNone) {
   alone.give_up(alone.open(mine.bytes, std::make_shared<NoSegment>()));
   EXPECT_TRUE(alone.find(mine.at(0), 8).complete);
   EXPECT_FALSE(alone.find(mine.at(0), 8).reachable);
+}
+
+// Pages of an allocation that begins where one of them does.
+std::unique_ptr<Segment> pages(size_t count) { return std::move(*real_memory().create(count * page_bytes())); }
+
+TEST(WindowTable, KnowsWhoseBytesHavePagesToThemselves) {
+  const size_t page = page_bytes();
+  const std::shared_ptr<const Segment> mine = pages(4);
+  const auto check = [&](size_t from, size_t bytes, size_t their_begin, size_t their_bytes) {
+    const std::shared_ptr<const Segment> theirs = pages(4);
+    WindowTable table(0, 2);
+    table.open(mine->bytes().first(4 * page - 8), mine);
+    EXPECT_TRUE(table.put(1, 1, {theirs->bytes().data() + their_begin, their_bytes, theirs}));
+    return table.find(mine->bytes().data() + from, bytes).spot.whole_pages;
+  };
+  EXPECT_TRUE(check(0, page, 0, 4 * page));
+  EXPECT_TRUE(check(page, 2 * page, 0, 4 * page));
+  EXPECT_FALSE(check(8, page - 8, 0, 4 * page)) << "it begins on a page of others";
+  EXPECT_FALSE(check(0, page - 8, 0, 4 * page)) << "it ends on one";
+  EXPECT_FALSE(check(0, page, 8, 2 * page)) << "it does at the peer";
+  EXPECT_FALSE(check(0, 4 * page - 8, 0, 4 * page - 8)) << "more is on the last page of what was allocated";
+}
+
+TEST(WindowTable, TheEndOfAnAllocationIsThatOfItsPage) {
+  const size_t odd = 2 * page_bytes() - 8;
+  const std::shared_ptr<const Segment> mine = std::move(*real_memory().create(odd));
+  const std::shared_ptr<const Segment> theirs = std::move(*real_memory().create(odd));
+  WindowTable table(0, 2);
+  table.open(mine->bytes(), mine);
+  EXPECT_TRUE(table.put(1, 1, {theirs->bytes().data(), odd, theirs}));
+  EXPECT_TRUE(table.find(mine->bytes().data(), odd).spot.whole_pages);
+  EXPECT_TRUE(table.holds(mine->bytes().last(1)));
+  EXPECT_FALSE(table.holds(theirs->bytes()));
+}
+
+TEST(SharedHeap, PagesThatAreTakenBackAreOursAlone) {
+  SharedHeap heap(real_memory());
+  const size_t page = page_bytes();
+  auto* start = static_cast<std::byte*>(*heap.allocate(3 * page));
+  const std::shared_ptr<const Segment> segment = heap.find(start, 1).segment;
+  const std::unique_ptr<Segment> theirs = std::move(*real_memory().map(::dup(segment->handle()), 3 * page));
+  std::fill_n(start, 3 * page, std::byte{1});
+  const std::span<std::byte> middle(start + page, page);
+  EXPECT_TRUE(heap.take_back(middle).ok());
+  std::ranges::fill(theirs->bytes(), std::byte{2});
+  EXPECT_EQ(start[page - 1], std::byte{2}) << "what was not taken back is still shared";
+  EXPECT_TRUE(std::ranges::all_of(middle, [](std::byte each) { return each == std::byte{1}; }));
+  EXPECT_EQ(start[2 * page], std::byte{2});
+  std::ranges::fill(middle, std::byte{3});
+  EXPECT_EQ(theirs->bytes()[page], std::byte{2});
+  EXPECT_EQ(heap.find(start, 1).segment, nullptr) << "others would map what is not ours any more";
+  EXPECT_TRUE(heap.take_back(middle).ok());
+  EXPECT_TRUE(heap.free(start).ok());
+  EXPECT_TRUE(heap.take_back(middle).ok()) << "of memory that was freed";
 }
 
 TEST(WindowTable, RefusesWhatPeersCannotTell) {

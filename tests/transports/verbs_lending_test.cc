@@ -68,6 +68,18 @@ TEST(Lasting, MemoryEndsWithItsLastReasonAndThenIsForgotten) {
   EXPECT_THAT(listener.forgotten, testing::ElementsAre(100)) << "it had ended";
 }
 
+TEST(Lasting, MemoryWhosePagesAreReplacedIsForgottenAndLasts) {
+  LastingMemory memory;
+  Listener listener(memory);
+  const std::vector<std::byte> bytes(100);
+  memory.begin(bytes);
+  memory.begin(Bytes(bytes).first(50));
+  memory.begin(Bytes(bytes).last(10));
+  memory.replace(Bytes(bytes).subspan(40, 50));
+  EXPECT_THAT(listener.forgotten, testing::ElementsAre(100, 50));
+  EXPECT_TRUE(memory.with(bytes, [](Bytes) {}));
+}
+
 // ---- Messages from such memory
 
 class Lending : public Verbs {

@@ -74,8 +74,8 @@ Plan all_reduce(const BuildOptions& options) {
   return plan;
 }
 
-// Each rank computes one chunk and writes it into everybody's buffer: fewer bytes move and ranks meet once less. But
-// who is late writes even where the call has failed and returned meanwhile, so it is never chosen, only asked for.
+// Each rank computes one chunk and writes it into everybody's buffer: fewer bytes move and ranks meet once less. Who is
+// late writes even where the call has failed and returned meanwhile: such a call takes its buffer's pages back.
 Plan all_reduce_put(const BuildOptions& options) {
   if (options.ranks == 1) return alone(Collective::kAllReduce, kPutName, options);
   Plan plan = begin(Collective::kAllReduce, kPutName, options, 1, options.ranks);
