@@ -261,12 +261,17 @@ void Communicator::keep_what_was_found() {
     log_warn("the tuning file '{}' cannot be written: what was found online is lost", settings()->tuning_file);
 }
 
-bool Communicator::is_like(const RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const {
+bool Communicator::is_like(RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const {
   if (facts != recent.asked) return false;
   const bool same = send == recent.send && recv == recent.recv;
   if (!same && !are_like(recent, send, recv)) return false;
-  const bool in_none = recent.facts.send_spot == WindowSpot{} && recent.facts.recv_spot == WindowSpot{};
-  return mesh_->windows().empty() ? in_none : stay_in_windows(*mesh_, recent.facts, send, recv);
+  const WindowTable& windows = mesh_->windows();
+  if (windows.empty()) return recent.facts.send_spot == WindowSpot{} && recent.facts.recv_spot == WindowSpot{};
+  const uint64_t changes = windows.changes();
+  if (same && changes == recent.window_changes) return true;
+  if (!stay_in_windows(*mesh_, recent.facts, send, recv)) return false;
+  if (same) recent.window_changes = changes;
+  return true;
 }
 
 void Communicator::bind_for_repeat(RecentCall& recent, const Call& call) {

@@ -73,6 +73,7 @@ struct RecentCall {
   const void* send = nullptr;  // as they were then
   const void* recv = nullptr;
   size_t reach = 0;              // bytes of the longer buffer
+  uint64_t window_changes = 0;   // with which these buffers were looked up in windows last
   FastPath fast_path;            // of the blocking call
   uint32_t kind = 0;             // in the call log
   Explored* explored = nullptr;  // null: nothing is left to be tried
@@ -165,7 +166,7 @@ class Communicator {
 
   size_t lends_up_to(const Plan& plan, bool in_place) const;
   RecentCall& recent_of(const CallFacts& facts);
-  bool is_like(const RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const;
+  bool is_like(RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const;
   Status wait_for_times(const Explored& explored) const;
   void keep_what_was_found();
 

@@ -27,6 +27,7 @@ bool WindowTable::close(uint32_t number) {
     const std::lock_guard lock(mutex_);
     if (number > last_ || windows_.erase(number) == 0) return false;
     --open_;
+    ++changes_;
   }
   const std::lock_guard served(serving_);
   return true;
@@ -46,6 +47,7 @@ bool WindowTable::put(int32_t peer, uint32_t number, WindowPart part) {
 
 void WindowTable::give_up(uint32_t number) {
   const std::lock_guard lock(mutex_);
+  ++changes_;
   Window& none = window(number);
   none.reachable = false;
   none.unknown = 0;
@@ -79,6 +81,7 @@ void WindowTable::enter(Window& window, size_t rank, WindowPart part) {
   window.parts[rank] = std::move(part);
   window.known[rank] = true;
   --window.unknown;
+  ++changes_;
 }
 
 bool WindowTable::fills_pages(const Window& window, size_t offset, size_t bytes) {

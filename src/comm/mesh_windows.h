@@ -77,6 +77,8 @@ class WindowTable {
 
   // Lock-free: this rank has no window.
   bool empty() const { return open_.load(std::memory_order_relaxed) == 0; }
+  // Lock-free: another number after every change of what find() gives.
+  uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
   // The window of ours that holds all these bytes, if any does.
   struct Found {
     WindowSpot spot;
@@ -107,7 +109,7 @@ class WindowTable {
 
   Window& window(uint32_t number);
   const Window* find(uint32_t number) const;
-  static void enter(Window& window, size_t rank, WindowPart part);
+  void enter(Window& window, size_t rank, WindowPart part);
   static bool fills_pages(const Window& window, size_t offset, size_t bytes);
 
   const int32_t rank_;
@@ -118,6 +120,7 @@ class WindowTable {
   std::map<uint32_t, std::unique_ptr<Window>> windows_;
   uint32_t last_ = 0;  // opened by this rank
   std::atomic<uint32_t> open_ = 0;
+  std::atomic<uint64_t> changes_ = 0;
 };
 
 }  // namespace hocket

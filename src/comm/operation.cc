@@ -111,6 +111,7 @@ bool Operation::advance() {
 void Operation::begin() {
   Mesh& mesh = communicator_.mesh();
   const std::optional<size_t> repeated = std::exchange(repeated_, {});
+  if (repeated) state_ = State::kRunning;
   if (mesh.failed()) return end(mesh.status());
   if (!repeated) record();
   order_->history = order_->with(call_.fingerprint);
