@@ -7,7 +7,6 @@
 
 #include <hwy/targets.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cassert>
@@ -96,26 +95,12 @@ CombineFunction kernel(DataType type, ReduceOp op) {
   return host::table_in_use().kernels[static_cast<size_t>(type)][static_cast<size_t>(op)];
 }
 
-// Whether copying to one destination after the other is best. What lies there already is not written: it may be
-// read-only.
-bool copies_to_each(const Combine& combine) {
-  const auto& to = combine.destinations;
-  return to.size() == 1 || std::find(to.begin(), to.end(), combine.sources[0]) != to.end();
-}
-
-// One source, unchanged: bytes are bytes.
+// One source, unchanged: bytes are bytes. To one destination after the other: each is written as suits it best, and the
+// source, a slice at most, is read from the caches again.
 void copy_to_all(const Combine& combine) {
   const size_t bytes = combine.count * element_bytes(combine.type);
-  const std::byte* source = combine.sources[0];
   const auto& to = combine.destinations;
-  if (copies_to_each(combine)) {
-    for (size_t i = 0; i < to.size(); ++i) copy(to[i], source, bytes, combine.streaming_mask >> i & 1);
-    return;
-  }
-  Combine copies = combine;
-  copies.type = DataType::kUint8;
-  copies.count = bytes;
-  kernel(copies.type, ReduceOp::kSum)(copies);
+  for (size_t i = 0; i < to.size(); ++i) copy(to[i], combine.sources[0], bytes, combine.streaming_mask >> i & 1);
 }
 
 // What a logical operation makes of one operand: x or x.
@@ -179,7 +164,7 @@ void combine(const Combine& combine) {
   assert(!combine.sources.empty() && !combine.destinations.empty());
   assert(combine.user || supports(combine.type, combine.op));
   const CombineFunction at_once = kernel_of(combine);
-  if (combine.streaming_mask == 0 || (at_once == copy_to_all && copies_to_each(combine))) return at_once(combine);
+  if (combine.streaming_mask == 0 || at_once == copy_to_all) return at_once(combine);
   const Streaming way = way_of_streaming(combine.count * element_bytes(combine.type));
   if (way == Streaming::kStrings) return combine_and_move(combine);
   if (way == Streaming::kAround) return at_once(combine);
