@@ -180,6 +180,7 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   recent.facts = recent.asked = facts;
   recent.asked.send_spot = recent.asked.recv_spot = {};
   recent.asked.reproducibility = {};
+  recent.in_window = facts.send_spot.window != 0 || facts.recv_spot.window != 0;
   recent.in_place = in_place;
   recent.plan = &plan;
   recent.window = own.window;
@@ -266,7 +267,7 @@ bool Communicator::is_like(RecentCall& recent, const CallFacts& facts, const voi
   const bool same = send == recent.send && recv == recent.recv;
   if (!same && !are_like(recent, send, recv)) return false;
   const WindowTable& windows = mesh_->windows();
-  if (windows.empty()) return recent.facts.send_spot == WindowSpot{} && recent.facts.recv_spot == WindowSpot{};
+  if (windows.empty()) return !recent.in_window;
   const uint64_t changes = windows.changes();
   if (same && changes == recent.window_changes) return true;
   if (!stay_in_windows(*mesh_, recent.facts, send, recv)) return false;

@@ -64,6 +64,7 @@ class PipeEnds final : public Pipes {
 struct RecentCall {
   CallFacts facts;
   CallFacts asked;  // the same as the caller gave them: of no window, and of no mode, which the communicator has
+  bool in_window = false;  // some buffer is
   bool in_place = false;
   const Plan* plan = nullptr;  // null: unused
   size_t lends_up_to = 0;      // bytes of the longer buffer
