@@ -20,6 +20,7 @@ class Room {
   void empty(double quantum);
   // How many more may go from one seat to another; none where there is no way.
   int left(int32_t from, int32_t to) const;
+  int left_on(int32_t link) const { return left_[static_cast<size_t>(link)]; }
   // What left() looks at, in links.
   int64_t looks(int32_t from, int32_t to) const;
   // All or nothing; a way never has a link twice.

@@ -3,8 +3,10 @@
 #include "topology/trees.h"
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <tuple>
+#include <utility>
 
 #include "topology/room.h"
 
@@ -12,16 +14,95 @@ namespace hocket::topology {
 namespace {
 
 constexpr int kBeginnings = 50;
-constexpr int64_t kAllLooks = 20'000'000;    // at pairs of seats
-constexpr int64_t kLinkLooks = 500'000'000;  // at the links between them; trees of each width have their share
+// Trees of each width have their share of these; until some have been found, each width is tried once at least.
+constexpr int64_t kLooks = 20'000'000;         // at pairs of seats
+constexpr int64_t kMostLooks = 1'000'000'000;  // whatever has been found: of 1,024 seats a few trees
+constexpr int64_t kLinkLooks = 500'000'000;    // at the links between them
 constexpr size_t kMostQuanta = 24;
 
 using Parents = std::vector<int32_t>;
 
+// How many trees may still go between each two seats, up and down. A tree that grows looks at all pairs for each seat
+// that joins it: what links have left is looked up when it changes, not at each look.
+class Between {
+ public:
+  Between(const Topology& topology, const Ways& ways)
+      : room_(topology, ways), ways_(ways), seats_(ways.seats()), left_(seats_ * seats_), ends_(count_users(topology)) {
+    users_.resize(ends_.back());
+    for_each_use([&](size_t link, size_t pair) { users_[--ends_[link]] = static_cast<uint32_t>(pair); });
+  }
+
+  // All links are free again, and hold as many quanta as their rate allows.
+  void empty(double quantum) {
+    room_.empty(quantum);
+    for (size_t one = 0; one < seats_; ++one) {
+      for (size_t other = 0; other < seats_; ++other) {
+        const auto a = static_cast<int32_t>(one);
+        const auto b = static_cast<int32_t>(other);
+        left_[one * seats_ + other] = std::min(room_.left(a, b), room_.left(b, a));
+      }
+    }
+    looks_ += static_cast<int64_t>(2 * ways_.links());
+  }
+
+  int left(int32_t one, int32_t other) const {
+    return left_[static_cast<size_t>(one) * seats_ + static_cast<size_t>(other)];
+  }
+
+  void take(int32_t one, int32_t other) {
+    for (const auto& [from, to] : {std::pair{one, other}, std::pair{other, one}}) {
+      if (!room_.take(from, to)) continue;
+      for (const int32_t link : ways_.way(static_cast<size_t>(from), static_cast<size_t>(to))) lower(link);
+    }
+  }
+
+  int64_t looks() const { return looks_; }  // at links, and at the pairs that use one
+
+ private:
+  // Calls function(link, pair) for both orders of each two seats.
+  template <typename Function>
+  void for_each_use(Function function) const {
+    for (size_t from = 0; from < seats_; ++from) {
+      for (size_t to = 0; to < seats_; ++to) {
+        for (const int32_t link : ways_.way(from, to)) {
+          function(static_cast<size_t>(link), from * seats_ + to);
+        }
+      }
+    }
+  }
+
+  // Where each link's users will end, and one past the last: they are put in from there on downwards.
+  std::vector<size_t> count_users(const Topology& topology) const {
+    std::vector<size_t> ends(topology.links().size() + 1);
+    for_each_use([&](size_t link, size_t) { ++ends[link]; });
+    std::partial_sum(ends.begin(), ends.end(), ends.begin());
+    return ends;
+  }
+
+  void lower(int32_t link) {
+    const auto place = static_cast<size_t>(link);
+    const int free = room_.left_on(link);
+    for (size_t use = ends_[place]; use < ends_[place + 1]; ++use) {
+      const size_t pair = users_[use];
+      for (const size_t order : {pair, pair % seats_ * seats_ + pair / seats_})
+        left_[order] = std::min(left_[order], free);
+    }
+    looks_ += static_cast<int64_t>(ends_[place + 1] - ends_[place]);
+  }
+
+  Room room_;
+  const Ways& ways_;
+  size_t seats_;
+  std::vector<int> left_;        // by pair, in both orders
+  std::vector<size_t> ends_;     // by link: where its users begin, which is where the link's before it end
+  std::vector<uint32_t> users_;  // pairs, by link
+  int64_t looks_ = 0;
+};
+
 // One packing of trees that carry `quantum` each.
 class Packing {
  public:
-  Packing(const Topology& topology, const Ways& ways) : room_(topology, ways), seats_(ways.seats()) {
+  Packing(const Topology& topology, const Ways& ways) : between_(topology, ways), seats_(ways.seats()) {
     for (size_t from = 0; from < seats_; ++from) {
       for (size_t to = 0; to < seats_; ++to) latency_.push_back(ways.latency_us(topology, from, to));
     }
@@ -29,21 +110,24 @@ class Packing {
 
   std::vector<Parents> pack(uint32_t seed, double quantum) {
     random_.seed(seed);
-    room_.empty(quantum);
+    between_.empty(quantum);
     std::vector<Parents> trees;
     while (trees.size() < kMaxTrees && (trees.empty() || !is_tired()) && grow()) trees.push_back(parents_);
     return trees;
   }
 
-  bool is_tired() const { return looks_ >= kAllLooks || link_looks_ >= most_link_looks_; }
-  void allow(int64_t link_looks) { most_link_looks_ = link_looks; }
+  // So many parts of all looks, of which there are `parts`.
+  void allow(int64_t part, int64_t parts) {
+    most_looks_ = kLooks / parts * part;
+    most_link_looks_ = kLinkLooks / parts * part;
+  }
+  bool is_exhausted() const { return looks_ >= kMostLooks; }
+  bool is_tired() const { return looks_ >= most_looks_ || between_.looks() >= most_link_looks_; }
 
  private:
-  // Up and down: both directions have room for so many.
   int room(int32_t one, int32_t other) {
     ++looks_;
-    link_looks_ += room_.looks(one, other) + room_.looks(other, one);
-    return std::min(room_.left(one, other), room_.left(other, one));
+    return between_.left(one, other);
   }
 
   int32_t roomiest_seat() {
@@ -67,8 +151,7 @@ class Packing {
     for (size_t joined = 1; joined < seats_; ++joined) {
       const auto [parent, child] = best_edge();
       if (parent < 0) return false;
-      room_.take(parent, child);
-      room_.take(child, parent);
+      between_.take(parent, child);
       parents_[static_cast<size_t>(child)] = parent;
       depth_[static_cast<size_t>(child)] = depth_[static_cast<size_t>(parent)] + 1;
     }
@@ -98,14 +181,14 @@ class Packing {
     return latency_[static_cast<size_t>(from) * seats_ + static_cast<size_t>(to)];
   }
 
-  Room room_;
+  Between between_;
   size_t seats_;
   std::vector<double> latency_;
   std::mt19937 random_;
   Parents parents_;
   std::vector<int> depth_;
   int64_t looks_ = 0;
-  int64_t link_looks_ = 0;
+  int64_t most_looks_ = 0;
   int64_t most_link_looks_ = 0;
 };
 
@@ -132,8 +215,10 @@ Trees find_trees(const Topology& topology) {
   const std::vector<double> widths = quanta(topology, roads, parts_of(roads.ways.seats()), kMostQuanta);
   int64_t width = 0;
   for (const double quantum : widths) {
-    packing.allow(kLinkLooks / std::ssize(widths) * ++width);
-    for (uint32_t beginning = 0; beginning < kBeginnings && !packing.is_tired(); ++beginning) {
+    packing.allow(++width, std::ssize(widths));
+    for (uint32_t beginning = 0; beginning < kBeginnings; ++beginning) {
+      const bool may_rest = beginning > 0 || !best.parents.empty() || packing.is_exhausted();
+      if (packing.is_tired() && may_rest) break;
       std::vector<Parents> trees = packing.pack(beginning, quantum);
       if (quantum * static_cast<double>(trees.size()) <= best.gb_per_s() * kSameRate) continue;
       best.parents = std::move(trees);

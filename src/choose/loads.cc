@@ -12,6 +12,7 @@
 #include "choose/demand.h"
 #include "plan/lanes.h"
 #include "topology/rings.h"
+#include "topology/room.h"
 #include "topology/trees.h"
 #include "topology/ways.h"
 
@@ -22,8 +23,8 @@ constexpr double kFemtosecondsPerByte = 1e6;  // at 1 GB/s
 
 class Loads {
  public:
-  explicit Loads(const Topology& topology)
-      : topology_(topology), fast_(topology, topology::Reach::kFast), all_(topology, topology::Reach::kAll) {}
+  Loads(const Topology& topology, topology::Ways all)
+      : topology_(topology), fast_(topology, topology::Reach::kFast), all_(std::move(all)) {}
 
   // Nothing where the algorithm is none that the model knows.
   std::optional<Femtoseconds> of(const Builder& builder, BuildOptions options) const {
@@ -69,10 +70,13 @@ Result<Routes> find_routes(const Topology& topology) {
   if (ranks < 2 || ranks > kMaxRoutedRanks)
     return Status(Code::kInvalidArgument, fmt::format("{} seats, not 2 to {}", ranks, kMaxRoutedRanks));
   topology::Rings rings = topology::find_rings(topology);
-  if (rings.too_large) return Status(Code::kInvalidArgument, "seats and links are too many to search");
+  // Where fast ways join all seats, nobody has looked at the others yet.
+  auto all = topology::Ways::within(topology, topology::Reach::kAll, topology::kMaxWayLinks);
+  if (rings.too_large || !all.has_value())
+    return Status(Code::kInvalidArgument, "seats and links are too many to search");
   Routes routes{std::move(rings.orders), topology::find_trees(topology).parents, {}};
   if (routes.rings.empty()) return Status(Code::kInvalidArgument, "a seat cannot reach all others");
-  const Loads loads(topology);
+  const Loads loads(topology, std::move(*all));
   BuildOptions options{.ranks = ranks};
   options.routes = routes.rings;
   options.trees = routes.trees;

@@ -48,6 +48,26 @@ TEST(Loads, ABytesTimeOnTheBusiestLink) {
   EXPECT_EQ(load(*routes, Collective::kAllReduce, "no_such"), -1);
 }
 
+// Fast links join all seats directly, but the ways of least latency pass more fabrics than may be kept.
+TEST(Loads, TooLongWaysBesideFastOnesAreRefused) {
+  constexpr int kSeats = 128;
+  constexpr int kFabrics = 520;
+  std::string text = "hocket topology 1\nfabric fast\nfabric last\n";
+  for (int gpu = 0; gpu < kSeats; ++gpu) {
+    std::string from = "g" + std::to_string(gpu);
+    text += "gpu " + from + "\nlink " + from + " - fast nvlink x1 25 GB/s 1000 us\n";
+    for (int i = 0; i < kFabrics; ++i) {
+      const std::string to = "f" + std::to_string(gpu) + "_" + std::to_string(i);
+      text += "fabric " + to + "\nlink " + from + " - " + to + " pci x1 1 GB/s 0.001 us\n";
+      from = to;
+    }
+    text += "link " + from + " - last pci x1 1 GB/s 0.001 us\n";
+  }
+  const Result<Routes> routes = find_routes(*parse_topology(text));
+  ASSERT_FALSE(routes.ok());
+  EXPECT_THAT(routes.status().message(), testing::HasSubstr("too many to search"));
+}
+
 // The verifier has them right whatever their root, and trees of few ranks too.
 TEST(Loads, TreesOfTheSearchAreProved) {
   const Topology topology = scattered_ring();
