@@ -7,7 +7,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <string>
 #include <string_view>
+
+#include "base/real_system.h"
+#include "base/system.h"
 
 namespace hocket::tool {
 
@@ -24,27 +28,28 @@ Launched::~Launched() {
   if (comm_ != nullptr) hocketCommDestroy(comm_);
 }
 
-bool Launched::is_first_of_host() const {
-  return std::ranges::find(hosts_, hosts_[static_cast<size_t>(rank_)]) - hosts_.begin() == rank_;
+int Launched::hosts() const {
+  std::set<std::string_view> identities;
+  for (const Host& host : hosts_) identities.insert(host.identity.data());
+  return static_cast<int>(identities.size());
 }
-
-int Launched::hosts() const { return static_cast<int>(std::set(hosts_.begin(), hosts_.end()).size()); }
 
 Status Launched::check(hocketResult_t result) const {
   if (result == hocketSuccess) return {};
   return {Code::kRemote, hocketGetLastError(comm_)};
 }
 
+// What the library takes for hosts: network namespaces of one machine are several.
 Status Launched::tell_hosts() {
-  std::array<char, kLetters> own{};
+  Host own{};
   const char* played = std::getenv("HOCKET_HOST_ID");
-  if (played != nullptr) {
-    std::string_view(played).copy(own.data(), own.size() - 1);
-  } else {
-    gethostname(own.data(), own.size() - 1);
-  }
+  const std::string_view id = played != nullptr ? played : "";
+  if (id.empty()) gethostname(own.name.data(), own.name.size() - 1);
+  id.substr(0, own.name.size() - 1).copy(own.name.data(), own.name.size());
+  const std::string identity = real_network().host_identity() + std::string(id);
+  identity.copy(own.identity.data(), own.identity.size() - 1);
   hosts_.resize(static_cast<size_t>(count_));
-  return check(hocketAllGather(own.data(), hosts_.data(), own.size(), hocketUint8, comm_, nullptr));
+  return check(hocketAllGather(&own, hosts_.data(), sizeof own, hocketUint8, comm_, nullptr));
 }
 
 }  // namespace hocket::tool

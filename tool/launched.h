@@ -23,18 +23,20 @@ class Launched {
   hocketComm_t comm() const { return comm_; }
   int rank() const { return rank_; }
   int count() const { return count_; }
-  const char* host_of(int rank) const { return hosts_[static_cast<size_t>(rank)].data(); }
+  const char* host_of(int rank) const { return hosts_[static_cast<size_t>(rank)].name.data(); }
   bool share_host(int one, int other) const {
-    return hosts_[static_cast<size_t>(one)] == hosts_[static_cast<size_t>(other)];
+    return hosts_[static_cast<size_t>(one)].identity == hosts_[static_cast<size_t>(other)].identity;
   }
-  bool is_first_of_host() const;
   int hosts() const;
   Status meet() const { return check(hocketBarrier(comm_, nullptr)); }
   // What the library says of a call on this communicator.
   Status check(hocketResult_t result) const;
 
  private:
-  static constexpr size_t kLetters = 64;
+  struct Host {
+    std::array<char, 64> name;       // for people
+    std::array<char, 128> identity;  // equal where the library knows ranks to share a host
+  };
 
   Launched() = default;
   Status tell_hosts();
@@ -42,7 +44,7 @@ class Launched {
   hocketComm_t comm_ = nullptr;
   int rank_ = 0;
   int count_ = 1;
-  std::vector<std::array<char, kLetters>> hosts_;
+  std::vector<Host> hosts_;  // of each rank
 };
 
 }  // namespace hocket::tool

@@ -155,8 +155,8 @@ Result<std::optional<Measured>> measure(const Topology& claimed) {
   }
   Pairs pairs(ranks);
   topology::Measurements seen;
-  // Others of this host would take part in what it measures.
-  if (ranks.is_first_of_host()) seen = topology::measure(machine());
+  // Others of this host would take part in what it measures, and of other hosts nobody asks.
+  if (ranks.rank() == 0) seen = topology::measure(machine());
   HOCKET_TRY(ranks.meet());
   HOCKET_TRY(pairs.measure());
   if (ranks.rank() != 0) return std::optional<Measured>();

@@ -188,7 +188,7 @@ class Tuner {
 
   // Of networks nobody knows where the search should begin.
   std::vector<Tuning> beginnings() const {
-    if (timetable_.medium() != Medium::kNetwork) return near_and_far(tuning_, timetable_.medium());
+    if (timetable_.medium() != Medium::kNetwork) return host_beginnings(tuning_, timetable_.medium());
     std::vector<Tuning> result{tuning_};
     for (const auto& [times_slower, incast] : {std::pair{1, 1000}, {10, 100}, {10, 1000}}) {
       Tuning& other = result.emplace_back(tuning_);

@@ -150,7 +150,7 @@ Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_mess
   return best;
 }
 
-std::vector<Tuning> near_and_far(const Tuning& start, Medium medium) {
+std::vector<Tuning> host_beginnings(const Tuning& start, Medium medium) {
   Tuning built_in = built_in_tuning(CoreDistance::kFar);
   Tuning far = start;
   far.local = built_in.local;
@@ -158,7 +158,13 @@ std::vector<Tuning> near_and_far(const Tuning& start, Medium medium) {
   const MessageCost told = std::exchange(cost, cost_of(built_in, medium));
   cost.wire_byte = told.wire_byte;
   cost.incast = told.incast;
-  return {start, std::move(far)};
+  std::vector<Tuning> result{start, std::move(far)};
+  if (medium == Medium::kSocket && told.wire_byte == 0) {
+    Tuning& ports = result.emplace_back(start);
+    ports.socket.wire_byte = start.network.wire_byte;
+    ports.socket.incast = start.network.incast;
+  }
+  return result;
 }
 
 Tuning fit_best(std::span<const Tuning> starts, std::span<const Sample> samples, size_t max_message, Fitted fitted) {

@@ -40,7 +40,8 @@ Tuning fit(const Tuning& start, std::span<const Sample> samples, size_t max_mess
 Tuning fit_best(std::span<const Tuning> starts, std::span<const Sample> samples, size_t max_message,
                 Fitted fitted = Fitted::kAll);
 // Where the search for costs within a host may begin: as it is, and as if its cores were far from each other. What a
-// port costs has nothing to do with cores, and stays.
-std::vector<Tuning> near_and_far(const Tuning& start, Medium medium);
+// port costs has nothing to do with cores, and stays. Sockets of one host may go through ports too, those of its
+// containers, of which nobody tells: there it may also begin with a network's.
+std::vector<Tuning> host_beginnings(const Tuning& start, Medium medium);
 
 }  // namespace hocket

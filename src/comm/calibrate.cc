@@ -78,7 +78,7 @@ class Calibration {
   // The costs behind what was measured.
   Tuning fitted(const Tuning& start) const {
     const bool within_host = medium_ != Medium::kNetwork;
-    const std::vector<Tuning> starts = within_host ? near_and_far(start, medium_) : std::vector{start};
+    const std::vector<Tuning> starts = within_host ? host_beginnings(start, medium_) : std::vector{start};
     return fit_best(starts, samples(), longest_message(communicator_.mesh(), communicator_.placement()),
                     Fitted::kMessages);
   }

@@ -12,12 +12,12 @@ namespace {
 constexpr size_t kMaxMessage = size_t{1} << 18;
 
 // What a machine of these costs would have shown.
-std::vector<Sample> samples(const Tuning& truth) {
+std::vector<Sample> samples(const Tuning& truth, Medium medium = Medium::kMemory) {
   std::vector<Sample> result;
   for (const char* algorithm : {"ring", "recursive_doubling", "one_shot", "two_shot", "chain"}) {
     for (const Rank ranks : {2, 4, 8}) {
       for (const int64_t bytes : {1 << 10, 32 << 10, 1 << 20, 16 << 20}) {
-        result.push_back({Collective::kAllReduce, algorithm, ranks, Medium::kMemory, bytes, 0});
+        result.push_back({Collective::kAllReduce, algorithm, ranks, medium, bytes, 0});
       }
     }
   }
@@ -74,7 +74,7 @@ TEST(Fit, OfNearAndFarCoresTheRightOnesAreFound) {
     truth.memory.send_byte += truth.memory.send_byte / 10;
     Tuning start = built_in_tuning();
     start.cores = 2;
-    const std::vector<Tuning> starts = near_and_far(start, Medium::kMemory);
+    const std::vector<Tuning> starts = host_beginnings(start, Medium::kMemory);
     const Tuning found = fit_best(starts, samples(truth), kMaxMessage, Fitted::kMessages);
     EXPECT_EQ(found.local, truth.local);
     EXPECT_EQ(found.socket, start.socket);
@@ -85,10 +85,25 @@ TEST(Fit, WhatAPortCostsIsToldOfNearAndFarCoresAlike) {
   Tuning start = built_in_tuning();
   start.memory.wire_byte = 8'000'000;
   start.memory.incast = 300;
-  for (const Tuning& tuning : near_and_far(start, Medium::kMemory)) {
+  for (const Tuning& tuning : host_beginnings(start, Medium::kMemory)) {
     EXPECT_EQ(tuning.memory.wire_byte, 8'000'000);
     EXPECT_EQ(tuning.memory.incast, 300);
   }
+}
+
+// Ranks in containers share a host's cores, and send through ports that nobody told of.
+TEST(Fit, PortsBetweenSocketsOfOneHostAreFound) {
+  Tuning start = built_in_tuning();
+  start.cores = 2;
+  for (const Femtoseconds byte : {Femtoseconds{0}, Femtoseconds{8'000'000}}) {
+    Tuning truth = start;
+    truth.socket.wire_byte = byte;
+    const std::vector<Sample> seen = samples(truth, Medium::kSocket);
+    const Tuning found = fit_best(host_beginnings(start, Medium::kSocket), seen, kMaxMessage, Fitted::kMessages);
+    EXPECT_LT(worst(found, seen), 0.2) << byte;
+    EXPECT_NEAR(static_cast<double>(found.socket.wire_byte), static_cast<double>(byte), 400'000);
+  }
+  EXPECT_EQ(host_beginnings(start, Medium::kMemory).size(), 2U) << "memory has no ports";
 }
 
 TEST(Fit, OnlyWhatTheSamplesBearOnChanges) {

@@ -17,7 +17,7 @@ PROGRAM = "hocket"
 
 
 def hocket(*words):
-    return subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=300, check=False)
 
 
 class ProgramTest(unittest.TestCase):
@@ -153,6 +153,20 @@ class ProgramTest(unittest.TestCase):
                 text = path.read_text(encoding="utf-8")
                 self.assertRegex(text, rf"(?m)^best all_reduce 2 {medium} 1024 ")
                 self.assertRegex(text, rf"(?m)^{medium} (\d+ ){{5}}[1-9]\d* ", "a port that costs something")
+
+    def test_tune_takes_network_namespaces_for_hosts_as_the_library_does(self):
+        script, prefix = str(pathlib.Path(__file__).resolve().parents[1] / "netns/hosts.sh"), f"hkt{os.getpid()}"
+        if os.geteuid() != 0 or subprocess.run([script, "up", prefix, "2"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no network namespaces: they need root and `ip`")
+        self.addCleanup(subprocess.run, [script, "down", prefix, "2"], check=True)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "tuning")
+            tune = ["tune", "--launched", "--from", "1K", "--to", "1K", "--seconds", "0.1", "--out", str(path)]
+            ranks = [subprocess.Popen(["ip", "netns", "exec", f"{prefix}{rank}", PROGRAM, *tune], stdout=subprocess.DEVNULL,
+                                      env={**os.environ, "HOCKET_RANK": str(rank), "HOCKET_SIZE": "2",
+                                           "HOCKET_ADDRESS": "10.77.0.1:4488", "HOCKET_SECRET": "two"}) for rank in (0, 1)]
+            self.assertEqual([0, 0], [rank.wait(timeout=60) for rank in ranks])
+            self.assertRegex(path.read_text(encoding="utf-8"), r"(?m)^best all_reduce 2 network 1024 ")
 
     def test_tune_refuses_ranks_that_lie_otherwise(self):
         self.assertIn("--launched: no launcher has started several ranks", hocket("tune", "--launched").stderr)
