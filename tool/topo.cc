@@ -27,6 +27,7 @@ namespace {
 
 struct Wish {
   std::string file;
+  std::string graphs;
   std::string svg;
   std::string tuning;
   bool text = false;
@@ -71,6 +72,35 @@ void print_trees(const topology::Trees& trees) {
   for (const auto& parents : trees.parents) fmt::print("{:<10} {}\n", "", fmt::join(parents, " "));
 }
 
+std::string_view kind_of(const topology::NcclGraph& graph) {
+  constexpr int64_t kRing = 4;
+  constexpr int64_t kMulticast = 5;
+  if (graph.pattern == kMulticast) return "multicasts";
+  return graph.pattern == kRing ? "rings" : "trees";
+}
+
+// What NCCL found, to be held beside what we find. Its channels name GPUs by number.
+Status print_graphs(const std::string& path, const Topology& topology) {
+  const Result<std::string> text = read_file("--graphs", path);
+  HOCKET_TRY(text.status());
+  const Result<std::vector<topology::NcclGraph>> graphs = topology::read_nccl_graphs(*text);
+  if (!graphs.ok()) return {graphs.status().code(), fmt::format("{}: {}", path, graphs.status().message())};
+  const auto seats = static_cast<int32_t>(topology.seats().size());
+  for (const topology::NcclGraph& graph : *graphs) {
+    const auto count = static_cast<double>(graph.channels.size());
+    fmt::print("nccl       {} {} of {:.4g} GB/s, {:.4g} GB/s in all\n", graph.channels.size(), kind_of(graph),
+               graph.speed_gb_per_s, count * graph.speed_gb_per_s);
+    for (const auto& channel : graph.channels) {
+      for (const int32_t gpu : channel) {
+        if (gpu < seats) continue;
+        return {Code::kInvalidArgument, fmt::format("{}: GPU {} is none of {} seats", path, gpu, seats)};
+      }
+      fmt::print("{:<10} {}\n", "", fmt::join(channel, " "));
+    }
+  }
+  return {};
+}
+
 // Into a tuning file, where communicators of as many ranks find them; what else it says of this machine stays.
 Status write_routes(const std::string& path, const Topology& topology) {
   Result<Routes> routes = find_routes(topology);
@@ -105,6 +135,7 @@ Status show_all(const Wish& wish, const topology::Reading& reading) {
   }
   if (!rings.orders.empty()) print_rings(rings);
   if (!trees.parents.empty()) print_trees(trees);
+  if (!wish.graphs.empty()) HOCKET_TRY(print_graphs(wish.graphs, topology));
   for (const std::string& remark : reading.remarks) fmt::print("warning    {}\n", remark);
   for (const std::string& fault : topology::faults(topology)) fmt::print("warning    {}\n", fault);
   return wish.svg.empty() ? Status() : write_file("--svg", wish.svg, topology::draw_svg(topology, rings, trees));
@@ -138,6 +169,7 @@ Command topo(CLI::App& program) {
   const auto wish = std::make_shared<Wish>();
   CLI::Option* file =
       words->add_option("--file", wish->file, "A topology: ours, NCCL's, hwloc's XML, or nvidia-smi topo -m");
+  words->add_option("--graphs", wish->graphs, "Beside ours, the rings and trees that NCCL found: its graph file");
   words->add_option("--svg", wish->svg, "Draw it, with the rings and trees, into this file");
   words->add_option("--tuning", wish->tuning,
                     "Write the rings, the trees and what each algorithm asks of the links into this tuning file");

@@ -198,6 +198,22 @@ class ProgramTest(unittest.TestCase):
             self.assertTrue(picture.read_text(encoding="utf-8").startswith("<svg"))
             self.assertEqual(source.read_text(encoding="utf-8"), hocket("topo", "--text", "--file", str(source)).stdout)
 
+    def test_topo_shows_what_nccl_found_beside_what_we_find(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, graphs = pathlib.Path(folder, "pair.txt"), pathlib.Path(folder, "graphs.xml")
+            source.write_text("hocket topology 1\ngpu a\ngpu b\nlink a - b nvlink x4 100 GB/s 0.6 us\n", encoding="utf-8")
+            written = "".join(f'<graph id="0" pattern="{pattern}" speedintra="12"><channel><gpu dev="1"/><gpu dev="0"/></channel></graph>'
+                              for pattern in (4, 1, 5))
+            graphs.write_text(f'<graphs version="1">{written}</graphs>', encoding="utf-8")
+            answer = hocket("topo", "--file", str(source), "--graphs", str(graphs))
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            for kind in ("rings", "trees", "multicasts"):
+                self.assertIn(f"nccl       1 {kind} of 12 GB/s, 12 GB/s in all\n           1 0\n", answer.stdout)
+            graphs.write_text(graphs.read_text(encoding="utf-8").replace('dev="1"', 'dev="2"'), encoding="utf-8")
+            answer = hocket("topo", "--file", str(source), "--graphs", str(graphs))
+            self.assertEqual(1, answer.returncode)
+            self.assertIn(f"{graphs}: GPU 2 is none of 2 seats", answer.stderr)
+
     def test_topo_measures_this_machine_alone_and_between_ranks(self):
         answer = hocket("topo", "--measure")
         self.assertEqual(0, answer.returncode, answer.stderr)
