@@ -167,8 +167,8 @@ Status show(const Wish& wish) {
 Command topo(CLI::App& program) {
   CLI::App* words = program.add_subcommand("topo", "Show what this process sees of the machine, or what a file tells");
   const auto wish = std::make_shared<Wish>();
-  CLI::Option* file =
-      words->add_option("--file", wish->file, "A topology: ours, NCCL's, hwloc's XML, or nvidia-smi topo -m");
+  CLI::Option* file = words->add_option("--file", wish->file,
+                                        "A topology: ours, NCCL's, hwloc's XML, ASTRA-sim's, or nvidia-smi topo -m");
   words->add_option("--graphs", wish->graphs, "Beside ours, the rings and trees that NCCL found: its graph file");
   words->add_option("--svg", wish->svg, "Draw it, with the rings and trees, into this file");
   words->add_option("--tuning", wish->tuning,

@@ -48,6 +48,7 @@ Result<Reading> read(std::string_view text) {
   }
   // The head of a matrix begins with a device, maybe after a terminal's code to underline it.
   if (start == 'G' || start == '\x1b') return read_smi(text);
+  if (begins_like_astra(text)) return read_astra(text);
   Result<Topology> own = parse_topology(text);
   if (!own.ok()) return own.status();
   return Reading{std::move(*own), {}};

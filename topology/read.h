@@ -30,6 +30,9 @@ Result<Reading> read_nccl(const XmlElement& system);
 Result<Reading> read_hwloc(const XmlElement& topology);
 // `nvidia-smi topo -m`.
 Result<Reading> read_smi(std::string_view text);
+// The network files of ASTRA-sim: rings, switches and groups of all with all, in dimensions.
+Result<Reading> read_astra(std::string_view text);
+bool begins_like_astra(std::string_view text);
 // NCCL's graph file: what its own search found. A channel is a list of GPUs by number.
 struct NcclGraph {
   int64_t pattern = 0;

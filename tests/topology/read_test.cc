@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/texts.h"
@@ -120,6 +121,48 @@ TEST(ReadSmi, WrongMatricesAreRefused) {
   EXPECT_EQ(failure("GPU0\n"), "line 1: the matrix has 1 columns but 0 rows");
 }
 
+TEST(ReadAstra, DimensionsAreRingsSwitchesAndAllWithAll) {
+  const Result<Reading> reading = read(
+      "# eight\ntopology: [ Ring, FullyConnected, Switch ]\nnpus_count: [ 4, 2, 1 ]  # NPUs\n"
+      "bandwidth: [ 100, tbd, 5 ]\nlatency: [ 500, tbd, 0 ]\n");
+  ASSERT_TRUE(reading.ok()) << reading.status().message();
+  const Topology& topology = reading->topology;
+  EXPECT_EQ(topology.all(Vertex::Kind::kGpu).size(), 8U);
+  EXPECT_EQ(topology.all(Vertex::Kind::kFabric).size(), 8U);
+  EXPECT_EQ(topology.links().size(), 2U * (2 * 4 + 4 + 8));
+  EXPECT_EQ(reading->remarks, std::vector<std::string>{"no bandwidth is told of dimension 2: NVLink's is assumed"});
+  const auto link = [&](std::string_view from, std::string_view to) {
+    return *std::ranges::find_if(topology.links(), [&](const Link& one) {
+      return topology.vertex(one.from).name == from && topology.vertex(one.to).name == to;
+    });
+  };
+  EXPECT_DOUBLE_EQ(link("npu3", "npu0").gb_per_s, 100);
+  EXPECT_DOUBLE_EQ(link("npu3", "npu0").latency_us, 0.5);
+  EXPECT_DOUBLE_EQ(link("npu2", "npu6").gb_per_s, 25);
+}
+
+TEST(ReadAstra, WhatIsWrongIsNamed) {
+  const std::string right = "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 1 ]\nlatency: [ 1 ]\n";
+  ASSERT_TRUE(read(right).ok());
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = right;
+    return failure(text.replace(text.find(from), from.size(), to));
+  };
+  EXPECT_EQ(with("Ring", "Torus"), "line 1: expected Ring, Switch or FullyConnected");
+  EXPECT_EQ(with("[ Ring ]", "Ring"), "line 1: expected a list in brackets");
+  EXPECT_EQ(with("4", "0"), "line 2: expected numbers whose product is 1 to 65536");
+  EXPECT_EQ(with("4", "99999999999999999999"), "line 2: expected numbers whose product is 1 to 65536");
+  EXPECT_EQ(with("4", "4, 4"), "line 2: not as many dimensions as in 'topology'");
+  EXPECT_EQ(with("[ 1 ]", "[ 1" + std::string(40, ',') + " ]"), "line 3: more than 16 dimensions");
+  EXPECT_EQ(with("[ 1 ]", "[ -1 ]"), "line 3: expected GB/s above 0, at most 1000000");
+  EXPECT_EQ(with("[ 1 ]", "[ nan ]"), "line 3: expected GB/s above 0, at most 1000000");
+  EXPECT_EQ(with("latency", "bandwidth"), "line 4: 'bandwidth' a second time");
+  EXPECT_EQ(with("latency: [ 1 ]", "# none"), "line 1: 'latency' is told nowhere");
+  EXPECT_EQ(with("latency", "delay"), "line 4: expected one of topology, npus_count, bandwidth, latency");
+  EXPECT_EQ(failure("topology: [ FullyConnected ]\nnpus_count: [ 65536 ]\nbandwidth: [ 1 ]\nlatency: [ 1 ]\n"),
+            "line 2: 4294901760 links, more than 1048576");
+}
+
 TEST(ReadGraphs, ChannelsAreListsOfGpus) {
   const auto graphs = read_nccl_graphs(
       "<graphs version=\"1\"><graph id=\"0\" pattern=\"4\" speedintra=\"12\">"
@@ -143,7 +186,7 @@ TEST_F(Published, AllAreRead) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(SHARED_TOPOLOGIES)) {
     const path file = entry.path();
     const bool is_matrix = file.parent_path().filename() == "smi";
-    if (file.extension() != ".xml" && !is_matrix) continue;
+    if (file.extension() != ".xml" && file.extension() != ".yml" && !is_matrix) continue;
     ++files;
     const std::string text = contents(file);
     if (file.filename().string().find("graph") != std::string::npos) {
@@ -156,7 +199,7 @@ TEST_F(Published, AllAreRead) {
     ASSERT_TRUE(again.ok()) << file << ": " << again.status().message();
     EXPECT_EQ(*again, reading->topology) << file;
   }
-  EXPECT_GE(files, 46);
+  EXPECT_GE(files, 48);
 }
 
 TEST_F(Published, RingsReachTheKnownOptimum) {
