@@ -63,7 +63,7 @@ class PipeEnds final : public Pipes {
 // What follows from the facts of a call alone.
 struct RecentCall {
   CallFacts facts;
-  CallFacts asked;  // the same as the caller gave them: of no window, and of no mode, which the communicator has
+  CallFacts asked;         // the same as the caller gave them: of no window, and of no mode, which the communicator has
   bool in_window = false;  // some buffer is
   bool in_place = false;
   const Plan* plan = nullptr;  // null: unused
