@@ -5,9 +5,11 @@
 // sign, in which order NaN is above infinity and infinity above all else.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/element.h"
 #include "kernels/kernels.h"
 
 namespace hocket {
@@ -31,7 +33,22 @@ size_t keep_at_least(DataType type, uint32_t least, uint32_t* indices, uint32_t*
 uint32_t bits_at(DataType type, const std::byte* values, size_t index);
 
 // The bits without the sign.
-inline uint32_t magnitude_mask(DataType type) { return type == DataType::kFloat32 ? 0x7fffffffu : 0x7fffu; }
-inline uint32_t magnitude_of(DataType type, uint32_t bits) { return bits & magnitude_mask(type); }
+HOCKET_ELEMENT constexpr uint32_t magnitude_mask(DataType type) {
+  return type == DataType::kFloat32 ? 0x7fffffffu : 0x7fffu;
+}
+HOCKET_ELEMENT constexpr uint32_t magnitude_of(DataType type, uint32_t bits) { return bits & magnitude_mask(type); }
+
+// The magnitude from which on nothing is finite.
+HOCKET_ELEMENT constexpr uint32_t infinity_of(DataType type) {
+  if (type == DataType::kFloat32) return 0x7f800000u;
+  return type == DataType::kFloat16 ? 0x7c00u : 0x7f80u;
+}
+
+// So many of `count` elements, at least one if there is one, are a share of them.
+HOCKET_ELEMENT uint64_t share_of(double ratio, uint64_t count) {
+  const auto exact = static_cast<uint64_t>(ceil(ratio * static_cast<double>(count)));
+  if (exact > count) return count;
+  return exact == 0 && count > 0 ? 1 : exact;
+}
 
 }  // namespace hocket

@@ -6,10 +6,11 @@
 Started by `hocket run -n 2` (perf/gpu.sh); IMAGE is the file with the kernels. Rank 0 prints a line of JSON for each check. Of
 compressed all-reduces: whether device memory gets the bits that the host's gets, and how long both take. Of the
 kernels alone: whether what was encoded decodes to nearly what it was, and the time beside that of a copy that moves as
-many bytes.
+many bytes. Of the exact choice of the largest: whether it is torch.topk's, and the time beside its.
 """
 import ctypes
 import json
+import math
 import sys
 import time
 
@@ -18,10 +19,13 @@ import torch
 import hocket
 from gpu_timing import ROUNDS, device_ms
 
-CAST, BLOCKS, SIGN = 0, 1, 2
+CAST, BLOCKS, SIGN, SELECT = 0, 1, 2, 4
 FLOAT16, MAGNITUDE = 6, 0
 KERNEL_ELEMENTS = 64 << 20
 BLOCK_THREADS, TILE, BLOCKS_PER_MULTIPROCESSOR = 256, 1024, 8
+SELECT_TILE, MOST_PARTS = 2048, 1024  # kernels/cuda/coding_work.h
+SELECT_PASSES, SCATTER_PASSES = 9, 3  # kernels/cuda/passes.h, of float32
+SHARE = 0.01
 
 
 class Quantiser(ctypes.Structure):  # kernels/quantise.h
@@ -31,12 +35,13 @@ class Quantiser(ctypes.Structure):  # kernels/quantise.h
 
 class Form(ctypes.Structure):  # kernels/coded_form.h
     _fields_ = [("kind", ctypes.c_uint8), ("wire", ctypes.c_uint8), ("quantiser", Quantiser), ("seed", ctypes.c_uint64),
-                ("sign_block", ctypes.c_uint32)]
+                ("sign_block", ctypes.c_uint32), ("share", ctypes.c_double), ("least", ctypes.c_float)]
 
 
 class Work(ctypes.Structure):  # kernels/cuda/coding_work.h
     _fields_ = [("form", Form), ("draw", ctypes.c_uint64), ("count", ctypes.c_uint64), ("values", ctypes.c_void_p),
-                ("message", ctypes.c_void_p), ("adds", ctypes.c_bool)]
+                ("message", ctypes.c_void_p), ("adds", ctypes.c_bool), ("number", ctypes.c_uint32), ("scratch", ctypes.c_void_p),
+                ("state", ctypes.c_void_p)]
 
 
 def quantiser(bits):
@@ -76,8 +81,9 @@ class Kernels:
         return kernel
 
     def launch(self, kernel, work):
-        tile = work.form.sign_block if work.form.kind == SIGN else TILE
-        grid = min((work.count + tile - 1) // tile, self.most)
+        tile = {SIGN: work.form.sign_block, SELECT: SELECT_TILE}.get(work.form.kind, TILE)
+        most = min(self.most, MOST_PARTS) if work.form.kind == SELECT else self.most
+        grid = min((work.count + tile - 1) // tile, most)
         arguments = (ctypes.c_void_p * 1)(ctypes.addressof(work))
         self.checked("cuLaunchKernel", kernel, grid, 1, 1, BLOCK_THREADS, 1, 1, 0,
                      ctypes.c_void_p(torch.cuda.current_stream().cuda_stream), arguments, None)
@@ -106,6 +112,32 @@ def check_kernels(kernels):
              decode_add_of_copy=round(copy_decode / decode_ms, 3))
 
 
+def check_selection(kernels):
+    """The largest hundredth, whose message is decoded again."""
+    values = torch.randn(KERNEL_ELEMENTS, device="cuda")
+    message, decoded = torch.empty_like(values, dtype=torch.int64).view(torch.uint8), torch.empty_like(values)
+    scratch = torch.empty(16 * KERNEL_ELEMENTS, dtype=torch.uint8, device="cuda")  # more than scratch_bytes()
+    state = torch.zeros(2, dtype=torch.int64).pin_memory()  # bytes, whether damaged
+    encode, decode = kernels.find("hocket_encode_select_float32"), kernels.find("hocket_decode_select_float32")
+
+    def code(kernel, passes, target):
+        for number in range(passes):
+            kernels.launch(kernel, Work(form=Form(kind=SELECT, share=SHARE), count=KERNEL_ELEMENTS, values=target.data_ptr(), number=number,
+                                        message=message.data_ptr(), scratch=scratch.data_ptr(), state=state.data_ptr()))
+    code(encode, SELECT_PASSES, values)
+    code(decode, SCATTER_PASSES, decoded)
+    kept, magnitudes = math.ceil(SHARE * KERNEL_ELEMENTS), values.abs()
+    least = torch.topk(magnitudes, kept).values.min()
+    ties = (decoded != 0)[magnitudes == least]
+    right = [(decoded != 0).sum().item() == kept, torch.equal(decoded[decoded != 0], values[decoded != 0]),
+             bool((decoded != 0)[magnitudes > least].all()), bool((ties[:-1] >= ties[1:]).all()), state[1].item() == 0]
+    encode_ms = device_ms(lambda: code(encode, SELECT_PASSES, values))
+    topk_ms = device_ms(lambda: torch.topk(magnitudes, kept))
+    tell(check="top 1 %", elements=KERNEL_ELEMENTS, right=all(right), bytes=state[0].item(), encode_ms=round(encode_ms, 4),
+         decode_ms=round(device_ms(lambda: code(decode, SCATTER_PASSES, decoded)), 4), topk_ms=round(topk_ms, 4),
+         times_as_fast=round(topk_ms / encode_ms, 2))
+
+
 def milliseconds(body):
     body()
     begin = time.perf_counter()
@@ -116,7 +148,7 @@ def milliseconds(body):
 
 
 def check_calls(comm):
-    for specification in ("fp16", "bf16", "fp8", "int8", "int4:rotate=1", "int8:round=stochastic", "sign"):
+    for specification in ("fp16", "bf16", "fp8", "int8", "int4:rotate=1", "int8:round=stochastic", "sign", "topk", "threshold:least=2"):
         for count in (1, 10007, 4 << 20):
             torch.manual_seed(comm.rank)
             host = torch.randn(count)
@@ -142,6 +174,7 @@ def main():
     check_calls(comm)
     if comm.rank == 0:
         check_kernels(kernels)
+        check_selection(kernels)
     comm.barrier()
 
 

@@ -3,10 +3,12 @@
 //
 // The codecs of CodedForm as the blocks of a grid do them: encoding, and decoding, which may add to what is there.
 // Written once for device and host, and held against the host's codecs bit for bit. Rounding to narrower floats
-// and to powers of two, and signs with the mean of their magnitudes; block quantisation is in quantise.h.
+// and to powers of two, and signs with the mean of their magnitudes; block quantisation is in quantise.h, selection in
+// select.h.
 #pragma once
 
 #include "kernels/cuda/quantise.h"
+#include "kernels/cuda/select.h"
 #include "kernels/powers.h"
 
 namespace hocket::device {
@@ -206,6 +208,12 @@ template <DataType type>
 struct TileCoder<CodedForm::Kind::kPowers, type> {
   using Coder = TilePowers<type>;
   using Shared = PowerTile;
+};
+
+template <DataType type>
+struct TileCoder<CodedForm::Kind::kSelect, type> {
+  using Coder = PartSelector<type>;
+  using Shared = SelectRoom;
 };
 
 // What one block of a grid does. `Tiles`: a TileCoder.

@@ -14,6 +14,12 @@
 
 namespace hocket::device {
 
+// Of a message whose length varies, in memory that host and device reach.
+struct MessageState {
+  uint64_t bytes = 0;    // its length: encoding writes it, decoding reads it
+  uint32_t damaged = 0;  // decoding: 1 if nobody encoded such a message; the values are undefined then
+};
+
 struct CodingWork {
   CodedForm form = {};
   uint64_t draw = 0;             // encoding: for random choices
@@ -21,15 +27,29 @@ struct CodingWork {
   std::byte* values = nullptr;   // aligned to an element
   std::byte* message = nullptr;  // aligned to 16 bytes
   bool adds = false;             // decoding: to the values that are there
+  // Where the length of messages varies:
+  uint32_t pass = 0;             // launches that follow each other are one coding: passes_of()
+  std::byte* scratch = nullptr;  // scratch_bytes() of the device's, aligned to 16 bytes, the same for all passes
+  MessageState* state = nullptr;
 };
 static_assert(sizeof(CodingWork) <= 4096);
 
-// Elements that a block of threads takes at once, of all codecs but sign, of which it takes a block.
+// Elements that a block of threads takes at once, of all codecs but sign, of which it takes a block, and kSelect.
 inline constexpr uint32_t kTile = 4 * kBlockThreads;
 static_assert(kCodedTile % kTile == 0 && kTile % kQuantiseGroup == 0);
 
+// Selection deals out its elements to parts of whole tiles: few enough that each block adds up what all others found.
+inline constexpr uint32_t kSelectTile = 2048;
+inline constexpr uint32_t kMostParts = 1024;
+
+HOCKET_ELEMENT uint64_t parts_of(uint64_t count) {
+  const uint64_t tiles = (count + kSelectTile - 1) / kSelectTile;
+  return tiles < kMostParts ? tiles : kMostParts;
+}
+
 // Tiles of a work: as many blocks of threads have something to do.
 HOCKET_ELEMENT uint64_t tiles_of(const CodingWork& work) {
+  if (work.form.kind == CodedForm::Kind::kSelect) return parts_of(work.count);
   const uint64_t tile = work.form.kind == CodedForm::Kind::kSign ? work.form.sign_block : kTile;
   return (work.count + tile - 1) / tile;
 }

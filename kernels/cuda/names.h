@@ -31,4 +31,7 @@
   X(kSign, kBfloat16, hocket_encode_sign_bfloat16, hocket_decode_sign_bfloat16)       \
   X(kPowers, kFloat32, hocket_encode_powers_float32, hocket_decode_powers_float32)    \
   X(kPowers, kFloat16, hocket_encode_powers_float16, hocket_decode_powers_float16)    \
-  X(kPowers, kBfloat16, hocket_encode_powers_bfloat16, hocket_decode_powers_bfloat16)
+  X(kPowers, kBfloat16, hocket_encode_powers_bfloat16, hocket_decode_powers_bfloat16) \
+  X(kSelect, kFloat32, hocket_encode_select_float32, hocket_decode_select_float32)    \
+  X(kSelect, kFloat16, hocket_encode_select_float16, hocket_decode_select_float16)    \
+  X(kSelect, kBfloat16, hocket_encode_select_bfloat16, hocket_decode_select_bfloat16)

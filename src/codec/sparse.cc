@@ -7,7 +7,6 @@
 // behind but blocks of plus zeros.
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "codec/codecs.h"
@@ -20,12 +19,6 @@
 namespace hocket::codecs {
 namespace {
 
-// The magnitude from which on nothing is finite.
-uint32_t infinity_of(DataType type) {
-  if (type == DataType::kFloat32) return 0x7f800000u;
-  return type == DataType::kFloat16 ? 0x7c00u : 0x7f80u;
-}
-
 // Whether all bits are zero.
 bool all_zero(std::span<const std::byte> bytes) {
   uint64_t any = 0;
@@ -37,10 +30,6 @@ bool all_zero(std::span<const std::byte> bytes) {
   }
   for (; i < bytes.size(); ++i) any |= std::to_integer<uint64_t>(bytes[i]);
   return any == 0;
-}
-
-size_t share(double ratio, size_t count) {
-  return std::clamp<size_t>(static_cast<size_t>(std::ceil(ratio * static_cast<double>(count))), 1, count);
 }
 
 // The worst message: all elements and the head.
@@ -76,18 +65,20 @@ double sparse_ratio(double kept, DataType type) {
 class TopK final : public SparseCodec {
  public:
   TopK(std::string specification, double ratio, bool sampled)
-      : SparseCodec(std::move(specification)), ratio_(ratio), sampled_(sampled) {}
+      : SparseCodec(std::move(specification)),
+        form_{.kind = CodedForm::Kind::kSelect, .share = ratio},
+        sampled_(sampled) {}
 
   CodecDescription describe(DataType type) const override {
     CodecDescription description = SparseCodec::describe(type);
-    description.ratio = sparse_ratio(std::min(1.0, (sampled_ ? 2 : 1) * ratio_), type);
+    description.ratio = sparse_ratio(std::min(1.0, (sampled_ ? 2 : 1) * form_.share), type);
     description.idempotent = !sampled_;
     description.encode_speed = sampled_ ? 5.5 : 9;
     description.decode_speed = 50;
     return description;
   }
   size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
-    const size_t k = values.count == 0 ? 0 : share(ratio_, values.count);
+    const size_t k = share_of(form_.share, values.count);
     select::Selection chosen = sampled_ ? select::about_largest(values, k) : select::largest(values, k);
     // Only where nothing finite was among the largest can something special be left behind.
     const bool crowded = std::all_of(chosen.bits.begin(), chosen.bits.end(), [&](uint32_t bits) {
@@ -96,28 +87,32 @@ class TopK final : public SparseCodec {
     if (crowded || sampled_) chosen = select::united(chosen, select::special(values));
     return sparse::encode(values.type, values.count, chosen, out.data());
   }
+  // What a sample leaves depends on the host's vectors.
+  const CodedForm* form() const override { return sampled_ ? nullptr : &form_; }
 
  private:
-  double ratio_;
+  CodedForm form_;
   bool sampled_;
 };
 
 class Threshold final : public SparseCodec {
  public:
-  Threshold(std::string specification, float least) : SparseCodec(std::move(specification)), least_(least) {}
+  Threshold(std::string specification, float least)
+      : SparseCodec(std::move(specification)), form_{.kind = CodedForm::Kind::kSelect, .least = least} {}
 
   CodecDescription describe(DataType type) const override {
     CodecDescription description = SparseCodec::describe(type);
     description.relative_error = 0;
-    description.absolute_error = static_cast<double>(least_);
+    description.absolute_error = static_cast<double>(form_.least);
     return description;
   }
   size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
-    return sparse::encode(values.type, values.count, select::at_least(values, least_), out.data());
+    return sparse::encode(values.type, values.count, select::at_least(values, form_.least), out.data());
   }
+  const CodedForm* form() const override { return &form_; }
 
  private:
-  float least_;
+  CodedForm form_;
 };
 
 class RandomK final : public SparseCodec {
@@ -138,7 +133,7 @@ class RandomK final : public SparseCodec {
     return description;
   }
   size_t encode(ConstValues values, uint64_t draw, std::span<std::byte> out) const override {
-    const size_t k = values.count == 0 ? 0 : share(ratio_, values.count);
+    const size_t k = share_of(ratio_, values.count);
     const float scale = unbiased_ ? static_cast<float>(values.count) / static_cast<float>(k) : 1;
     const select::Selection chosen = select::random(values, k, draw ^ seed_);
     return sparse::encode(values.type, values.count, select::united(chosen, select::special(values)), out.data(),

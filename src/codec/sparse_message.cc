@@ -14,17 +14,16 @@
 namespace hocket::sparse {
 namespace {
 
-enum class Form : uint8_t { kAll = 0, kBitmap = 1, kIndices = 2, kGaps = 3 };
-constexpr uint32_t kLongGap = 0xffff;
+using Form = SparseForm;
 
 Status damaged(std::string why) { return {Code::kInternal, std::move(why)}; }
 
 // u16s that the gaps take.
 size_t count_gaps(std::span<const uint32_t> indices) {
-  size_t gaps = indices.size();
+  size_t gaps = 0;
   int64_t last = -1;
   for (uint32_t index : indices) {
-    gaps += static_cast<size_t>((int64_t{index} - last) / kLongGap);
+    gaps += gaps_between(last, index);
     last = index;
   }
   return gaps;
@@ -181,33 +180,30 @@ Status decode_places(Type, Places places, const std::byte* from, size_t selected
 size_t encode(DataType type, size_t count, const select::Selection& selection, std::byte* out, float scale) {
   const size_t element = element_bytes(type);
   const std::span<const uint32_t> indices = selection.indices;
-  const size_t value_bytes = indices.size() * element;
-  const std::array<size_t, 4> sizes = {count * element, (count + 7) / 8 + value_bytes, indices.size() * 4 + value_bytes,
-                                       2 * count_gaps(indices) + value_bytes};
-  const auto form = static_cast<Form>(std::min_element(sizes.begin(), sizes.end()) - sizes.begin());
+  const SparseLayout layout = shortest_layout(count, indices.size(), count_gaps(indices), element);
   const auto selected = static_cast<uint32_t>(indices.size());
-  out[0] = static_cast<std::byte>(form);
+  out[0] = static_cast<std::byte>(layout.form);
   std::memcpy(out + 1, &selected, sizeof selected);
-  out += kHead;
-  const bool all = form == Form::kAll;
+  out += kSparseHead;
+  const bool all = layout.form == Form::kAll;
   if (all) std::fill_n(out, count * element, std::byte{0});
-  if (!all) out = write_places(form, count, indices, out);
+  if (!all) out = write_places(layout.form, count, indices, out);
   with_type(type, [&](auto typed) {
     for (size_t i = 0; i < selected; ++i) {
       typed.write(selection.bits[i], scale, out + (all ? indices[i] : i) * element);
     }
   });
-  return kHead + sizes[static_cast<size_t>(form)];
+  return kSparseHead + layout.bytes();
 }
 
 Status decode(std::span<const std::byte> message, bool add, Values values) {
-  if (message.size() < kHead) return damaged(fmt::format("{} bytes are no head", message.size()));
+  if (message.size() < kSparseHead) return damaged(fmt::format("{} bytes are no head", message.size()));
   const auto form = std::to_integer<uint8_t>(message[0]);
   uint32_t selected;
   std::memcpy(&selected, message.data() + 1, sizeof selected);
   if (form > 3) return damaged(fmt::format("form {} does not exist", form));
   if (selected > values.count) return damaged(fmt::format("{} of {} elements", selected, values.count));
-  const std::span<const std::byte> body = message.subspan(kHead);
+  const std::span<const std::byte> body = message.subspan(kSparseHead);
   if (static_cast<Form>(form) == Form::kAll) return decode_all(body, add, values);
   const size_t value_bytes = selected * element_bytes(values.type);
   if (body.size() < value_bytes) return damaged(fmt::format("{} bytes for {} elements", body.size(), selected));

@@ -19,12 +19,11 @@
 
 #include "codec/codec.h"
 #include "codec/select.h"
+#include "kernels/sparse_form.h"
 
 namespace hocket::sparse {
 
-inline constexpr size_t kHead = 5;  // bytes
-
-inline size_t max_bytes(size_t count, DataType type) { return kHead + count * element_bytes(type); }
+inline size_t max_bytes(size_t count, DataType type) { return kSparseHead + count * element_bytes(type); }
 
 // The selected of `count` elements of a type. `out` has room for max_bytes(). Values are multiplied by `scale`, unless
 // it is 1.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,9 +17,11 @@
 #include "base/settings.h"
 #include "comm/device_kernels.h"
 #include "comm/extents.h"
+#include "cuda/kernels.h"
 #include "cuda/memory.h"
 #include "cuda/pinned.h"
 #include "kernels/cuda/image.h"
+#include "kernels/cuda/passes.h"
 
 namespace hocket {
 namespace {
@@ -36,14 +39,27 @@ struct CallKernels {
   bool are_there() const { return encode != nullptr && decode != nullptr && combine != nullptr && most_blocks > 0; }
 };
 
+// Whether a stream can have memory of its device.
+bool has_pools(const cuda::Driver& driver, int device) {
+  const Result<int> has = cuda::device_attribute(driver, device, cuda::kMemoryPools);
+  return has.ok() && *has != 0;
+}
+
 CallKernels kernels_of(const cuda::Stream& stream, const Request& request) {
   const cuda::Driver& driver = stream.driver();
   const DataType type = request.facts.type;
+  if (varies_in_length(*request.codec->form()) && !has_pools(driver, stream.device())) return {};
   const device::CodingKernels names = device::coding_kernels(request.codec->form()->kind, type);
   return {.encode = find_kernel(driver, names.encode),
           .decode = find_kernel(driver, names.decode),
           .combine = find_kernel(driver, device::combine_kernel(type)),
           .most_blocks = most_blocks(driver, stream.device())};
+}
+
+// In pinned memory each message follows its state.
+device::MessageState* state_of(const std::byte* message) {
+  static_assert(sizeof(device::MessageState) <= kAlignment);
+  return reinterpret_cast<device::MessageState*>(const_cast<std::byte*>(message) - kAlignment);
 }
 
 // Puts what a slice needs done on a stream.
@@ -76,9 +92,8 @@ class StreamHands final : public Hands {
       HOCKET_TRY(copy(message.data(), values, plain_bytes));
       return plain_bytes;
     }
-    const device::CodingWork work = coding(const_cast<std::byte*>(values), message.data());
-    HOCKET_TRY(stream_.launch(kernels_.encode, grid_of(work, kernels_.most_blocks), &work));
-    return slice_.codec->max_encoded_bytes(slice_.count, slice_.type);  // of a codec with a form all are as long
+    HOCKET_TRY(code(kernels_.encode, true, coding(const_cast<std::byte*>(values), message.data())));
+    return slice_.codec->max_encoded_bytes(slice_.count, slice_.type);  // or less, as the message's state will say
   }
 
   Status decode(std::span<const std::byte> message, bool reduces, std::byte* values) override {
@@ -86,24 +101,44 @@ class StreamHands final : public Hands {
       const std::array<const std::byte*, 2> both = {values, message.data()};
       return reduces ? combine(both, 0, false, values) : copy(values, message.data(), message.size());
     }
-    const size_t expected = slice_.codec->max_encoded_bytes(slice_.count, slice_.type);
-    if (message.size() != expected) {
-      return Status(Code::kInternal, fmt::format("codec {}: a message of {} bytes for {} elements: expected {}",
+    const size_t longest = slice_.codec->max_encoded_bytes(slice_.count, slice_.type);
+    const bool varies = varies_in_length(*slice_.codec->form());
+    if (message.size() > longest || (message.size() < longest && !varies)) {
+      return Status(Code::kInternal, fmt::format("codec {}: a message of {} bytes for {} elements: expected {}{}",
                                                  slice_.codec->describe(slice_.type).specification, message.size(),
-                                                 slice_.count, expected));
+                                                 slice_.count, varies ? "at most " : "", longest));
     }
     device::CodingWork work = coding(values, const_cast<std::byte*>(message.data()));
     work.adds = reduces;
-    return stream_.launch(kernels_.decode, grid_of(work, kernels_.most_blocks), &work);
+    return code(kernels_.decode, false, work);
   }
 
  private:
+  // All passes; what they leave to each other lies in memory that the stream has meanwhile.
+  Status code(cuda::Kernel kernel, bool encodes, device::CodingWork work) {
+    const size_t element = element_bytes(slice_.type);
+    const size_t scratch = device::scratch_bytes(work.form, work.count, element);
+    if (scratch > 0) {
+      const Result<std::byte*> memory = stream_.allocate(scratch);
+      HOCKET_TRY(memory.status());
+      work.scratch = *memory;
+    }
+    Status status;
+    for (const uint32_t passes = device::passes_of(work.form, encodes, element); work.pass < passes; ++work.pass) {
+      status = stream_.launch(kernel, grid_of(work, kernels_.most_blocks), &work);
+      if (!status.ok()) break;
+    }
+    const Status freed = work.scratch == nullptr ? Status() : stream_.free(work.scratch);
+    return status.ok() ? freed : status;
+  }
+
   device::CodingWork coding(std::byte* values, std::byte* message) const {
     return {.form = *slice_.codec->form(),
             .draw = slice_.draw,
             .count = slice_.count,
             .values = values,
-            .message = message};
+            .message = message,
+            .state = state_of(message)};
   }
 
   const cuda::Stream& stream_;
@@ -151,6 +186,9 @@ class DeviceRunner final : public SliceRunner {
     if (state == cuda::kNotReady) return std::optional<size_t>();
     stream_.driver().event_destroy(std::exchange(its.done, nullptr));
     HOCKET_TRY(checked(stream_.driver(), state, "cuEventQuery"));
+    HOCKET_TRY(check_messages(slice, its));
+    // 0: passed on as it came, or as long as all are.
+    if (const uint64_t encoded = state_of(its.message)->bytes; encoded != 0) its.bytes = encoded;
     for (const std::span<std::byte>& to : slice.reserved) std::memcpy(to.data(), its.message, its.bytes);
     count_traffic(slice, its.bytes);
     return std::optional(its.bytes);
@@ -171,28 +209,48 @@ class DeviceRunner final : public SliceRunner {
     Room room;
     cuda::Event done = nullptr;  // of the slice at hand; null: there is none
     std::byte* message = nullptr;
-    size_t bytes = 0;  // of the message
+    size_t bytes = 0;                                    // of the message
+    std::vector<std::span<const std::byte>> received{};  // messages
   };
+
+  // Kernels only say which message is wrong: the host's codec says why.
+  Status check_messages(const CodedSlice& slice, const Lane& lane) const {
+    for (size_t i = 0; i < lane.received.size(); ++i) {
+      if (state_of(lane.received[i].data())->damaged == 0) continue;
+      std::vector<std::byte> values(slice.count * element_bytes(slice.type));
+      HOCKET_TRY(slice.codec->decode_reduce(slice.messages[i], std::nullopt, {slice.type, values.data(), slice.count}));
+      return {Code::kInternal, "a kernel found a message damaged that the host takes"};
+    }
+    return {};
+  }
+
+  // A message and its state come next in the room.
+  static std::byte* place_message(std::byte*& next, size_t bytes, uint64_t length) {
+    std::byte* const message = next + kAlignment;
+    new (next) device::MessageState{.bytes = length};
+    next = message + aligned(bytes);
+    return message;
+  }
 
   // With the messages in pinned memory: those of pipes no kernel reaches.
   Status begin(const CodedSlice& slice, Lane& lane) {
     const size_t values = aligned(slice.count * element_bytes(slice.type));
-    const size_t sent = slice.reserved.empty() ? 0 : aligned(slice.reserved[0].size());
-    size_t received = 0;
-    for (const auto& message : slice.messages) received += aligned(message.size());
-    const Result<std::byte*> room = lane.room.at_least(stream_.driver(), 2 * values + sent + received);
+    const size_t sent = slice.reserved.empty() ? 0 : slice.reserved[0].size();
+    size_t bytes_in_all = 2 * values + kAlignment + aligned(sent);
+    for (const auto& message : slice.messages) bytes_in_all += kAlignment + aligned(message.size());
+    const Result<std::byte*> room = lane.room.at_least(stream_.driver(), bytes_in_all);
     HOCKET_TRY(room.status());
-    lane.message = *room + 2 * values;
-    std::byte* next = lane.message + sent;
-    std::vector<std::span<const std::byte>> messages;
+    std::byte* next = *room + 2 * values;
+    lane.message = place_message(next, sent, 0);
+    lane.received.clear();
     for (const auto& message : slice.messages) {
-      std::memcpy(next, message.data(), message.size());
-      messages.emplace_back(next, message.size());
-      next += aligned(message.size());
+      std::byte* const place = place_message(next, message.size(), message.size());
+      std::memcpy(place, message.data(), message.size());
+      lane.received.emplace_back(place, message.size());
     }
-    const std::span<std::byte> own(lane.message, slice.reserved.empty() ? 0 : slice.reserved[0].size());
+    const std::span<std::byte> own(lane.message, sent);
     CodedSlice pinned = slice;
-    pinned.messages = messages;
+    pinned.messages = lane.received;
     pinned.reserved = std::span(&own, slice.reserved.empty() ? 0 : 1);
     StreamHands hands(stream_, kernels_, pinned);
     const Result<size_t> bytes = do_slice(pinned, {*room, *room + values}, hands);

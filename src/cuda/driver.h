@@ -45,6 +45,7 @@ inline constexpr int kAttributeDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVIC
 inline constexpr int kAttributeLegacyIpc = 10;     // CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
 inline constexpr int kMultiprocessors = 16;        // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 inline constexpr int kComputeMajor = 75;           // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+inline constexpr int kMemoryPools = 115;           // CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
 inline constexpr DriverResult kPeerAccessAlreadyEnabled = 704;
 inline constexpr unsigned kMemoryTypeHost = 1;    // CU_MEMORYTYPE_HOST
 inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
@@ -62,6 +63,8 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
   X(pointer_get_attributes, "cuPointerGetAttributes", (unsigned, const int*, void**, Address))                        \
   X(memory_allocate, "cuMemAlloc_v2", (Address*, size_t))                                                             \
   X(memory_free, "cuMemFree_v2", (Address))                                                                           \
+  X(memory_allocate_in_order, "cuMemAllocAsync", (Address*, size_t, StreamHandle))                                    \
+  X(memory_free_in_order, "cuMemFreeAsync", (Address, StreamHandle))                                                  \
   X(memory_host_allocate, "cuMemHostAlloc", (void**, size_t, unsigned))                                               \
   X(memory_host_free, "cuMemFreeHost", (void*))                                                                       \
   X(copy, "cuMemcpyAsync", (Address to, Address from, size_t, StreamHandle))                                          \

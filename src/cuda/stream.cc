@@ -72,6 +72,16 @@ Status Stream::wait_for(Event event) const {
   return checked(*driver_, driver_->stream_wait_event(handle_, event, 0), "cuStreamWaitEvent");
 }
 
+Result<std::byte*> Stream::allocate(size_t bytes) const {
+  Address memory = 0;
+  HOCKET_TRY(checked(*driver_, driver_->memory_allocate_in_order(&memory, bytes, handle_), "cuMemAllocAsync"));
+  return reinterpret_cast<std::byte*>(memory);
+}
+
+Status Stream::free(std::byte* memory) const {
+  return checked(*driver_, driver_->memory_free_in_order(address_of(memory), handle_), "cuMemFreeAsync");
+}
+
 Status Stream::launch(Kernel kernel, Grid grid, const void* argument) const {
   void* arguments[] = {const_cast<void*>(argument)};
   return checked(*driver_,

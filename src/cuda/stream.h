@@ -60,6 +60,10 @@ class Stream {
   Result<Event> mark() const;
   // The stream goes on when the event has passed.
   Status wait_for(Event event) const;
+  // Memory of the device for what is put on the stream from here on until it is freed, in its order: nothing waits.
+  // Where the device has kMemoryPools.
+  Result<std::byte*> allocate(size_t bytes) const;
+  Status free(std::byte* memory) const;
   // The argument is copied.
   Status launch(Kernel kernel, Grid grid, const void* argument) const;
   // Calls `drop` with the argument when neither the graph nor what was made of it is left.

@@ -15,6 +15,8 @@
 #include "kernels/cuda/coding.h"
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/names.h"
+#include "kernels/cuda/passes.h"
+#include "kernels/random.h"
 #include "tests/codec/samples.h"
 #include "tests/codec/specifications.h"
 
@@ -57,22 +59,35 @@ class Guarded {
   std::vector<Aligned> memory_;
 };
 
+// Blocks and their threads, one after the other.
 template <typename Tiles>
-void run_tiles(bool encodes, const CodingWork& work, const Team& team) {
+void run_tiles(bool encodes, const CodingWork& work, ThreadOrder order) {
   const auto shared = std::make_unique<typename Tiles::Shared>();
-  for (uint64_t block = 0; block < kBlocks; ++block) {
-    if (encodes) encode_tiles<Tiles>(work, team, {block, kBlocks}, *shared);
-    if (!encodes) decode_tiles<Tiles>(work, team, {block, kBlocks}, *shared);
+  for (uint64_t i = 0; i < kBlocks; ++i) {
+    const uint64_t block = order == ThreadOrder::kForward ? i : kBlocks - 1 - i;
+    if (encodes) encode_tiles<Tiles>(work, Team(order), {block, kBlocks}, *shared);
+    if (!encodes) decode_tiles<Tiles>(work, Team(order), {block, kBlocks}, *shared);
   }
 }
 
-void run(bool encodes, DataType type, const CodingWork& work, ThreadOrder order) {
+void run_pass(bool encodes, DataType type, const CodingWork& work, ThreadOrder order) {
 #define HOCKET_RUN(its_kind, its_type, encoding, decoding)                       \
   if (work.form.kind == CodedForm::Kind::its_kind && type == DataType::its_type) \
-    return run_tiles<TileCoder<CodedForm::Kind::its_kind, DataType::its_type>>(encodes, work, Team(order));
+    return run_tiles<TileCoder<CodedForm::Kind::its_kind, DataType::its_type>>(encodes, work, order);
   HOCKET_CODING_KERNELS(HOCKET_RUN)
 #undef HOCKET_RUN
   FAIL() << "no such kernel";
+}
+
+// All passes, on scratch memory that holds something. `state`: of a message whose length varies.
+void run(bool encodes, DataType type, CodingWork work, ThreadOrder order, MessageState& state) {
+  Guarded scratch(Bytes(scratch_bytes(work.form, work.count, element_bytes(type)), std::byte{0x5a}), 0);
+  work.scratch = scratch.data();
+  work.state = &state;
+  for (; work.pass < passes_of(work.form, encodes, element_bytes(type)); ++work.pass) {
+    run_pass(encodes, type, work, order);
+  }
+  ASSERT_TRUE(scratch.rest_is_untouched());
 }
 
 // The same values; of NaN any bits that are one.
@@ -103,12 +118,19 @@ class EveryForm : public testing::TestWithParam<std::string> {
     const Bytes values = samples::as(type, floats);
     const size_t count = floats.size();
     Bytes wanted(codec_->max_encoded_bytes(count, type));
-    ASSERT_EQ(codec_->encode({type, values.data(), count}, draw, wanted), wanted.size());
+    const size_t most = wanted.size();
+    wanted.resize(codec_->encode({type, values.data(), count}, draw, wanted));
+    ASSERT_TRUE(wanted.size() == most || varies_in_length(*codec_->form()));
     const size_t offset = draw % 3 * element_bytes(type);
     for (const ThreadOrder order : {ThreadOrder::kForward, ThreadOrder::kBackward}) {
-      Guarded from(values, offset), message(Bytes(wanted.size()), 0);
-      run(true, type, work(from, message, count, draw), order);
-      ASSERT_TRUE(is_message(message.bytes(), wanted)) << name(type) << ", " << count << " elements";
+      Guarded from(values, offset), message(Bytes(most), 0);
+      MessageState state{.bytes = wanted.size()};
+      if (varies_in_length(*codec_->form())) state.bytes = 0;
+      run(true, type, work(from, message, count, draw), order, state);
+      ASSERT_EQ(state.bytes, wanted.size()) << name(type) << ", " << count << " elements";
+      Bytes bytes = message.bytes();
+      bytes.resize(wanted.size());
+      ASSERT_TRUE(is_message(bytes, wanted)) << name(type) << ", " << count << " elements";
       ASSERT_TRUE(message.rest_is_untouched() && from.rest_is_untouched()) << name(type) << ", " << count;
       for (const bool adds : {false, true}) compare_decoding(type, floats, wanted, adds, order, offset);
     }
@@ -123,9 +145,24 @@ class EveryForm : public testing::TestWithParam<std::string> {
     ASSERT_TRUE(codec_->decode_reduce(message, op, {type, wanted.data(), floats.size()}).ok());
     CodingWork decoding = work(to, from, floats.size(), 0);
     decoding.adds = adds;
-    run(false, type, decoding, order);
+    MessageState state{.bytes = message.size()};
+    run(false, type, decoding, order, state);
+    ASSERT_EQ(state.damaged, 0u);
     ASSERT_TRUE(alike(type, to.bytes(), wanted)) << name(type) << ", " << floats.size() << " elements, adds " << adds;
     ASSERT_TRUE(to.rest_is_untouched()) << name(type) << ", " << floats.size();
+  }
+
+  // Whether the host takes it for a message.
+  bool check_damaged(DataType type, size_t count, const Bytes& message, ThreadOrder order) {
+    Bytes wanted(count * element_bytes(type));
+    Guarded to(wanted, 0), from(message, 0);
+    MessageState state{.bytes = message.size()};
+    run(false, type, work(to, from, count, 0), order, state);
+    EXPECT_TRUE(to.rest_is_untouched() && from.rest_is_untouched());
+    const bool taken = codec_->decode_reduce(message, std::nullopt, {type, wanted.data(), count}).ok();
+    EXPECT_EQ(state.damaged, taken ? 0u : 1u);
+    EXPECT_TRUE(!taken || alike(type, to.bytes(), wanted));
+    return taken;
   }
 };
 
@@ -154,10 +191,52 @@ TEST_P(EveryForm, GivesTheBitsOfTheHostOfAwkwardValues) {
   }
 }
 
+// ---- Selection
+
+class Selection : public EveryForm {};
+
+// Parts of several tiles, among which are none, few and all that are selected; ties in all of them.
+TEST_P(Selection, OfManyElements) {
+  const size_t count = size_t{kMostParts} * kSelectTile + 70001;
+  std::vector<float> values(count, 0);
+  for (size_t i = 0; i < count; i += 66003) values[i] = static_cast<float>(i % 7) - 3;  // gaps are long
+  compare(DataType::kFloat32, values, 1);
+  for (size_t i = 500000; i < 800000; ++i) values[i] = static_cast<float>(mix(i) % 5) - 2;
+  compare(DataType::kBfloat16, values, 2);
+}
+
+// Whatever came: as the host, a device says that it is damaged or has the host's values; and it never leaves its
+// memory.
+TEST_P(Selection, OfDamagedMessages) {
+  std::mt19937 random(1);
+  int damaged = 0, right = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const size_t count = 1 + random() % 5000;
+    const DataType type = kTypes[random() % 3];
+    const Bytes values = samples::as(type, samples::gaussian(count, random()));
+    Bytes message(codec_->max_encoded_bytes(count, type));
+    const size_t most = message.size();
+    message.resize(codec_->encode({type, values.data(), count}, 0, message));
+    const size_t changes = random() % 3;
+    for (size_t i = 0; i < changes; ++i) {
+      const size_t place = random() % (random() % 2 == 0 ? std::min<size_t>(message.size(), 40) : message.size());
+      message[place] = static_cast<std::byte>(random() % 3 == 0 ? random() % 8 : random());
+    }
+    if (random() % 4 == 0) message.resize(std::min(most, message.size() + random() % 9));
+    if (random() % 4 == 0) message.resize(message.size() - std::min<size_t>(message.size(), random() % 9));
+    const bool host_takes = check_damaged(type, count, message, static_cast<ThreadOrder>(round % 2));
+    (host_takes ? right : damaged) += 1;
+    if (HasFailure()) FAIL() << "round " << round << ", " << count << " " << name(type);
+  }
+  EXPECT_GT(right, 200);
+  EXPECT_GT(damaged, 200);
+}
+
 std::vector<std::string> with_form() {
   std::vector<std::string> list = all_specifications();
   list.insert(list.end(), {"fp8:block=256", "int6:scale=minmax,block=256", "int8:rotate=1,round=stochastic,block=128",
-                           "int3:block=256,scale=signed", "qsgd:levels=127,block=256", "sign:block=4096"});
+                           "int3:block=256,scale=signed", "qsgd:levels=127,block=256", "sign:block=4096",
+                           "topk:ratio=0.001", "topk:ratio=0.05"});
   std::erase_if(list, [](const std::string& text) { return (*make_codec(text))->form() == nullptr; });
   return list;
 }
@@ -166,6 +245,13 @@ INSTANTIATE_TEST_SUITE_P(Codecs, EveryForm, testing::ValuesIn(with_form()), [](c
   for (char& letter : text) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
   return text;
 });
+
+INSTANTIATE_TEST_SUITE_P(Codecs, Selection, testing::Values("topk", "topk:ratio=0.1", "threshold:least=0.5"),
+                         [](const auto& each) {
+                           std::string text = each.param;
+                           for (char& letter : text) letter = std::isalnum(letter) ? letter : '_';
+                           return text;
+                         });
 
 TEST(CodingKernels, HaveNamesThatSayWhatTheyAre) {
   for (const DataType type : kTypes) {

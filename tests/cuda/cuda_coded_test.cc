@@ -178,7 +178,7 @@ TEST_P(EveryCodec, GivesTheBitsOfTheHost) {
 INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodec,
                          testing::Values("fp16", "bf16", "fp8", "int8", "int6:scale=signed", "int4:rotate=1,seed=3",
                                          "int3:round=stochastic,scale=minmax,block=128", "int2", "qsgd", "sign",
-                                         "natural"),
+                                         "natural", "topk", "topk:ratio=0.2", "threshold:least=1"),
                          [](const auto& each) {
                            std::string text = each.param;
                            for (char& letter : text) letter = std::isalnum(letter) ? letter : '_';
@@ -247,6 +247,16 @@ TEST_F(CudaCoded, PlansOverLevelsAddValuesWithinAHost) {
   expect_success("on_two_hosts", 4, settings, Seconds(60));
 }
 
+TEST_F(CudaCoded, LongMessagesOfVaryingLength) {
+  run_threads(3, [](Member& member) {
+    use_device(member.rank % 2);
+    Twice twice(member, "topk:ratio=0.03");
+    twice.compare(shapes()[0], 1000003, DataType::kFloat32);
+    twice.compare(shapes()[0], 1000003, DataType::kBfloat16, member.rank != 2);
+  });
+  EXPECT_GT(launches(), 0);
+}
+
 // Values of codecs that no kernel knows are staged, as all were.
 TEST_F(CudaCoded, OtherCodecsAreStaged) {
   run_threads(2, [](Member& member) {
@@ -260,13 +270,14 @@ TEST_F(CudaCoded, OtherCodecsAreStaged) {
 // ---- What goes wrong is told
 
 TEST_F(CudaCoded, WhatTheDriverRefusesFailsTheCommunicator) {
-  for (const std::string function : {"cuLaunchKernel", "cuEventRecord", "cuEventQuery"}) {
+  for (const std::string function :
+       {"cuLaunchKernel", "cuEventRecord", "cuEventQuery", "cuMemAllocAsync", "cuMemFreeAsync"}) {
     std::atomic<int> issued{0};
     std::atomic<bool> refused{false};
     std::atomic<int> told{0};
     run_threads(2, [&](Member& member) {
       use_device(0);
-      const CodecHandle codec("int8");
+      const CodecHandle codec("topk");
       const DeviceStream stream;
       const DeviceValues values(1000);
       stream.run([&] {
@@ -287,6 +298,23 @@ TEST_F(CudaCoded, WhatTheDriverRefusesFailsTheCommunicator) {
     fake::fail("", 0);
     EXPECT_GE(told, 1) << function;
   }
+}
+
+TEST_F(CudaCoded, DamagedMessagesAreTold) {
+  std::atomic<int> told{0};
+  fake::spoil_messages(true);
+  run_threads(2, [&](Member& member) {
+    use_device(0);
+    const CodecHandle codec("topk");
+    const DeviceStream stream;
+    const DeviceValues values(1000);
+    EXPECT_EQ(add(values, codec, member, stream), hocketSuccess);
+    stream.synchronize();
+    const std::string text = hocketGetLastError(member.comm);
+    if (text.find("codec topk:ratio=0.01,select=exact: form 255 does not exist") != std::string::npos) ++told;
+  });
+  fake::spoil_messages(false);
+  EXPECT_GE(told, 1);
 }
 
 // Memory that is gone when the kernels come to it breaks the device, and both ranks are told.

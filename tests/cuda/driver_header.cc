@@ -25,6 +25,7 @@ static_assert(kAttributeDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(kAttributeLegacyIpc == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE);
 static_assert(kMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+static_assert(kMemoryPools == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
 static_assert(kPeerAccessAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 static_assert(kMemoryTypeHost == CU_MEMORYTYPE_HOST && kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
 
@@ -40,6 +41,8 @@ constexpr bool alike(DriverResult (*)(A...), CUresult (*)(B...)) {
 
 static_assert(alike(decltype(Driver::pointer_get_attributes){}, decltype(&cuPointerGetAttributes){}));
 static_assert(alike(decltype(Driver::memory_host_allocate){}, decltype(&cuMemHostAlloc){}));
+static_assert(alike(decltype(Driver::memory_allocate_in_order){}, decltype(&cuMemAllocAsync){}));
+static_assert(alike(decltype(Driver::memory_free_in_order){}, decltype(&cuMemFreeAsync){}));
 static_assert(alike(decltype(Driver::copy){}, decltype(&cuMemcpyAsync){}));
 static_assert(alike(decltype(Driver::stream_create){}, decltype(&cuStreamCreate){}));
 static_assert(alike(decltype(Driver::stream_get_context){}, decltype(&cuStreamGetCtx){}));

@@ -211,8 +211,10 @@ FAKE_API DriverResult cuCtxEnablePeerAccess(Context peer, unsigned /*flags*/) {
 
 FAKE_API DriverResult cuDeviceGetAttribute(int* value, int attribute, int /*device*/) {
   FAKE_ENTER(cuDeviceGetAttribute);
-  if (attribute != kMultiprocessors && attribute != kComputeMajor) return kInvalidValue;
-  *value = attribute == kMultiprocessors ? 3 : 9;
+  static const std::map<int, int> values = {{kMultiprocessors, 3}, {kComputeMajor, 9}, {kMemoryPools, 1}};
+  const auto found = values.find(attribute);
+  if (found == values.end()) return kInvalidValue;
+  *value = found->second;
   return kSuccess;
 }
 
@@ -243,6 +245,20 @@ FAKE_API DriverResult cuMemAllocManaged(Address* memory, size_t bytes, unsigned 
 FAKE_API DriverResult cuMemFree_v2(Address memory) {
   FAKE_ENTER(cuMemFree);
   return forget(memory);
+}
+
+FAKE_API DriverResult cuMemAllocAsync(Address* memory, size_t bytes, StreamHandle handle) {
+  FAKE_ENTER(cuMemAllocAsync);
+  const OpaqueStream* const stream = stream_of(handle);
+  return stream == nullptr || context_here() != &stream->context ? kInvalidContext : cuMemAlloc_v2(memory, bytes);
+}
+
+FAKE_API DriverResult cuMemFreeAsync(Address memory, StreamHandle handle) {
+  FAKE_ENTER(cuMemFreeAsync);
+  OpaqueStream* const stream = stream_of(handle);
+  if (stream == nullptr || context_here() != &stream->context) return kInvalidContext;
+  stream->put([=] { return forget(memory) == kSuccess; });
+  return kSuccess;
 }
 
 FAKE_API DriverResult cuMemHostAlloc(void** memory, size_t bytes, unsigned /*flags*/) {

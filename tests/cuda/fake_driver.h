@@ -59,6 +59,8 @@ void launch(StreamHandle stream, std::function<void()> kernel);
 void* memory_of(Address address);
 // The function of this name fails from its call number `after` on, counted from here; 0: no function does any more.
 void fail(const std::string& symbol, DriverResult result, int after = 0);
+// Messages that kernels encode begin with a byte that none begins with; or no longer.
+void spoil_messages(bool spoils);
 // As a kernel that reads where nothing is: the device's streams stop, and every call for it fails.
 void break_device(int device);
 // How often a function was called.

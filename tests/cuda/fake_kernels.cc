@@ -3,6 +3,7 @@
 //
 // The stand-in's kernels: the code of the real ones, run by the host thread by thread. A kernel that is given memory
 // which its device does not reach breaks the device, as it would a real one.
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,8 @@
 #include "kernels/cuda/coding.h"
 #include "kernels/cuda/combine.h"
 #include "kernels/cuda/names.h"
+#include "kernels/cuda/passes.h"
+#include "tests/cuda/fake_driver.h"
 #include "tests/cuda/fake_state.h"
 
 namespace hocket::cuda {
@@ -65,23 +68,38 @@ bool run_batch(const cuda::OpaqueContext& context, void* argument, unsigned bloc
   return true;
 }
 
+std::atomic<bool> messages_are_spoiled{false};
+
 bool fits_work(const void* argument, unsigned grid_x, unsigned grid_y) {
   return grid_y == 1 && grid_x <= device::tiles_of(*static_cast<const device::CodingWork*>(argument));
+}
+
+// Where no length varies, a message has at least a bit for each element.
+bool translate_message(const cuda::OpaqueContext& context, size_t scratch, device::CodingWork& work) {
+  const bool varies = varies_in_length(work.form);
+  work.message = fake::reach_from(context, work.message, varies ? 1 : work.count / 8);
+  if (!varies) return work.message != nullptr;
+  work.state = reinterpret_cast<device::MessageState*>(
+      fake::reach_from(context, reinterpret_cast<std::byte*>(work.state), sizeof *work.state));
+  work.scratch = fake::reach_from(context, work.scratch, scratch);
+  return work.message != nullptr && work.state != nullptr && work.scratch != nullptr;
 }
 
 template <CodedForm::Kind kind, DataType type, bool encodes>
 bool run_work(const cuda::OpaqueContext& context, void* argument, unsigned blocks) {
   using Tiles = device::TileCoder<kind, type>;
   device::CodingWork& work = *static_cast<device::CodingWork*>(argument);
-  // A message has at least a bit for each element.
-  work.values = fake::reach_from(context, work.values, work.count * sizeof(typename element::Of<type>::Storage));
-  work.message = fake::reach_from(context, work.message, work.count / 8);
-  if (work.values == nullptr || work.message == nullptr) return false;
+  constexpr size_t kElement = sizeof(typename element::Of<type>::Storage);
+  work.values = fake::reach_from(context, work.values, work.count * kElement);
+  const size_t scratch = device::scratch_bytes(work.form, work.count, kElement);
+  if (work.values == nullptr || !translate_message(context, scratch, work)) return false;
+  const bool is_last = work.pass + 1 == device::passes_of(work.form, encodes, kElement);
   const auto shared = std::make_unique<typename Tiles::Shared>();
   for (uint64_t block = 0; block < blocks; ++block) {
     if constexpr (encodes) device::encode_tiles<Tiles>(work, device::Team(), {block, blocks}, *shared);
     if constexpr (!encodes) device::decode_tiles<Tiles>(work, device::Team(), {block, blocks}, *shared);
   }
+  if (encodes && is_last && messages_are_spoiled) work.message[0] = std::byte{0xff};
   return true;
 }
 
@@ -98,6 +116,8 @@ cuda::OpaqueKernel all_kernels[] = {
 };
 
 }  // namespace
+
+FAKE_API void hocket::fake::spoil_messages(bool spoils) { messages_are_spoiled = spoils; }
 
 extern "C" {
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Codings whose messages vary in length take several launches, the passes, and memory of the device that keeps what one
+// pass leaves to the next: no block waits for another one.
+#pragma once
+
+#include "kernels/cuda/coding_work.h"
+#include "kernels/element.h"
+
+namespace hocket::device {
+
+// A magnitude is found by its digits, the highest first: so many bits of it, each digit a launch.
+HOCKET_ELEMENT constexpr uint32_t magnitude_bits(size_t element_bytes) { return element_bytes == 4 ? 31 : 15; }
+HOCKET_ELEMENT constexpr uint32_t digits_of(size_t element_bytes) { return element_bytes == 4 ? 3 : 2; }
+inline constexpr uint32_t kMostDigits = 3;
+inline constexpr uint32_t kDigitValues = 1 << 11;
+
+// The passes of an encoding that finds the least magnitude by its digits begin with these; all encodings end with the
+// others.
+enum class RankPass : uint8_t { kClear, kFirstDigit };
+enum class SelectPass : uint8_t { kTally, kGather, kMeasure, kWrite, kMove, kCount };
+enum class ScatterPass : uint8_t { kStage, kMeasure, kScatter, kCount };
+
+HOCKET_ELEMENT uint32_t rank_passes(const CodedForm& form, size_t element_bytes) {
+  return form.share > 0 ? 1 + digits_of(element_bytes) : 0;
+}
+
+// Launches of a coding, one after the other, with `pass` from 0 on.
+inline uint32_t passes_of(const CodedForm& form, bool encodes, size_t element_bytes) {
+  if (form.kind != CodedForm::Kind::kSelect) return 1;
+  if (!encodes) return static_cast<uint32_t>(ScatterPass::kCount);
+  return rank_passes(form, element_bytes) + static_cast<uint32_t>(SelectPass::kCount);
+}
+
+// What a selection keeps between its passes; arrays of the elements follow it.
+struct SelectScratch {
+  uint32_t seen[kMostDigits][kDigitValues];  // elements that have the digits found before, by the next one
+  uint32_t least;                            // magnitude of what is selected,
+  uint64_t ties;                             // and how many that have just it, the first ones
+  uint64_t tallies[kMostParts];              // of each part: elements above the least << 32 | those that have it;
+                                             // decoding: selected elements
+  uint64_t gaps[kMostParts];                 // of each part of the selected elements, u16s; decoding: their sum
+};
+
+// Where the arrays lie.
+struct SelectArrays {
+  uint64_t indices;  // u32, of the selected elements
+  uint64_t values;   // of these
+  uint64_t places;   // as in the message, unless they are the indices
+  uint64_t end;
+
+  HOCKET_ELEMENT SelectArrays(uint64_t count, size_t element_bytes)
+      : indices(aligned(sizeof(SelectScratch))),
+        values(indices + aligned(count * sizeof(uint32_t))),
+        places(values + aligned(count * element_bytes)),
+        end(places + aligned(count * element_bytes)) {}
+
+ private:
+  HOCKET_ELEMENT static uint64_t aligned(uint64_t bytes) { return (bytes + 15) / 16 * 16; }
+};
+
+inline uint64_t scratch_bytes(const CodedForm& form, uint64_t count, size_t element_bytes) {
+  return form.kind == CodedForm::Kind::kSelect ? SelectArrays(count, element_bytes).end : 0;
+}
+
+}  // namespace hocket::device
