@@ -12,7 +12,7 @@
 namespace hocket {
 
 struct CodedForm {
-  enum class Kind : uint8_t { kCast, kBlocks, kSign, kPowers, kSelect } kind = Kind::kCast;
+  enum class Kind : uint8_t { kCast, kBlocks, kSign, kPowers, kSelect, kExponents } kind = Kind::kCast;
   DataType wire = DataType::kFloat16;  // kCast: what elements are rounded to
   Quantiser quantiser = {};            // kBlocks
   uint64_t seed = 0;                   // kBlocks, kPowers: changes draws
@@ -22,7 +22,7 @@ struct CodedForm {
 };
 
 // Whether the length of messages follows from the values, not from their count alone.
-inline bool varies_in_length(const CodedForm& form) { return form.kind == CodedForm::Kind::kSelect; }
+inline bool varies_in_length(const CodedForm& form) { return form.kind >= CodedForm::Kind::kSelect; }
 
 // Where values are not float32, this many are one message of their own, with a draw of their own, that follows the one
 // before. A multiple of every codec's block.

@@ -6,7 +6,8 @@
 Started by `hocket run -n 2` (perf/gpu.sh); IMAGE is the file with the kernels. Rank 0 prints a line of JSON for each check. Of
 compressed all-reduces: whether device memory gets the bits that the host's gets, and how long both take. Of the
 kernels alone: whether what was encoded decodes to nearly what it was, and the time beside that of a copy that moves as
-many bytes. Of the exact choice of the largest: whether it is torch.topk's, and the time beside its.
+many bytes. Of the exact choice of the largest: whether it is torch.topk's, and the time beside its; of lossless messages:
+whether they give the same bits, and the time beside that of copying the values.
 """
 import ctypes
 import json
@@ -19,12 +20,12 @@ import torch
 import hocket
 from gpu_timing import ROUNDS, device_ms
 
-CAST, BLOCKS, SIGN, SELECT = 0, 1, 2, 4
+CAST, BLOCKS, SIGN, SELECT, EXPONENTS = 0, 1, 2, 4, 5
 FLOAT16, MAGNITUDE = 6, 0
 KERNEL_ELEMENTS = 64 << 20
 BLOCK_THREADS, TILE, BLOCKS_PER_MULTIPROCESSOR = 256, 1024, 8
-SELECT_TILE, MOST_PARTS = 2048, 1024  # kernels/cuda/coding_work.h
-SELECT_PASSES, SCATTER_PASSES = 9, 3  # kernels/cuda/passes.h, of float32
+SELECT_TILE, MOST_PARTS, FRAME = 2048, 1024, 4096  # kernels/cuda/coding_work.h, kernels/exponents.h
+SELECT_PASSES, FRAME_PASSES, READ_PASSES = 9, 2, 3  # kernels/cuda/passes.h, of float32; to decode, READ_PASSES
 SHARE = 0.01
 
 
@@ -81,7 +82,7 @@ class Kernels:
         return kernel
 
     def launch(self, kernel, work):
-        tile = {SIGN: work.form.sign_block, SELECT: SELECT_TILE}.get(work.form.kind, TILE)
+        tile = {SIGN: work.form.sign_block, SELECT: SELECT_TILE, EXPONENTS: FRAME}.get(work.form.kind, TILE)
         most = min(self.most, MOST_PARTS) if work.form.kind == SELECT else self.most
         grid = min((work.count + tile - 1) // tile, most)
         arguments = (ctypes.c_void_p * 1)(ctypes.addressof(work))
@@ -112,30 +113,58 @@ def check_kernels(kernels):
              decode_add_of_copy=round(copy_decode / decode_ms, 3))
 
 
-def check_selection(kernels):
-    """The largest hundredth, whose message is decoded again."""
-    values = torch.randn(KERNEL_ELEMENTS, device="cuda")
-    message, decoded = torch.empty_like(values, dtype=torch.int64).view(torch.uint8), torch.empty_like(values)
-    scratch = torch.empty(16 * KERNEL_ELEMENTS, dtype=torch.uint8, device="cuda")  # more than scratch_bytes()
-    state = torch.zeros(2, dtype=torch.int64).pin_memory()  # bytes, whether damaged
-    encode, decode = kernels.find("hocket_encode_select_float32"), kernels.find("hocket_decode_select_float32")
+class Varying:
+    """Codings of so many float32 whose messages vary in length."""
 
-    def code(kernel, passes, target):
+    def __init__(self, kernels, form, part, passes):
+        self.kernels, self.form, self.passes = kernels, form, passes
+        self.encode_kernel, self.decode_kernel = kernels.find(f"hocket_encode_{part}_float32"), kernels.find(f"hocket_decode_{part}_float32")
+        self.message = torch.empty(8 * KERNEL_ELEMENTS, dtype=torch.uint8, device="cuda")
+        self.scratch = torch.empty(16 * KERNEL_ELEMENTS, dtype=torch.uint8, device="cuda")  # more than scratch_bytes()
+        self.state = torch.zeros(2, dtype=torch.int64).pin_memory()  # bytes, whether damaged
+
+    def encode(self, values):
+        self.code(self.encode_kernel, self.passes, values)
+
+    def decode(self, values):
+        self.code(self.decode_kernel, READ_PASSES, values)
+
+    def code(self, kernel, passes, values):
         for number in range(passes):
-            kernels.launch(kernel, Work(form=Form(kind=SELECT, share=SHARE), count=KERNEL_ELEMENTS, values=target.data_ptr(), number=number,
-                                        message=message.data_ptr(), scratch=scratch.data_ptr(), state=state.data_ptr()))
-    code(encode, SELECT_PASSES, values)
-    code(decode, SCATTER_PASSES, decoded)
+            self.kernels.launch(kernel, Work(form=self.form, count=KERNEL_ELEMENTS, values=values.data_ptr(), number=number,
+                                             message=self.message.data_ptr(), scratch=self.scratch.data_ptr(), state=self.state.data_ptr()))
+
+    def figures(self, values, decoded):
+        encode_ms, decode_ms = device_ms(lambda: self.encode(values)), device_ms(lambda: self.decode(decoded))
+        return {"elements": KERNEL_ELEMENTS, "bytes": self.state[0].item(), "encode_ms": round(encode_ms, 4), "decode_ms": round(decode_ms, 4)}
+
+
+def check_selection(kernels):
+    """The largest hundredth."""
+    values = torch.randn(KERNEL_ELEMENTS, device="cuda")
+    decoded = torch.empty_like(values)
+    coding = Varying(kernels, Form(kind=SELECT, share=SHARE), "select", SELECT_PASSES)
+    coding.encode(values)
+    coding.decode(decoded)
     kept, magnitudes = math.ceil(SHARE * KERNEL_ELEMENTS), values.abs()
     least = torch.topk(magnitudes, kept).values.min()
-    ties = (decoded != 0)[magnitudes == least]
-    right = [(decoded != 0).sum().item() == kept, torch.equal(decoded[decoded != 0], values[decoded != 0]),
-             bool((decoded != 0)[magnitudes > least].all()), bool((ties[:-1] >= ties[1:]).all()), state[1].item() == 0]
-    encode_ms = device_ms(lambda: code(encode, SELECT_PASSES, values))
+    is_kept = decoded != 0
+    ties = is_kept[magnitudes == least]  # the first ones are kept
+    right = [is_kept.sum().item() == kept, torch.equal(decoded[is_kept], values[is_kept]), bool(is_kept[magnitudes > least].all()),
+             bool((ties[:-1] >= ties[1:]).all()), coding.state[1].item() == 0]
+    figures = coding.figures(values, decoded)
     topk_ms = device_ms(lambda: torch.topk(magnitudes, kept))
-    tell(check="top 1 %", elements=KERNEL_ELEMENTS, right=all(right), bytes=state[0].item(), encode_ms=round(encode_ms, 4),
-         decode_ms=round(device_ms(lambda: code(decode, SCATTER_PASSES, decoded)), 4), topk_ms=round(topk_ms, 4),
-         times_as_fast=round(topk_ms / encode_ms, 2))
+    tell(check="top 1 %", right=all(right), **figures, topk_ms=round(topk_ms, 4), times_as_fast=round(topk_ms / figures["encode_ms"], 2))
+
+
+def check_lossless(kernels):
+    values = torch.randn(KERNEL_ELEMENTS, device="cuda")
+    decoded = torch.empty_like(values)
+    coding = Varying(kernels, Form(kind=EXPONENTS), "exponents", FRAME_PASSES)
+    coding.encode(values)
+    coding.decode(decoded)
+    right = torch.equal(values.view(torch.int32), decoded.view(torch.int32)) and coding.state[1].item() == 0
+    tell(check="lossless", right=right, **coding.figures(values, decoded), copy_ms=round(device_ms(lambda: decoded.copy_(values)), 4))
 
 
 def milliseconds(body):
@@ -148,7 +177,7 @@ def milliseconds(body):
 
 
 def check_calls(comm):
-    for specification in ("fp16", "bf16", "fp8", "int8", "int4:rotate=1", "int8:round=stochastic", "sign", "topk", "threshold:least=2"):
+    for specification in ("fp16", "bf16", "fp8", "int8", "int4:rotate=1", "int8:round=stochastic", "sign", "topk", "threshold:least=2", "lossless"):
         for count in (1, 10007, 4 << 20):
             torch.manual_seed(comm.rank)
             host = torch.randn(count)
@@ -175,6 +204,7 @@ def main():
     if comm.rank == 0:
         check_kernels(kernels)
         check_selection(kernels)
+        check_lossless(kernels)
     comm.barrier()
 
 

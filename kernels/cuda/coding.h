@@ -7,6 +7,7 @@
 // select.h.
 #pragma once
 
+#include "kernels/cuda/exponents.h"
 #include "kernels/cuda/quantise.h"
 #include "kernels/cuda/select.h"
 #include "kernels/powers.h"
@@ -214,6 +215,12 @@ template <DataType type>
 struct TileCoder<CodedForm::Kind::kSelect, type> {
   using Coder = PartSelector<type>;
   using Shared = SelectRoom;
+};
+
+template <DataType type>
+struct TileCoder<CodedForm::Kind::kExponents, type> {
+  using Coder = FrameCoder<type>;
+  using Shared = FrameRoom;
 };
 
 // What one block of a grid does. `Tiles`: a TileCoder.

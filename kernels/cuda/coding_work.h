@@ -11,6 +11,7 @@
 #include "kernels/coded_form.h"
 #include "kernels/cuda/batch.h"
 #include "kernels/element.h"
+#include "kernels/exponents.h"
 
 namespace hocket::device {
 
@@ -34,7 +35,8 @@ struct CodingWork {
 };
 static_assert(sizeof(CodingWork) <= 4096);
 
-// Elements that a block of threads takes at once, of all codecs but sign, of which it takes a block, and kSelect.
+// Elements that a block of threads takes at once, of all codecs but sign, of which it takes a block, and those
+// whose messages vary in length.
 inline constexpr uint32_t kTile = 4 * kBlockThreads;
 static_assert(kCodedTile % kTile == 0 && kTile % kQuantiseGroup == 0);
 
@@ -50,6 +52,7 @@ HOCKET_ELEMENT uint64_t parts_of(uint64_t count) {
 // Tiles of a work: as many blocks of threads have something to do.
 HOCKET_ELEMENT uint64_t tiles_of(const CodingWork& work) {
   if (work.form.kind == CodedForm::Kind::kSelect) return parts_of(work.count);
+  if (work.form.kind == CodedForm::Kind::kExponents) return (work.count + kExponentFrame - 1) / kExponentFrame;
   const uint64_t tile = work.form.kind == CodedForm::Kind::kSign ? work.form.sign_block : kTile;
   return (work.count + tile - 1) / tile;
 }

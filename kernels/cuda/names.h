@@ -19,19 +19,22 @@
   X(kFloat8e4m3, hocket_combine_float8e4m3) \
   X(kFloat8e5m2, hocket_combine_float8e5m2)
 
-#define HOCKET_CODING_KERNELS(X)                                                      \
-  X(kCast, kFloat32, hocket_encode_cast_float32, hocket_decode_cast_float32)          \
-  X(kCast, kFloat16, hocket_encode_cast_float16, hocket_decode_cast_float16)          \
-  X(kCast, kBfloat16, hocket_encode_cast_bfloat16, hocket_decode_cast_bfloat16)       \
-  X(kBlocks, kFloat32, hocket_encode_blocks_float32, hocket_decode_blocks_float32)    \
-  X(kBlocks, kFloat16, hocket_encode_blocks_float16, hocket_decode_blocks_float16)    \
-  X(kBlocks, kBfloat16, hocket_encode_blocks_bfloat16, hocket_decode_blocks_bfloat16) \
-  X(kSign, kFloat32, hocket_encode_sign_float32, hocket_decode_sign_float32)          \
-  X(kSign, kFloat16, hocket_encode_sign_float16, hocket_decode_sign_float16)          \
-  X(kSign, kBfloat16, hocket_encode_sign_bfloat16, hocket_decode_sign_bfloat16)       \
-  X(kPowers, kFloat32, hocket_encode_powers_float32, hocket_decode_powers_float32)    \
-  X(kPowers, kFloat16, hocket_encode_powers_float16, hocket_decode_powers_float16)    \
-  X(kPowers, kBfloat16, hocket_encode_powers_bfloat16, hocket_decode_powers_bfloat16) \
-  X(kSelect, kFloat32, hocket_encode_select_float32, hocket_decode_select_float32)    \
-  X(kSelect, kFloat16, hocket_encode_select_float16, hocket_decode_select_float16)    \
-  X(kSelect, kBfloat16, hocket_encode_select_bfloat16, hocket_decode_select_bfloat16)
+#define HOCKET_CODING_KERNELS(X)                                                            \
+  X(kCast, kFloat32, hocket_encode_cast_float32, hocket_decode_cast_float32)                \
+  X(kCast, kFloat16, hocket_encode_cast_float16, hocket_decode_cast_float16)                \
+  X(kCast, kBfloat16, hocket_encode_cast_bfloat16, hocket_decode_cast_bfloat16)             \
+  X(kBlocks, kFloat32, hocket_encode_blocks_float32, hocket_decode_blocks_float32)          \
+  X(kBlocks, kFloat16, hocket_encode_blocks_float16, hocket_decode_blocks_float16)          \
+  X(kBlocks, kBfloat16, hocket_encode_blocks_bfloat16, hocket_decode_blocks_bfloat16)       \
+  X(kSign, kFloat32, hocket_encode_sign_float32, hocket_decode_sign_float32)                \
+  X(kSign, kFloat16, hocket_encode_sign_float16, hocket_decode_sign_float16)                \
+  X(kSign, kBfloat16, hocket_encode_sign_bfloat16, hocket_decode_sign_bfloat16)             \
+  X(kPowers, kFloat32, hocket_encode_powers_float32, hocket_decode_powers_float32)          \
+  X(kPowers, kFloat16, hocket_encode_powers_float16, hocket_decode_powers_float16)          \
+  X(kPowers, kBfloat16, hocket_encode_powers_bfloat16, hocket_decode_powers_bfloat16)       \
+  X(kSelect, kFloat32, hocket_encode_select_float32, hocket_decode_select_float32)          \
+  X(kSelect, kFloat16, hocket_encode_select_float16, hocket_decode_select_float16)          \
+  X(kSelect, kBfloat16, hocket_encode_select_bfloat16, hocket_decode_select_bfloat16)       \
+  X(kExponents, kFloat32, hocket_encode_exponents_float32, hocket_decode_exponents_float32) \
+  X(kExponents, kFloat16, hocket_encode_exponents_float16, hocket_decode_exponents_float16) \
+  X(kExponents, kBfloat16, hocket_encode_exponents_bfloat16, hocket_decode_exponents_bfloat16)

@@ -26,8 +26,15 @@ HOCKET_ELEMENT uint32_t rank_passes(const CodedForm& form, size_t element_bytes)
   return form.share > 0 ? 1 + digits_of(element_bytes) : 0;
 }
 
+// Those of frames (kernels/exponents.h).
+enum class FramePass : uint8_t { kCode, kMove, kCount };
+enum class ReadPass : uint8_t { kStage, kFind, kRead, kCount };
+
 // Launches of a coding, one after the other, with `pass` from 0 on.
 inline uint32_t passes_of(const CodedForm& form, bool encodes, size_t element_bytes) {
+  if (form.kind == CodedForm::Kind::kExponents) {
+    return encodes ? static_cast<uint32_t>(FramePass::kCount) : static_cast<uint32_t>(ReadPass::kCount);
+  }
   if (form.kind != CodedForm::Kind::kSelect) return 1;
   if (!encodes) return static_cast<uint32_t>(ScatterPass::kCount);
   return rank_passes(form, element_bytes) + static_cast<uint32_t>(SelectPass::kCount);
@@ -43,6 +50,8 @@ struct SelectScratch {
   uint64_t gaps[kMostParts];                 // of each part of the selected elements, u16s; decoding: their sum
 };
 
+HOCKET_ELEMENT uint64_t aligned(uint64_t bytes) { return (bytes + 15) / 16 * 16; }
+
 // Where the arrays lie.
 struct SelectArrays {
   uint64_t indices;  // u32, of the selected elements
@@ -55,12 +64,25 @@ struct SelectArrays {
         values(indices + aligned(count * sizeof(uint32_t))),
         places(values + aligned(count * element_bytes)),
         end(places + aligned(count * element_bytes)) {}
+};
 
- private:
-  HOCKET_ELEMENT static uint64_t aligned(uint64_t bytes) { return (bytes + 15) / 16 * 16; }
+// Of a frame, where nobody knows yet how long the others are; all of them have room for a message.
+HOCKET_ELEMENT uint64_t slot_bytes(size_t element_bytes) { return aligned(1 + kExponentFrame * element_bytes); }
+
+// What the coding of frames keeps: u64 for each, and the slots.
+struct FrameArrays {
+  uint64_t slots;
+  uint64_t end;
+
+  HOCKET_ELEMENT FrameArrays(uint64_t count, size_t element_bytes) {
+    const uint64_t frames = (count + kExponentFrame - 1) / kExponentFrame;
+    slots = aligned(frames * sizeof(uint64_t));
+    end = slots + frames * slot_bytes(element_bytes);
+  }
 };
 
 inline uint64_t scratch_bytes(const CodedForm& form, uint64_t count, size_t element_bytes) {
+  if (form.kind == CodedForm::Kind::kExponents) return FrameArrays(count, element_bytes).end;
   return form.kind == CodedForm::Kind::kSelect ? SelectArrays(count, element_bytes).end : 0;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// What threads do to memory that others use at the same time: the host runs one after the other. Sums and bits are the
-// same in any order.
+// What threads do to memory that others use at the same time: the host runs one after the other. Sums, bits and
+// the most are the same in any order.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,14 @@ HOCKET_ELEMENT void set_bits(uint32_t& word, uint32_t bits) {
   atomicOr(&word, bits);
 #else
   word |= bits;
+#endif
+}
+
+HOCKET_ELEMENT void raise_to(uint32_t& most, uint32_t value) {
+#ifdef __CUDA_ARCH__
+  atomicMax(&most, value);
+#else
+  most = most < value ? value : most;
 #endif
 }
 

@@ -21,32 +21,22 @@
 
 #include "codec/codecs.h"
 #include "codec/dense.h"
+#include "kernels/exponent_frame.h"
 #include "kernels/exponents.h"
 #include "kernels/steps.h"
 
 namespace hocket::codecs {
 namespace {
 
-constexpr size_t kHead = 4;  // bytes of a coded frame before the tops
-enum FrameKind : uint8_t { kRaw = 0, kCoded = 1 };
-
 using Escapes = std::array<std::byte, kExponentFrame + 1>;  // one more than there are may be written
 
-constexpr int kLowBits = 3;  // of a float16
 using LowMasks = std::array<std::byte, kLowBits * kStepBlock / 8>;
-
-size_t mask_bytes(size_t count) { return (count + 7) / 8; }
-
-size_t low_bytes(DataType type, size_t count) {
-  if (type == DataType::kFloat32) return 2 * count;
-  return type == DataType::kFloat16 ? kLowBits * mask_bytes(count) : 0;
-}
 
 // Calls visit(where, where in the masks of this part) for each mask of a part of a frame of `count` elements.
 template <typename Visit>
 void for_masks(size_t count, size_t first, Visit visit) {
-  const size_t in_part = mask_bytes(std::min(kStepBlock, count - first));
-  for (size_t p = 0; p < kLowBits; ++p) visit(p * mask_bytes(count) + first / 8, p * in_part);
+  const size_t in_part = low_mask_bytes(std::min(kStepBlock, count - first));
+  for (size_t p = 0; p < kLowBits; ++p) visit(p * low_mask_bytes(count) + first / 8, p * in_part);
 }
 
 // What begins so far behind `from`, as long as a part that is worked on now.
@@ -88,9 +78,10 @@ class Split {
         lows[i] = bits & 7u;
       }
       LowMasks part;
-      write_masks(lows.data(), kLowBits, mask_bytes(some), part.data());
-      for_masks(count, first,
-                [&](size_t whole, size_t in_part) { std::memcpy(masks + whole, &part[in_part], mask_bytes(some)); });
+      write_masks(lows.data(), kLowBits, low_mask_bytes(some), part.data());
+      for_masks(count, first, [&](size_t whole, size_t in_part) {
+        std::memcpy(masks + whole, &part[in_part], low_mask_bytes(some));
+      });
     }
     tops_ = reinterpret_cast<const std::byte*>(room_.data());
   }
@@ -116,8 +107,8 @@ void join_halves(const std::byte* masks, const std::byte* tops, size_t count, st
     const size_t some = std::min(kStepBlock, count - first);
     LowMasks part;
     for_masks(count, first,
-              [&](size_t whole, size_t in_part) { std::memcpy(&part[in_part], masks + whole, mask_bytes(some)); });
-    read_masks(part.data(), kLowBits, mask_bytes(some), lows.data());
+              [&](size_t whole, size_t in_part) { std::memcpy(&part[in_part], masks + whole, low_mask_bytes(some)); });
+    read_masks(part.data(), kLowBits, low_mask_bytes(some), lows.data());
     for (size_t i = 0; i < some; ++i) {
       uint16_t top;
       std::memcpy(&top, tops + 2 * (first + i), sizeof top);
@@ -199,7 +190,7 @@ size_t collect_escapes(const std::byte* masks, const std::byte* tops, size_t cou
 // Codes the first `count` of the values. Returns the bytes of the frame; 0: it would be longer than a raw one.
 size_t encode_coded(DataType type, std::span<const std::byte> values, size_t count, std::span<std::byte> out) {
   const size_t raw = count * element_bytes(type), lows = low_bytes(type, count);
-  const size_t masks_end = kHead + count + exponent_mask_bytes(count);
+  const size_t masks_end = kExponentHead + count + exponent_mask_bytes(count);
   if (masks_end + lows > 1 + raw) return 0;
   const Split split(type, values.data(), count);
   const uint8_t base = choose_base(split.tops(), count);
@@ -207,12 +198,12 @@ size_t encode_coded(DataType type, std::span<const std::byte> values, size_t cou
   std::array<std::byte, kExponentFrame + exponent_mask_bytes(kExponentFrame)> room;
   const std::byte* const masks = &room[count];
   split_exponents(split.tops(), count, base, room.data(), &room[count], {ahead(out, raw), {}});
-  std::memcpy(&out[kHead], room.data(), masks_end - kHead);
+  std::memcpy(&out[kExponentHead], room.data(), masks_end - kExponentHead);
   Escapes escapes;
   const size_t escaped = collect_escapes(masks, split.tops(), count, escapes);
   const size_t end = masks_end + escaped;
   if (end + lows > 1 + raw) return 0;
-  out[0] = std::byte{kCoded};
+  out[0] = kCodedFrame;
   out[1] = std::byte{base};
   out[2] = static_cast<std::byte>(escaped);
   out[3] = static_cast<std::byte>(escaped >> 8);
@@ -224,7 +215,7 @@ size_t encode_coded(DataType type, std::span<const std::byte> values, size_t cou
 size_t encode_frame(DataType type, std::span<const std::byte> values, size_t count, std::span<std::byte> out) {
   if (const size_t bytes = encode_coded(type, values, count, out); bytes != 0) return bytes;
   const size_t raw = count * element_bytes(type);
-  out[0] = std::byte{kRaw};
+  out[0] = kRawFrame;
   std::memcpy(&out[1], values.data(), raw);
   return 1 + raw;
 }
@@ -233,19 +224,20 @@ size_t encode_frame(DataType type, std::span<const std::byte> values, size_t cou
 size_t decode_frame(std::span<const std::byte> in, DataType type, size_t count, std::byte* values,
                     std::span<const std::byte> upcoming) {
   const size_t raw = count * element_bytes(type);
-  if (!in.empty() && in[0] == std::byte{kRaw} && in.size() > raw) {
+  if (!in.empty() && in[0] == kRawFrame && in.size() > raw) {
     std::memcpy(values, in.data() + 1, raw);
     return 1 + raw;
   }
-  const size_t masks_end = kHead + count + exponent_mask_bytes(count);
-  if (in.size() < masks_end || in[0] != std::byte{kCoded}) return 0;
+  const size_t masks_end = kExponentHead + count + exponent_mask_bytes(count);
+  if (in.size() < masks_end || in[0] != kCodedFrame) return 0;
   const size_t escaped = std::to_integer<size_t>(in[2]) | std::to_integer<size_t>(in[3]) << 8;
   const size_t end = masks_end + escaped + low_bytes(type, count);
   if (in.size() < end) return 0;
-  const std::byte* masks = in.data() + kHead + count;
+  const std::byte* masks = in.data() + kExponentHead + count;
   alignas(64) std::array<std::byte, 2 * kExponentFrame> room;
   std::byte* tops = type == DataType::kBfloat16 ? values : room.data();
-  join_exponents(in.data() + kHead, masks, count, std::to_integer<uint8_t>(in[1]), tops, {ahead(in, end), upcoming});
+  join_exponents(in.data() + kExponentHead, masks, count, std::to_integer<uint8_t>(in[1]), tops,
+                 {ahead(in, end), upcoming});
   size_t seen = 0;
   bool within = true;
   for_escapes(masks, count, [&](size_t i) {
@@ -266,6 +258,7 @@ size_t decode_frame(std::span<const std::byte> in, DataType type, size_t count, 
 class Lossless final : public Codec {
  public:
   explicit Lossless(std::string specification) : specification_(std::move(specification)) {}
+  const CodedForm* form() const override { return &form_; }
 
   CodecDescription describe(DataType type) const override {
     const auto raw = static_cast<double>(kExponentFrame * element_bytes(type));
@@ -312,6 +305,7 @@ class Lossless final : public Codec {
   }
 
  private:
+  static constexpr CodedForm form_ = {.kind = CodedForm::Kind::kExponents};
   std::string specification_;
 };
 

@@ -302,8 +302,8 @@ Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, E
                                                    Rank rank, Rank ranks) {
   const bool wished = settings().ok() && settings()->device_codecs;
   const bool coded = request.codec != nullptr && request.codec->form() != nullptr;
-  if (!wished || !coded || request.reduction.scalar_elsewhere != nullptr ||
-      !is_for_kernels(caller, request, rank, ranks)) {
+  const bool adds = request.reduction.op == ReduceOp::kSum && request.reduction.scalar_elsewhere == nullptr;
+  if (!wished || !coded || !adds || !is_for_kernels(caller, request, rank, ranks)) {
     return std::shared_ptr<SliceRunner>();
   }
   const CallKernels kernels = kernels_of(caller, request);

@@ -191,23 +191,24 @@ TEST_P(EveryForm, GivesTheBitsOfTheHostOfAwkwardValues) {
   }
 }
 
-// ---- Selection
+// ---- Messages of varying length
 
-class Selection : public EveryForm {};
+class Varying : public EveryForm {};
 
 // Parts of several tiles, among which are none, few and all that are selected; ties in all of them.
-TEST_P(Selection, OfManyElements) {
+TEST_P(Varying, OfManyElements) {
   const size_t count = size_t{kMostParts} * kSelectTile + 70001;
   std::vector<float> values(count, 0);
   for (size_t i = 0; i < count; i += 66003) values[i] = static_cast<float>(i % 7) - 3;  // gaps are long
   compare(DataType::kFloat32, values, 1);
   for (size_t i = 500000; i < 800000; ++i) values[i] = static_cast<float>(mix(i) % 5) - 2;
+  for (size_t i = count - 40; i < count; ++i) values[i] = 2;  // the end of a bitmap
   compare(DataType::kBfloat16, values, 2);
 }
 
 // Whatever came: as the host, a device says that it is damaged or has the host's values; and it never leaves its
 // memory.
-TEST_P(Selection, OfDamagedMessages) {
+TEST_P(Varying, OfDamagedMessages) {
   std::mt19937 random(1);
   int damaged = 0, right = 0;
   for (int round = 0; round < 1000; ++round) {
@@ -232,6 +233,21 @@ TEST_P(Selection, OfDamagedMessages) {
   EXPECT_GT(damaged, 200);
 }
 
+class Frames : public EveryForm {};
+
+// An escape of an element that is not there, beyond the last in the masks, with an exponent of its own.
+TEST_P(Frames, OfEscapesBeyondTheLastElement) {
+  constexpr size_t kCount = 1000, kMask = 128, kMasks = 4 + kCount;
+  const Bytes values = samples::as(DataType::kBfloat16, std::vector<float>(kCount, 1));
+  Bytes message(codec_->max_encoded_bytes(kCount, DataType::kBfloat16));
+  ASSERT_EQ(codec_->encode({DataType::kBfloat16, values.data(), kCount}, 0, message), kMasks + 3 * kMask);
+  message.resize(kMasks + 3 * kMask + 1);
+  EXPECT_FALSE(check_damaged(DataType::kBfloat16, kCount, message, ThreadOrder::kForward));
+  message[2] = std::byte{1};
+  for (size_t mask = 0; mask < 3; ++mask) message[kMasks + mask * kMask + kCount / 8] |= std::byte{1};
+  EXPECT_FALSE(check_damaged(DataType::kBfloat16, kCount, message, ThreadOrder::kForward));
+}
+
 std::vector<std::string> with_form() {
   std::vector<std::string> list = all_specifications();
   list.insert(list.end(), {"fp8:block=256", "int6:scale=minmax,block=256", "int8:rotate=1,round=stochastic,block=128",
@@ -246,12 +262,14 @@ INSTANTIATE_TEST_SUITE_P(Codecs, EveryForm, testing::ValuesIn(with_form()), [](c
   return text;
 });
 
-INSTANTIATE_TEST_SUITE_P(Codecs, Selection, testing::Values("topk", "topk:ratio=0.1", "threshold:least=0.5"),
+INSTANTIATE_TEST_SUITE_P(Codecs, Varying, testing::Values("topk", "topk:ratio=0.1", "threshold:least=0.5", "lossless"),
                          [](const auto& each) {
                            std::string text = each.param;
                            for (char& letter : text) letter = std::isalnum(letter) ? letter : '_';
                            return text;
                          });
+
+INSTANTIATE_TEST_SUITE_P(Codecs, Frames, testing::Values("lossless"), [](const auto& each) { return each.param; });
 
 TEST(CodingKernels, HaveNamesThatSayWhatTheyAre) {
   for (const DataType type : kTypes) {

@@ -178,7 +178,7 @@ TEST_P(EveryCodec, GivesTheBitsOfTheHost) {
 INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodec,
                          testing::Values("fp16", "bf16", "fp8", "int8", "int6:scale=signed", "int4:rotate=1,seed=3",
                                          "int3:round=stochastic,scale=minmax,block=128", "int2", "qsgd", "sign",
-                                         "natural", "topk", "topk:ratio=0.2", "threshold:least=1"),
+                                         "natural", "topk", "topk:ratio=0.2", "threshold:least=1", "lossless"),
                          [](const auto& each) {
                            std::string text = each.param;
                            for (char& letter : text) letter = std::isalnum(letter) ? letter : '_';
@@ -261,8 +261,23 @@ TEST_F(CudaCoded, LongMessagesOfVaryingLength) {
 TEST_F(CudaCoded, OtherCodecsAreStaged) {
   run_threads(2, [](Member& member) {
     use_device(0);
-    Twice twice(member, "lossless");
+    Twice twice(member, "blocksparse");
     twice.compare(shapes()[0], 1003, DataType::kBfloat16);
+  });
+  EXPECT_EQ(launches(), 0);
+}
+
+// Kernels only add what they decode.
+TEST_F(CudaCoded, OtherOperationsAreStaged) {
+  const Shape largest = {
+      "all_reduce, max", false, false,
+      [](Buffers b, size_t n, hocketDataType_t type, const CodecHandle& c, hocketComm_t comm, hocketStream_t s) {
+        return hocketAllReduceCompressed(b.send, b.recv, n, type, hocketMax, c.get(), nullptr, comm, s);
+      }};
+  run_threads(2, [&](Member& member) {
+    use_device(0);
+    Twice twice(member, "lossless");
+    twice.compare(largest, 1003, DataType::kFloat32);
   });
   EXPECT_EQ(launches(), 0);
 }
