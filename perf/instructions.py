@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""Instructions of one repeated 8-byte all-reduce between 2 ranks, on one rank, under callgrind: the software's share of
-the latency, which no noise of the machine touches.
+"""Instructions of one repeated all-reduce of one element between 2 ranks, on one rank, under callgrind: the software's
+share of the latency, which no noise of the machine touches.
 
 The ranks take turns: who finds no message gives way, so that each call looks for its message about twice, however the
 machine is. What only first calls cost falls out of the difference between many calls and few.
@@ -17,7 +17,7 @@ import tempfile
 
 CALLS = 2000  # of each rank
 ATTEMPTS = 3
-CALL = "hocketAllReduce"
+CALL = "hocketAllReduce*"  # also the compressed one
 
 
 def profile(program, calls, *arguments):
@@ -43,11 +43,12 @@ def instructions(program, *arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("program", type=pathlib.Path, help="build/perf/repeat")
+    parser.add_argument("--codec", help="of calls with this codec, which does not pay between threads")
     parser.add_argument("--most", type=float, help="exit with 1 if each of three attempts is above this")
     options = parser.parse_args()
     # Now and then a busy machine keeps a rank from its turn; a call that has become longer is so each time.
     for _ in range(ATTEMPTS):
-        count, _ = instructions(options.program)
+        count, _ = instructions(options.program, *(["4", options.codec] if options.codec else []))
         print(f"{count:.0f} instructions a call")
         if not options.most or count <= options.most:
             return 0

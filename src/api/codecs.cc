@@ -29,19 +29,16 @@ Status invalid(std::string why) { return {Code::kInvalidArgument, std::move(why)
 
 Status no_codec() { return invalid("codec: no such codec (destroyed or never created)"); }
 
-// The digest of a live codec, else 0. The thread's last one is remembered: a call that repeats an earlier one needs no
-// more of its codec, and to hold it costs more than all else that such a call does here.
-uint32_t digest_of(hocketCodec_t codec) {
-  thread_local struct {
-    hocketCodec_t codec = nullptr;
-    uint32_t digest = 0;
-  } last;
+// The digest of a live codec, else 0. The last one is remembered: a call that repeats an earlier one needs no more of
+// its codec, and to hold it costs more than all else that such a call does here.
+uint32_t digest_of(hocketCodec_t codec, Session& session) {
   if (!codings().lives(codec)) return 0;
-  if (last.codec == codec) return last.digest;
+  if (session.last_codec == codec) return session.last_digest;
   const auto pin = codings().pin(codec);
   if (!pin) return 0;
-  last = {codec, pin->digest()};
-  return last.digest;
+  session.last_codec = codec;
+  session.last_digest = pin->digest();
+  return session.last_digest;
 }
 
 // Runs body(Coding&) -> Status with the codec of a handle.
@@ -135,10 +132,13 @@ Status check_and_submit(const CodedCall& call, Session& session, Coding& coding,
   return submit(call.comm, session, std::move(request), call.stream);
 }
 
-hocketResult_t run(const CodedCall& call, hocketCodec_t codec, CallFacts facts, const void* send, void* recv) noexcept {
+// Takes the facts where the caller has just written them: to copy them there and then would take longer than all else
+// that a repeated call does here.
+hocketResult_t run(const CodedCall& call, hocketCodec_t codec, CallFacts&& facts, const void* send,
+                   void* recv) noexcept {
   const CallRange range(facts);
   return with_call(call.comm, [&](Session& session) -> Status {
-    facts.coding = digest_of(codec);
+    facts.coding = digest_of(codec, session);
     if (facts.coding == 0) return no_codec();
     if (call.key == nullptr && repeats(session, facts, send, recv, call.stream)) return {};
     const auto coding = codings().pin(codec);

@@ -36,7 +36,9 @@ struct Session {
   std::shared_ptr<Communicator> communicator;
   std::shared_ptr<PendingCreation> pending;  // null: it was created by a call that waited
   std::atomic<Phase> phase{Phase::kOpen};
-  std::atomic<Rank> probed{0};  // whose message the last probe found
+  std::atomic<Rank> probed{0};         // whose message the last probe found
+  hocketCodec_t last_codec = nullptr;  // of whoever holds the session
+  uint32_t last_digest = 0;            // of that codec
   std::mutex mutex;
   std::string last_error;  // guarded by mutex
 };

@@ -319,7 +319,7 @@ TEST(CodecErrors, AreNamed) {
   });
 }
 
-// A thread remembers what it needs of its last codec.
+// A communicator remembers what it needs of its last codec.
 TEST(CodecErrors, ADestroyedCodecIsForgotten) {
   run_threads(2, [&](Member& member) {
     float value = 1;

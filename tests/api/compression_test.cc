@@ -41,6 +41,27 @@ TEST(CompressionByItself, IsLeftOutWhereItDoesNotPay) {
   });
 }
 
+// Such calls are repeated without asking their codec again: not for another one, nor when it is gone.
+TEST(CompressionByItself, RepeatsNoCallOfADestroyedCodec) {
+  run_threads(2, [](Member& member) {
+    float value = 1;
+    const auto call = [&](hocketCodec_t codec) {
+      return hocketAllReduceCompressed(&value, &value, 1, hocketFloat32, hocketSum, codec, nullptr, member.comm,
+                                       nullptr);
+    };
+    const Codec stays("fp16");
+    hocketCodec_t goes = nullptr;
+    ASSERT_EQ(hocketCodecCreate(&goes, "int8"), hocketSuccess);
+    for (const hocketCodec_t codec : {goes, hocketCodec_t(stays), goes}) {
+      for (int repeat = 0; repeat < 3; ++repeat) ASSERT_EQ(call(codec), hocketSuccess);
+    }
+    ASSERT_EQ(hocketCodecDestroy(goes), hocketSuccess);
+    expect_error(call(goes), hocketInvalidArgument, member.comm, {"codec: no such codec"});
+    EXPECT_EQ(call(stays), hocketSuccess);
+    EXPECT_EQ(value, 1024);
+  });
+}
+
 // Whose cost depends on the values, nobody can weigh: they do as they are told.
 TEST(CompressionByItself, IsKeptWhereNobodyKnows) {
   run_threads(2, [](Member& member) {
