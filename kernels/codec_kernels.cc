@@ -86,8 +86,8 @@ size_t collect(DataType type, const std::byte* values, size_t count, uint32_t le
   return kernel(values, count, least, indices, bits, room);
 }
 
-uint32_t kth_largest(DataType type, const uint32_t* bits, size_t count, size_t k) {
-  return table().kth_largest(magnitude_mask(type), bits, count, k);
+uint32_t kth_largest(DataType type, const uint32_t* bits, size_t count, size_t k, size_t slack) {
+  return table().kth_largest(magnitude_mask(type), bits, count, k, slack);
 }
 
 size_t keep_at_least(DataType type, uint32_t least, uint32_t* indices, uint32_t* bits, size_t count) {

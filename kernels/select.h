@@ -23,8 +23,9 @@ inline constexpr size_t kCollectSlack = 64;
 size_t collect(DataType type, const std::byte* values, size_t count, uint32_t least, uint32_t* indices, uint32_t* bits,
                size_t room);
 
-// The k-th largest magnitude (from 1) of `count` elements, of which there are at least k, by their bits.
-uint32_t kth_largest(DataType type, const uint32_t* bits, size_t count, size_t k);
+// The k-th largest magnitude (from 1) of `count` elements, of which there are at least k, by their bits; or one that at
+// most `slack` more reach, which is found earlier.
+uint32_t kth_largest(DataType type, const uint32_t* bits, size_t count, size_t k, size_t slack = 0);
 
 // Leaves those of magnitude at least `least`, in order; returns how many.
 size_t keep_at_least(DataType type, uint32_t least, uint32_t* indices, uint32_t* bits, size_t count);

@@ -33,7 +33,7 @@ struct CodecTable {
   void (*read_masks)(const std::byte*, int, size_t, uint32_t*) = nullptr;
   size_t (*collect_words)(const std::byte*, size_t, uint32_t, uint32_t*, uint32_t*, size_t) = nullptr;
   size_t (*collect_halves)(const std::byte*, size_t, uint32_t, uint32_t*, uint32_t*, size_t) = nullptr;
-  uint32_t (*kth_largest)(uint32_t, const uint32_t*, size_t, size_t) = nullptr;
+  uint32_t (*kth_largest)(uint32_t, const uint32_t*, size_t, size_t, size_t) = nullptr;
   size_t (*keep_at_least)(uint32_t, uint32_t, uint32_t*, uint32_t*, size_t) = nullptr;
 };
 

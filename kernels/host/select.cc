@@ -153,16 +153,24 @@ class Magnitudes {
     return result;
   }
 
-  uint32_t largest() const {
+  struct Range {
+    uint32_t least, most;
+  };
+  Range range() const {
     const Words words;
     const size_t lanes = hn::Lanes(words);
-    auto most = hn::Zero(words);
+    auto least = hn::Set(words, mask_), most = hn::Zero(words);
     size_t i = 0;
     for (; i + lanes <= count_; i += lanes) {
-      most = hn::Max(most, hn::And(hn::LoadU(words, bits_ + i), hn::Set(words, mask_)));
+      const auto magnitude = hn::And(hn::LoadU(words, bits_ + i), hn::Set(words, mask_));
+      least = hn::Min(least, magnitude);
+      most = hn::Max(most, magnitude);
     }
-    uint32_t result = hn::GetLane(hn::MaxOfLanes(words, most));
-    for (; i < count_; ++i) result = std::max(result, bits_[i] & mask_);
+    Range result{hn::GetLane(hn::MinOfLanes(words, least)), hn::GetLane(hn::MaxOfLanes(words, most))};
+    for (; i < count_; ++i) {
+      result.least = std::min(result.least, bits_[i] & mask_);
+      result.most = std::max(result.most, bits_[i] & mask_);
+    }
     return result;
   }
 
@@ -172,16 +180,20 @@ class Magnitudes {
   size_t count_;
 };
 
-// By halves of what it can be, until exactly k are left: each time all are counted, which takes a vector as long as one
-// of them.
-uint32_t find_kth_largest(uint32_t mask, const uint32_t* bits, size_t count, size_t k) {
+// By halves of what it can be, until few enough more than k are left: each time all are counted, which takes a vector
+// as long as one of them.
+uint32_t find_kth_largest(uint32_t mask, const uint32_t* bits, size_t count, size_t k, size_t slack) {
   const Magnitudes magnitudes(mask, bits, count);
-  uint32_t least = 0, above = magnitudes.largest() + 1;  // it is from `least` on and below `above`
-  while (above - least > 1) {
-    const uint32_t middle = least + (above - least) / 2;
+  auto [least, most] = magnitudes.range();
+  while (most > least) {  // it is one of these and what lies between them
+    const uint32_t middle = least + (most - least + 1) / 2;
     const size_t number = magnitudes.count_from(middle);
-    if (number == k) return magnitudes.smallest_from(middle);
-    (number > k ? least : above) = middle;
+    if (number >= k && number - k <= slack) return magnitudes.smallest_from(middle);
+    if (number > k) {
+      least = middle;
+    } else {
+      most = middle - 1;
+    }
   }
   return least;
 }

@@ -48,12 +48,12 @@ struct BucketOf {
   }
 };
 
-// The k-th largest magnitude (from 1) of at least k. Of many, buckets between nothing and the largest say among which
-// few it is.
-uint32_t magnitude_at(DataType type, std::span<const uint32_t> bits, size_t k) {
+// The k-th largest magnitude (from 1) of at least k, or one that at most `slack` more reach. Of many, buckets between
+// nothing and the largest say among which few it is.
+uint32_t magnitude_at(DataType type, std::span<const uint32_t> bits, size_t k, size_t slack = 0) {
   constexpr size_t kFew = 1 << 13;
   constexpr int kBucketBits = 12;
-  if (bits.size() <= kFew) return kth_largest(type, bits.data(), bits.size(), k);
+  if (bits.size() <= kFew) return kth_largest(type, bits.data(), bits.size(), k, slack);
   const int shift = static_cast<int>(std::bit_width(magnitude_mask(type))) - kBucketBits;
   const auto bucket_of = [&](uint32_t one) { return magnitude_of(type, one) >> shift; };
   std::vector<uint32_t> seen(size_t{1} << kBucketBits);
@@ -61,10 +61,10 @@ uint32_t magnitude_at(DataType type, std::span<const uint32_t> bits, size_t k) {
   const BucketOf bucket(seen, k);
   std::vector<uint32_t> few;
   std::ranges::copy_if(bits, std::back_inserter(few), [&](uint32_t one) { return bucket_of(one) == bucket.number; });
-  return kth_largest(type, few.data(), few.size(), k - bucket.above);
+  return kth_largest(type, few.data(), few.size(), k - bucket.above, slack);
 }
 
-// The magnitude that `rank` (from 0) elements of a sample of the values exceed. A cache line out of each of equal
+// The magnitude that about `rank` (from 0) elements of a sample of the values exceed. A cache line out of each of equal
 // parts, at a place that no period in the values meets: to read one element of it would take as long.
 class Sample {
  public:
@@ -73,17 +73,24 @@ class Sample {
     const size_t run = std::min(kRun, values.count);
     const size_t runs = std::clamp(values.count / 512, std::min(kFewest, values.count / run), kMost);
     const size_t part = values.count / runs;
+    const auto start_of = [&](size_t i) {
+      return values.data + (i * part + mix(i) % (part - run + 1)) * element_bytes(values.type);
+    };
+    // All are on their way before the first is waited for.
+    for (size_t i = 0; i < runs; ++i) {
+      __builtin_prefetch(start_of(i));
+      __builtin_prefetch(start_of(i) + run * element_bytes(values.type) - 1);
+    }
     std::array<uint32_t, kRun + kCollectSlack> places;
     bits_.resize(runs * run + kCollectSlack);
     for (size_t i = 0; i < runs; ++i) {
-      const size_t first = i * part + mix(i) % (part - run + 1);
-      collect(values.type, values.data + first * element_bytes(values.type), run, 0, places.data(),
-              bits_.data() + i * run, run);
+      collect(values.type, start_of(i), run, 0, places.data(), bits_.data() + i * run, run);
     }
     bits_.resize(runs * run);
   }
   size_t size() const { return bits_.size(); }
-  uint32_t at_rank(size_t rank) const { return magnitude_at(type_, bits_, std::min(rank, size() - 1) + 1); }
+  // A sixteenth more is less than what a sample is off by.
+  uint32_t at_rank(size_t rank) const { return magnitude_at(type_, bits_, std::min(rank, size() - 1) + 1, rank / 16); }
 
  private:
   DataType type_;

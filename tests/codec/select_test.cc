@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "kernels/select.h"
@@ -62,6 +63,33 @@ TEST(Select, LargestIsWhatSortingFinds) {
       }
     }
   }
+}
+
+// Where many are equal there may be none that so few reach: then it is the k-th.
+TEST(Select, KthLargestIsThatOrReachedByFewMore) {
+  const DataType type = DataType::kFloat32;
+  for (const std::string_view set : instruction_sets()) {
+    ASSERT_TRUE(force_instruction_set(set));
+    for (const samples::Sample& sample : long_ones()) {
+      const Bytes values = samples::as(type, sample.values);
+      const size_t count = sample.values.size();
+      const auto* bits = reinterpret_cast<const uint32_t*>(values.data());
+      std::vector<uint32_t> sorted(bits, bits + count);
+      for (uint32_t& one : sorted) one = magnitude_of(type, one);
+      std::ranges::sort(sorted, std::greater());
+      for (const size_t k : {size_t{1}, count / 100 + 1, count / 2, count}) {
+        for (const size_t slack : {size_t{0}, size_t{1}, k / 4, count}) {
+          const uint32_t found = kth_largest(type, bits, count, k, slack), exact = sorted[k - 1];
+          const auto reach =
+              static_cast<size_t>(std::ranges::upper_bound(sorted, found, std::greater()) - sorted.begin());
+          EXPECT_GE(reach, k) << sample.name << ", " << set;
+          EXPECT_TRUE(found == exact || (slack > 0 && reach <= k + slack))
+              << sample.name << ", " << k << "+" << slack << ", " << set;
+        }
+      }
+    }
+  }
+  force_instruction_set("");
 }
 
 }  // namespace
