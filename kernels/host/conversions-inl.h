@@ -47,18 +47,17 @@ struct Conversion<DataType::kFloat16> {
 #endif
 
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-// Two vectors at a time: one step takes the upper halves of both.
 template <>
 struct Conversion<DataType::kBfloat16> {
   using Storage = uint16_t;
   using Narrow = WordsOf<DataType::kBfloat16>;
   using StorageTag = hn::Rebind<uint16_t, Words>;
 
-  static HWY_INLINE void narrow_two(const float* from, Storage* to) {
+  // One step takes the upper halves of both.
+  static HWY_INLINE void narrow_two(FloatVector first, FloatVector second, Storage* to) {
     const hn::Repartition<uint16_t, Words> halves;
-    const auto low = Narrow::upper(hn::LoadU(Floats(), from));
-    const auto high = Narrow::upper(hn::LoadU(Floats(), from + hn::MaxLanes(Floats())));
-    hn::StoreU(hn::ConcatOdd(halves, hn::BitCast(halves, high), hn::BitCast(halves, low)), halves, to);
+    const auto low = hn::BitCast(halves, Narrow::upper(first)), high = hn::BitCast(halves, Narrow::upper(second));
+    hn::StoreU(hn::ConcatOdd(halves, high, low), halves, to);
   }
   static HWY_INLINE void narrow(FloatVector from, Storage* to) {
     hn::StoreU(hn::TruncateTo(StorageTag(), Narrow::encode(from)), StorageTag(), to);
@@ -75,6 +74,17 @@ struct Conversion<DataType::kFloat32> {
   static HWY_INLINE void narrow(FloatVector from, Storage* to) { hn::StoreU(from, Floats(), to); }
   static HWY_INLINE FloatVector widened(const Storage* from) { return hn::LoadU(Floats(), from); }
 };
+
+// One after the other, or, where that takes fewer steps, together.
+template <DataType type>
+HWY_INLINE void narrow_two(FloatVector first, FloatVector second, typename Conversion<type>::Storage* to) {
+  if constexpr (requires { Conversion<type>::narrow_two(first, second, to); }) {
+    Conversion<type>::narrow_two(first, second, to);
+  } else {
+    Conversion<type>::narrow(first, to);
+    Conversion<type>::narrow(second, to + hn::MaxLanes(Floats()));
+  }
+}
 
 }  // namespace hocket::host::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -22,13 +22,11 @@ void narrow_all(const float* from, std::byte* bytes, size_t count) {
   using Storage = typename Conversion<type>::Storage;
   Storage* to = reinterpret_cast<Storage*>(bytes);
   size_t i = 0;
-  if constexpr (requires { Conversion<type>::narrow_two(from, to); }) {
-    for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-      look_ahead(from + i, count - i);
-      look_ahead(from + i + kLanes, count - i - kLanes);
-      look_ahead(to + i, count - i);
-      Conversion<type>::narrow_two(from + i, to + i);
-    }
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    look_ahead(from + i, count - i);
+    look_ahead(from + i + kLanes, count - i - kLanes);
+    look_ahead(to + i, count - i);
+    narrow_two<type>(hn::LoadU(Floats(), from + i), hn::LoadU(Floats(), from + i + kLanes), to + i);
   }
   for (; i + kLanes <= count; i += kLanes) {
     look_ahead(from + i, count - i);

@@ -25,14 +25,6 @@ namespace {
 
 using Bytes = hn::Rebind<uint8_t, Words>;
 
-template <typename Function>
-HWY_INLINE void for_vectors(size_t count, Function function) {
-  for (size_t i = 0; i < count; i += kStride) {
-    HWY_UNROLL(kStride / kLanes)
-    for (size_t v = 0; v < kStride; v += kLanes) function(i + v);
-  }
-}
-
 HWY_INLINE void store_codes(WordVector codes, uint8_t* to) { hn::StoreU(hn::TruncateTo(Bytes(), codes), Bytes(), to); }
 
 // Where nothing is random.
@@ -234,9 +226,8 @@ void quantise_all(const Quantiser& quantiser, uint64_t draw, const ConstFloats& 
 }
 
 template <bool kAdd, DataType type>
-HWY_INLINE void put(FloatVector value, typename Conversion<type>::Storage* to) {
-  if constexpr (kAdd) value = hn::Add(Conversion<type>::widened(to), value);
-  Conversion<type>::narrow(value, to);
+HWY_INLINE FloatVector result(FloatVector value, const typename Conversion<type>::Storage* sum) {
+  return kAdd ? hn::Add(Conversion<type>::widened(sum), value) : value;
 }
 
 // Codes of a group and its scales.
@@ -250,11 +241,14 @@ struct Decoding {
 
 template <DataType type, typename Store>
 HWY_INLINE void decode_float8s(const Decoding& decoding, Store store) {
-  for_vectors(decoding.count, [&](size_t i) HWY_ATTR {
-    const auto code = hn::PromoteTo(Words(), hn::LoadU(Bytes(), decoding.codes + i));
+  for (size_t i = 0; i < decoding.count; i += kStride) {
     const auto scale = hn::Set(Floats(), decoding.scales[i >> decoding.shift]);
-    store(hn::Mul(WordsOf<type>::decode(code), scale), i);
-  });
+    const auto value = [&](size_t at) HWY_ATTR {
+      const auto code = hn::PromoteTo(Words(), hn::LoadU(Bytes(), decoding.codes + at));
+      return hn::Mul(WordsOf<type>::decode(code), scale);
+    };
+    for (size_t v = i; v < i + kStride; v += 2 * kLanes) store(value(v), value(v + kLanes), v);
+  }
 }
 
 template <typename Store>
@@ -263,15 +257,15 @@ HWY_INLINE void decode_integers(const Decoding& decoding, int32_t bias, Store st
   for (size_t i = 0; i < decoding.count; i += kStride) {
     const size_t block = i >> decoding.shift;
     const auto low = hn::Set(Floats(), decoding.lows[block]), scale = hn::Set(Floats(), decoding.scales[block]);
-    for (size_t v = i; v < i + kStride; v += kLanes) {
-      const auto code = hn::PromoteTo(integers, hn::LoadU(Bytes(), decoding.codes + v));
-      const auto value = hn::ConvertTo(Floats(), hn::Sub(code, hn::Set(integers, bias)));
-      store(hn::Add(low, hn::Mul(value, scale)), v);
-    }
+    const auto value = [&](size_t at) HWY_ATTR {
+      const auto code = hn::PromoteTo(integers, hn::LoadU(Bytes(), decoding.codes + at));
+      return hn::Add(low, hn::Mul(hn::ConvertTo(Floats(), hn::Sub(code, hn::Set(integers, bias))), scale));
+    };
+    for (size_t v = i; v < i + kStride; v += 2 * kLanes) store(value(v), value(v + kLanes), v);
   }
 }
 
-// Calls store(vector, index) for the elements of whole blocks.
+// Calls store(vector, next vector, index) for the elements of whole blocks.
 template <typename Store>
 HWY_INLINE void decode_group(const Quantiser& quantiser, const GroupForm& form, const uint8_t* in, Store store) {
   alignas(64) uint8_t codes[kQuantiseGroup];
@@ -296,11 +290,17 @@ HWY_INLINE void decode_group(const Quantiser& quantiser, const GroupForm& form, 
 template <bool kAdd, DataType type>
 HWY_INLINE void decode_whole(const Quantiser& quantiser, const Rotation& rotation, const GroupForm& form,
                              const uint8_t* in, typename Conversion<type>::Storage* group) {
-  const auto put_at = [&](FloatVector x, size_t i) HWY_ATTR { put<kAdd, type>(x, group + i); };
-  if (!quantiser.rotated) return decode_group(quantiser, form, in, put_at);
+  const auto put_two = [&](FloatVector x, FloatVector y, size_t i) HWY_ATTR {
+    auto* const to = group + i;
+    narrow_two<type>(result<kAdd, type>(x, to), result<kAdd, type>(y, to + kLanes), to);
+  };
+  if (!quantiser.rotated) return decode_group(quantiser, form, in, put_two);
   alignas(64) float turned[kQuantiseGroup];
-  decode_group(quantiser, form, in, [&](FloatVector x, size_t i) HWY_ATTR { hn::Store(x, Floats(), turned + i); });
-  rotation.revert(turned, put_at);
+  const auto keep = [&](FloatVector x, FloatVector y, size_t i)
+                        HWY_ATTR { narrow_two<DataType::kFloat32>(x, y, turned + i); };
+  decode_group(quantiser, form, in, keep);
+  rotation.revert(turned, [&](FloatVector x, size_t i)
+                              HWY_ATTR { Conversion<type>::narrow(result<kAdd, type>(x, group + i), group + i); });
 }
 
 template <bool kAdd, DataType type>
