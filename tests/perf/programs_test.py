@@ -48,6 +48,37 @@ def rows_of(text):
     return [match.groups() for match in map(ROW.match, text.splitlines()) if match]
 
 
+class Codec(unittest.TestCase):
+    def rows(self, compression, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            table = pathlib.Path(folder) / "x.csv"
+            done = perf("all_reduce", "--ranks", 2, "-b", "64K", "-e", "64K", "-n", 3, "--csv", table, *arguments,
+                        environment={"HOCKET_COMPRESSION": compression})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(table, encoding="utf-8") as file:
+                return list(csv.DictReader(file)), done.stdout
+
+    def test_columns_tell_what_was_sent_and_how_far_off_it_is(self):
+        rows, text = self.rows("always", "--codec", "int8")
+        self.assertRegex(text, r"#wrong +sent +ratio +error +bound")
+        for row in rows:
+            # Half of the elements scattered, half gathered: a byte each, and a scale of two for each 32.
+            self.assertEqual(int(row["sent_bytes"]), 16384 * 34 // 32)
+            self.assertAlmostEqual(float(row["ratio"]), 34 / 128, 5)
+            self.assertEqual(int(row["wrong"]), 0)
+            self.assertGreater(float(row["error"]), 0)
+            self.assertLessEqual(float(row["error"]), float(row["bound"]))
+
+    def test_a_codec_that_does_not_pay_changes_nothing(self):
+        for row in self.rows("auto", "--codec", "int8")[0]:
+            self.assertEqual((int(row["sent_bytes"]), float(row["ratio"]), float(row["error"])), (0, 1, 0))
+
+    def test_an_unknown_codec_is_named(self):
+        done = perf("all_reduce", "--ranks", 2, "--codec", "int9")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("there is no codec 'int9'; there are fp16,", done.stderr)
+
+
 class Table(unittest.TestCase):
     def test_every_program_has_the_same_table(self):
         for name in NAMES:

@@ -101,6 +101,14 @@ class ProgramTest(unittest.TestCase):
         answer = hocket("explain", "all_reduce", "--algorithm", "ring", "--lanes", "3")
         self.assertIn("Chosen: ring over 3 lanes, because it is forced.", answer.stdout)
 
+    def test_explain_says_whether_a_codec_is_used(self):
+        left_out = "it is left out, for it does not save a tenth"
+        for per_host, size, outcome in (("1", "32M", "it is used"), ("4", "32M", left_out), ("1", "1K", left_out)):
+            answer = hocket("explain", "all_reduce", "--bytes", size, "--ranks", "4", "--per-host", per_host, "--codec",
+                            "int8")
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            self.assertRegex(answer.stdout, rf"Codec int8: [\d.]+ us with it, [\d.]+ us without: {outcome}")
+
     def test_explain_says_what_is_wrong(self):
         for words, reason in ((["no_such"], "no collective is named 'no_such'"),
                               (["all_reduce", "--bytes", "many"], "'many' is no size, such as 64M"),
