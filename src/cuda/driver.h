@@ -9,6 +9,7 @@
 // here.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,6 +28,29 @@ using UserObject = struct OpaqueUserObject*;
 using Library = struct OpaqueLibrary*;
 using Kernel = struct OpaqueKernel*;  // takes a CUfunction's place
 using HostFunction = void (*)(void*);
+using AllocationHandle = unsigned long long;
+using Uuid = std::array<char, 16>;
+
+// What another process opens an allocation by.
+struct IpcHandle {
+  std::array<char, 64> bytes;
+};
+struct Location {
+  int type = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
+  int device = 0;
+};
+// Of memory that can be shared as a file descriptor.
+struct AllocationProperties {
+  int type = 1;          // CU_MEM_ALLOCATION_TYPE_PINNED
+  int handle_types = 1;  // kFileDescriptor
+  Location location;
+  void* unused = nullptr;
+  uint64_t flags = 0;
+};
+struct Access {
+  Location location;
+  int rights = 3;  // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+};
 
 inline constexpr DriverResult kSuccess = 0;
 inline constexpr DriverResult kNotReady = 600;
@@ -43,6 +67,13 @@ inline constexpr int kAttributeMemoryType = 2;     // CU_POINTER_ATTRIBUTE_MEMOR
 inline constexpr int kAttributeIsManaged = 8;      // CU_POINTER_ATTRIBUTE_IS_MANAGED
 inline constexpr int kAttributeDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 inline constexpr int kAttributeLegacyIpc = 10;     // CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
+inline constexpr int kAttributeContext = 1;        // CU_POINTER_ATTRIBUTE_CONTEXT
+inline constexpr int kAttributeBufferId = 7;       // CU_POINTER_ATTRIBUTE_BUFFER_ID
+inline constexpr int kAttributeRangeStart = 11;    // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
+inline constexpr int kAttributeRangeSize = 12;     // CU_POINTER_ATTRIBUTE_RANGE_SIZE
+inline constexpr int kFileDescriptor = 1;          // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+inline constexpr int kGranularity = 1;             // CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
+inline constexpr unsigned kLazyPeerAccess = 1;     // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 inline constexpr int kMultiprocessors = 16;        // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 inline constexpr int kComputeMajor = 75;           // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 inline constexpr int kMemoryPools = 115;           // CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
@@ -60,11 +91,29 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
   X(context_get_device, "cuCtxGetDevice", (int*))                                                                     \
   X(context_enable_peer_access, "cuCtxEnablePeerAccess", (Context peer, unsigned flags))                              \
   X(device_get_attribute, "cuDeviceGetAttribute", (int* value, int attribute, int device))                            \
+  X(device_get_count, "cuDeviceGetCount", (int*))                                                                     \
+  X(device_get_uuid, "cuDeviceGetUuid_v2", (Uuid*, int device))                                                       \
+  X(device_can_access_peer, "cuDeviceCanAccessPeer", (int* can, int device, int peer))                                \
   X(pointer_get_attributes, "cuPointerGetAttributes", (unsigned, const int*, void**, Address))                        \
   X(memory_allocate, "cuMemAlloc_v2", (Address*, size_t))                                                             \
   X(memory_free, "cuMemFree_v2", (Address))                                                                           \
   X(memory_allocate_in_order, "cuMemAllocAsync", (Address*, size_t, StreamHandle))                                    \
   X(memory_free_in_order, "cuMemFreeAsync", (Address, StreamHandle))                                                  \
+  X(ipc_get_handle, "cuIpcGetMemHandle", (IpcHandle*, Address))                                                       \
+  X(ipc_open_handle, "cuIpcOpenMemHandle_v2", (Address*, IpcHandle, unsigned flags))                                  \
+  X(ipc_close_handle, "cuIpcCloseMemHandle", (Address))                                                               \
+  X(memory_get_granularity, "cuMemGetAllocationGranularity", (size_t*, const AllocationProperties*, int which))       \
+  X(memory_create, "cuMemCreate", (AllocationHandle*, size_t, const AllocationProperties*, unsigned long long flags)) \
+  X(memory_release, "cuMemRelease", (AllocationHandle))                                                               \
+  X(memory_export, "cuMemExportToShareableHandle",                                                                    \
+    (void* into, AllocationHandle, int handle_type, unsigned long long flags))                                        \
+  X(memory_import, "cuMemImportFromShareableHandle", (AllocationHandle*, void* handle, int handle_type))              \
+  X(address_reserve, "cuMemAddressReserve",                                                                           \
+    (Address*, size_t, size_t alignment, Address wish, unsigned long long flags))                                     \
+  X(address_free, "cuMemAddressFree", (Address, size_t))                                                              \
+  X(memory_map, "cuMemMap", (Address, size_t, size_t offset, AllocationHandle, unsigned long long flags))             \
+  X(memory_unmap, "cuMemUnmap", (Address, size_t))                                                                    \
+  X(memory_set_access, "cuMemSetAccess", (Address, size_t, const Access*, size_t count))                              \
   X(memory_host_allocate, "cuMemHostAlloc", (void**, size_t, unsigned))                                               \
   X(memory_host_free, "cuMemFreeHost", (void*))                                                                       \
   X(copy, "cuMemcpyAsync", (Address to, Address from, size_t, StreamHandle))                                          \

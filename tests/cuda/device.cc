@@ -38,7 +38,7 @@ DeviceValues::DeviceValues(size_t count, Sort sort) : count_(count), sort_(sort)
 DeviceValues::~DeviceValues() { free(); }
 
 void DeviceValues::free() {
-  const Address address = std::exchange(address_, 0);
+  const cuda::Address address = std::exchange(address_, 0);
   if (address == 0) return;
   EXPECT_EQ(sort_ == Sort::kPinned ? cuMemFreeHost(reinterpret_cast<void*>(address)) : cuMemFree_v2(address),
             cuda::kSuccess);

@@ -44,7 +44,7 @@ class DeviceValues {
   DeviceValues& operator=(const DeviceValues&) = delete;
 
   float* get() const { return reinterpret_cast<float*>(address_); }
-  Address address() const { return address_; }
+  cuda::Address address() const { return address_; }
   // What a kernel sees: not in a stream's order.
   float* inside() const { return static_cast<float*>(fake::memory_of(address_)); }
   void fill(const DeviceStream& stream, float value) const;
@@ -55,7 +55,7 @@ class DeviceValues {
  private:
   const size_t count_;
   const Sort sort_;
-  Address address_ = 0;
+  cuda::Address address_ = 0;
 };
 
 // What is put on the stream between the two ends, to be run again and again.

@@ -4,6 +4,7 @@
 // Compares the table's constants and functions with NVIDIA's header; compiling it is the test.
 #include <cuda.h>
 
+#include <cstddef>
 #include <type_traits>
 
 #include "cuda/driver.h"
@@ -23,11 +24,30 @@ static_assert(kAttributeMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(kAttributeIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED);
 static_assert(kAttributeDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(kAttributeLegacyIpc == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE);
+static_assert(kAttributeContext == CU_POINTER_ATTRIBUTE_CONTEXT);
+static_assert(kAttributeBufferId == CU_POINTER_ATTRIBUTE_BUFFER_ID);
+static_assert(kAttributeRangeStart == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
+static_assert(kAttributeRangeSize == CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+static_assert(kFileDescriptor == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+static_assert(kGranularity == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+static_assert(kLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(kMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(kMemoryPools == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
 static_assert(kPeerAccessAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 static_assert(kMemoryTypeHost == CU_MEMORYTYPE_HOST && kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
+
+// The same members at the same places.
+static_assert(sizeof(IpcHandle) == sizeof(CUipcMemHandle) && sizeof(Uuid) == sizeof(CUuuid));
+static_assert(sizeof(Location) == sizeof(CUmemLocation) && offsetof(CUmemLocation, id) == offsetof(Location, device));
+static_assert(Location{}.type == CU_MEM_LOCATION_TYPE_DEVICE);
+static_assert(sizeof(AllocationProperties) == sizeof(CUmemAllocationProp));
+static_assert(offsetof(AllocationProperties, handle_types) == offsetof(CUmemAllocationProp, requestedHandleTypes));
+static_assert(offsetof(AllocationProperties, location) == offsetof(CUmemAllocationProp, location));
+static_assert(AllocationProperties{}.type == CU_MEM_ALLOCATION_TYPE_PINNED);
+static_assert(sizeof(Access) == sizeof(CUmemAccessDesc) &&
+              offsetof(Access, rights) == offsetof(CUmemAccessDesc, flags));
+static_assert(Access{}.rights == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 
 // Takes as many arguments, each as long.
 template <typename... A, typename... B>
@@ -40,6 +60,17 @@ constexpr bool alike(DriverResult (*)(A...), CUresult (*)(B...)) {
 }
 
 static_assert(alike(decltype(Driver::pointer_get_attributes){}, decltype(&cuPointerGetAttributes){}));
+static_assert(alike(decltype(Driver::device_get_uuid){}, decltype(&cuDeviceGetUuid){}));
+static_assert(alike(decltype(Driver::device_can_access_peer){}, decltype(&cuDeviceCanAccessPeer){}));
+static_assert(alike(decltype(Driver::ipc_get_handle){}, decltype(&cuIpcGetMemHandle){}));
+static_assert(alike(decltype(Driver::ipc_open_handle){}, decltype(&cuIpcOpenMemHandle){}));
+static_assert(alike(decltype(Driver::memory_get_granularity){}, decltype(&cuMemGetAllocationGranularity){}));
+static_assert(alike(decltype(Driver::memory_create){}, decltype(&cuMemCreate){}));
+static_assert(alike(decltype(Driver::memory_export){}, decltype(&cuMemExportToShareableHandle){}));
+static_assert(alike(decltype(Driver::memory_import){}, decltype(&cuMemImportFromShareableHandle){}));
+static_assert(alike(decltype(Driver::address_reserve){}, decltype(&cuMemAddressReserve){}));
+static_assert(alike(decltype(Driver::memory_map){}, decltype(&cuMemMap){}));
+static_assert(alike(decltype(Driver::memory_set_access){}, decltype(&cuMemSetAccess){}));
 static_assert(alike(decltype(Driver::memory_host_allocate){}, decltype(&cuMemHostAlloc){}));
 static_assert(alike(decltype(Driver::memory_allocate_in_order){}, decltype(&cuMemAllocAsync){}));
 static_assert(alike(decltype(Driver::memory_free_in_order){}, decltype(&cuMemFreeAsync){}));

@@ -3,10 +3,11 @@
 #include "tests/cuda/fake_driver.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "tests/cuda/fake_state.h"
 
@@ -15,19 +16,9 @@ using namespace hocket::fake;  // NOLINT(google-build-using-namespace): so are t
 
 namespace {
 
-constexpr int kDevices = 2;
 constexpr DriverResult kIllegalAddress = 700;
 constexpr DriverResult kNotPermitted = 800;
 constexpr DriverResult kCaptureUnsupported = 900;
-constexpr unsigned kManagedMemory = 3;  // our own sort
-
-struct Allocation {
-  std::byte* base = nullptr;   // as the program names it
-  std::byte* alias = nullptr;  // as we reach it
-  size_t size = 0;
-  unsigned type = 0;
-  int device = 0;
-};
 
 struct State {
   std::mutex mutex;
@@ -36,6 +27,7 @@ struct State {
   std::string failing;                                              // guarded by mutex
   DriverResult failure = 0;                                         // guarded by mutex
   int fails_after = 0;                                              // guarded by mutex
+  uint64_t last_number = 0;                                         // of allocations; guarded by mutex
   std::map<UserObject, std::shared_ptr<OpaqueUserObject>> objects;  // that no graph has; guarded by mutex
   int global_captures = 0;                                          // guarded by mutex
   std::mutex host_functions;                                        // they run one at a time
@@ -74,33 +66,23 @@ std::byte* reach(Address address) {
   return found->alias + (address - reinterpret_cast<uintptr_t>(found->base));
 }
 
-void note(const Allocation& allocation) {
-  const std::lock_guard lock(state().mutex);
-  state().allocations[reinterpret_cast<uintptr_t>(allocation.base)] = allocation;
-}
-
-DriverResult forget(uintptr_t base) {
-  const std::lock_guard lock(state().mutex);
-  const auto found = state().allocations.find(base);
-  if (found == state().allocations.end()) return kInvalidValue;
-  const Allocation gone = found->second;
-  state().allocations.erase(found);
-  ::munmap(gone.base, gone.size);
-  if (gone.alias != gone.base) ::munmap(gone.alias, gone.size);
+DriverResult allocate_on_host(void** memory, size_t bytes, unsigned type) {
+  std::byte* const mapped = map(-1, bytes, PROT_READ | PROT_WRITE);
+  if (mapped == nullptr) return kOutOfMemory;
+  const Context context = context_here();
+  note({.base = mapped,
+        .alias = mapped,
+        .size = bytes,
+        .type = type,
+        .device = context == nullptr ? 0 : context->device});
+  *memory = mapped;
   return kSuccess;
 }
 
-std::byte* map(int file, size_t bytes, int access) {
-  void* memory = ::mmap(nullptr, bytes, access, file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
-  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
-}
-
-DriverResult allocate_on_host(void** memory, size_t bytes, unsigned type) {
-  std::byte* const mapped = map(-1, bytes, PROT_READ | PROT_WRITE);
-  if (mapped == nullptr) return 2;
-  const Context context = context_here();
-  note({mapped, mapped, bytes, type, context == nullptr ? 0 : context->device});
-  *memory = mapped;
+DriverResult give_back(uintptr_t base) {
+  const std::optional<Allocation> gone = take_out(base, Allocation::Origin::kAllocated);
+  if (!gone) return kInvalidValue;
+  ::munmap(gone->base, gone->size);
   return kSuccess;
 }
 
@@ -114,6 +96,43 @@ void call_host_function(HostFunction function, void* argument) {
 }  // namespace
 
 namespace hocket::fake {
+
+void note(Allocation allocation) {
+  const std::lock_guard lock(state().mutex);
+  allocation.number = ++state().last_number;
+  state().allocations[reinterpret_cast<uintptr_t>(allocation.base)] = std::move(allocation);
+}
+
+std::optional<Allocation> take_out(uintptr_t base, Allocation::Origin origin) {
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().allocations.find(base);
+  if (found == state().allocations.end() || found->second.origin != origin) return {};
+  Allocation gone = std::move(found->second);
+  state().allocations.erase(found);
+  if (gone.alias != gone.base) ::munmap(gone.alias, gone.size);
+  return gone;
+}
+
+std::optional<Allocation> allocation_at(uintptr_t address) {
+  const std::lock_guard lock(state().mutex);
+  const Allocation* const found = find(address);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+bool grant(uintptr_t base, int device) {
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().allocations.find(base);
+  if (found == state().allocations.end()) return false;
+  found->second.granted.insert(device);
+  return true;
+}
+
+std::byte* map(int file, size_t bytes, int access) {
+  void* memory = ::mmap(nullptr, bytes, access, file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+}
+
+Context context_of(int device) { return &state().contexts[device]; }
 
 DriverResult entry(const char* symbol) {
   if (in_host_function) return kNotPermitted;
@@ -140,8 +159,9 @@ std::byte* reach_from(const OpaqueContext& context, const std::byte* address, si
   const Allocation* const found = find(begin);
   if (found == nullptr) return nullptr;
   const size_t offset = begin - reinterpret_cast<uintptr_t>(found->base);
-  const bool is_reached =
-      found->type != kMemoryTypeDevice || found->device == context.device || context.reached.count(found->device) != 0;
+  const bool is_own = found->origin == Allocation::Origin::kAllocated;
+  const bool is_reached = found->type != kMemoryTypeDevice || found->granted.contains(context.device) ||
+                          (is_own && (found->device == context.device || context.reached.count(found->device) != 0));
   return is_reached && bytes <= found->size - offset ? found->alias + offset : nullptr;
 }
 
@@ -223,13 +243,17 @@ FAKE_API DriverResult cuDeviceGetAttribute(int* value, int attribute, int /*devi
 FAKE_API DriverResult cuMemAlloc_v2(Address* memory, size_t bytes) {
   FAKE_ENTER(cuMemAlloc);
   if (context_here() == nullptr) return kInvalidContext;
-  const int file = ::memfd_create("fake device memory", 0);
-  if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0) return 2;
-  std::byte* const base = map(file, bytes, PROT_NONE);
-  std::byte* const alias = map(file, bytes, PROT_READ | PROT_WRITE);
-  ::close(file);
-  if (base == nullptr || alias == nullptr) return 2;
-  note({base, alias, bytes, kMemoryTypeDevice, context_here()->device});
+  const File file = device_file(bytes, context_here()->device);
+  if (file == nullptr) return kOutOfMemory;
+  std::byte* const base = map(file->get(), bytes, PROT_NONE);
+  std::byte* const alias = map(file->get(), bytes, PROT_READ | PROT_WRITE);
+  if (base == nullptr || alias == nullptr) return kOutOfMemory;
+  note({.base = base,
+        .alias = alias,
+        .size = bytes,
+        .type = kMemoryTypeDevice,
+        .device = context_here()->device,
+        .file = file});
   *memory = reinterpret_cast<uintptr_t>(base);
   return kSuccess;
 }
@@ -244,7 +268,7 @@ FAKE_API DriverResult cuMemAllocManaged(Address* memory, size_t bytes, unsigned 
 
 FAKE_API DriverResult cuMemFree_v2(Address memory) {
   FAKE_ENTER(cuMemFree);
-  return forget(memory);
+  return give_back(memory);
 }
 
 FAKE_API DriverResult cuMemAllocAsync(Address* memory, size_t bytes, StreamHandle handle) {
@@ -269,7 +293,7 @@ FAKE_API DriverResult cuMemHostAlloc(void** memory, size_t bytes, unsigned /*fla
 
 FAKE_API DriverResult cuMemFreeHost(void* memory) {
   FAKE_ENTER(cuMemFreeHost);
-  return forget(reinterpret_cast<uintptr_t>(memory));
+  return give_back(reinterpret_cast<uintptr_t>(memory));
 }
 
 FAKE_API DriverResult cuPointerGetAttributes(unsigned count, const int* attributes, void** into, Address address) {
@@ -282,8 +306,16 @@ FAKE_API DriverResult cuPointerGetAttributes(unsigned count, const int* attribut
     if (attributes[i] == kAttributeMemoryType)
       *static_cast<unsigned*>(into[i]) = managed ? kMemoryTypeDevice : known.type;
     if (attributes[i] == kAttributeIsManaged) *static_cast<unsigned*>(into[i]) = managed ? 1 : 0;
+    const bool is_allocated = known.origin == Allocation::Origin::kAllocated;
     if (attributes[i] == kAttributeLegacyIpc)
-      *static_cast<unsigned*>(into[i]) = !managed && known.type == kMemoryTypeDevice ? 1 : 0;
+      *static_cast<unsigned*>(into[i]) = !managed && known.type == kMemoryTypeDevice && is_allocated ? 1 : 0;
+    if (attributes[i] == kAttributeBufferId)  // of what is mapped the driver may know none
+      *static_cast<uint64_t*>(into[i]) = known.origin == Allocation::Origin::kMapped ? 0 : known.number;
+    if (attributes[i] == kAttributeRangeStart)
+      *static_cast<Address*>(into[i]) = reinterpret_cast<uintptr_t>(known.base);
+    if (attributes[i] == kAttributeRangeSize) *static_cast<size_t*>(into[i]) = known.size;
+    if (attributes[i] == kAttributeContext)
+      *static_cast<Context*>(into[i]) = is_allocated && known.base != nullptr ? context_of(known.device) : nullptr;
     if (attributes[i] == kAttributeDeviceOrdinal) *static_cast<int*>(into[i]) = known.device;
   }
   return kSuccess;
@@ -480,7 +512,7 @@ FAKE_API void launch(StreamHandle stream, std::function<void()> kernel) {
   });
 }
 
-FAKE_API void* memory_of(Address address) { return reach(address); }
+FAKE_API void* memory_of(cuda::Address address) { return reach(address); }
 
 FAKE_API void fail(const std::string& symbol, DriverResult result, int after) {
   const std::lock_guard lock(state().mutex);

@@ -56,13 +56,15 @@ namespace hocket::fake {
 // In the place of a kernel: runs when the stream has come to it.
 void launch(StreamHandle stream, std::function<void()> kernel);
 // Where a kernel finds device memory.
-void* memory_of(Address address);
+void* memory_of(cuda::Address address);
 // The function of this name fails from its call number `after` on, counted from here; 0: no function does any more.
 void fail(const std::string& symbol, DriverResult result, int after = 0);
 // Messages that kernels encode begin with a byte that none begins with; or no longer.
 void spoil_messages(bool spoils);
 // As a kernel that reads where nothing is: the device's streams stop, and every call for it fails.
 void break_device(int device);
+// From here on no device reaches another one's memory.
+void forbid_peer_access();
 // How often a function was called.
 int calls_of(const std::string& symbol);
 

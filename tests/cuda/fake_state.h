@@ -5,7 +5,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
 
+#include "base/descriptor.h"
 #include "cuda/driver.h"
 #include "tests/cuda/fake_streams.h"
 
@@ -16,8 +22,40 @@
 
 namespace hocket::fake {
 
+inline constexpr int kDevices = 2;
 inline constexpr cuda::DriverResult kInvalidValue = 1;
+inline constexpr cuda::DriverResult kOutOfMemory = 2;
 inline constexpr cuda::DriverResult kInvalidContext = 201;
+
+inline constexpr unsigned kManagedMemory = 3;  // our own sort
+
+using File = std::shared_ptr<const Descriptor>;
+
+// A piece of memory that the program can name.
+struct Allocation {
+  enum class Origin { kAllocated, kMapped, kOpened };
+
+  std::byte* base = nullptr;   // as the program names it
+  std::byte* alias = nullptr;  // as we reach it
+  size_t size = 0;
+  unsigned type = 0;
+  int device = 0;
+  File file{};  // of device memory
+  Origin origin = Origin::kAllocated;
+  uint64_t number = 0;      // given when it is noted
+  std::set<int> granted{};  // devices whose kernels may use it, besides those that may by its origin
+};
+
+// Null: none can be made.
+File device_file(size_t bytes, int device);
+// Into our memory; null: it cannot be.
+std::byte* map(int file, size_t bytes, int access);
+void note(Allocation allocation);
+// Takes out what begins there, but leaves its base mapped.
+std::optional<Allocation> take_out(uintptr_t base, Allocation::Origin origin);
+std::optional<Allocation> allocation_at(uintptr_t address);
+bool grant(uintptr_t base, int device);
+cuda::Context context_of(int device);
 
 // What a call of this name returns before it does anything.
 cuda::DriverResult entry(const char* symbol);

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "cuda/shared_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <random>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "cuda/kernels.h"
+#include "cuda/stream.h"
+
+namespace hocket::cuda {
+namespace {
+
+Address address_of(const void* pointer) { return static_cast<Address>(reinterpret_cast<uintptr_t>(pointer)); }
+std::byte* pointer_to(Address address) { return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(address)); }
+
+// Numbers of processes of several containers may be equal, so it is drawn.
+uint64_t this_process() {
+  static const uint64_t number = [] {
+    std::random_device random;
+    return uint64_t{random()} << 32 | random();
+  }();
+  return number;
+}
+
+// ---- Memory of our own making
+
+Status grant(const Driver& driver, Address address, size_t bytes, int device) {
+  const Access access{.location = {.device = device}};
+  return checked(driver, driver.memory_set_access(address, bytes, &access, 1), "cuMemSetAccess");
+}
+
+// Addresses at which an allocation is mapped.
+class Mapping {
+ public:
+  static Result<std::unique_ptr<Mapping>> make(const Driver& driver, AllocationHandle handle, size_t bytes,
+                                               int device) {
+    Address address = 0;
+    HOCKET_TRY(checked(driver, driver.address_reserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve"));
+    auto mapping = std::unique_ptr<Mapping>(new Mapping(driver, address, bytes));
+    HOCKET_TRY(checked(driver, driver.memory_map(address, bytes, 0, handle, 0), "cuMemMap"));
+    mapping->is_mapped_ = true;
+    HOCKET_TRY(grant(driver, address, bytes, device));
+    return mapping;
+  }
+  ~Mapping() {
+    if (is_mapped_) driver_.memory_unmap(address_, bytes_);
+    driver_.address_free(address_, bytes_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  std::byte* begin() const { return pointer_to(address_); }
+
+ private:
+  Mapping(const Driver& driver, Address address, size_t bytes) : driver_(driver), address_(address), bytes_(bytes) {}
+
+  const Driver& driver_;
+  const Address address_;
+  const size_t bytes_;
+  bool is_mapped_ = false;
+};
+
+// What keeps an allocation: it is gone when no mapping is left either.
+class Kept {
+ public:
+  Kept(const Driver& driver, AllocationHandle handle) : driver_(driver), handle_(handle) {}
+  ~Kept() { driver_.memory_release(handle_); }
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+  AllocationHandle handle() const { return handle_; }
+
+ private:
+  const Driver& driver_;
+  const AllocationHandle handle_;
+};
+
+// What the driver does not number we do: its numbers are small.
+constexpr uint64_t kFirstNumber = uint64_t{1} << 63;
+
+struct Made {
+  uint64_t number = 0;
+  size_t bytes = 0;
+  int device = -1;
+  std::unique_ptr<Kept> kept;
+  std::unique_ptr<Mapping> mapping;
+};
+
+// By address. Never destroyed: at the end of the process the driver may be gone before it.
+struct Heap {
+  std::mutex mutex;
+  std::map<Address, Made> made;  // guarded by mutex
+  uint64_t last = kFirstNumber;  // guarded by mutex
+};
+
+Heap& heap() {
+  static auto& only = *new Heap;
+  return only;
+}
+
+// ---- What the driver says of memory and devices
+
+struct Allocation {
+  uint64_t number = 0;
+  Address begin = 0;
+  size_t bytes = 0;
+  int device = -1;
+  Context context = nullptr;  // null: of memory that belongs to none
+};
+
+// Of our own making; no bytes: it is not.
+Allocation find_made(Address address) {
+  const std::lock_guard lock(heap().mutex);
+  const auto after = heap().made.upper_bound(address);
+  if (after == heap().made.begin()) return {};
+  const auto& [begin, made] = *std::prev(after);
+  if (address - begin >= made.bytes) return {};
+  return {made.number, begin, made.bytes, made.device, nullptr};
+}
+
+Result<Allocation> find_allocation(const Driver& driver, Address address) {
+  if (const Allocation made = find_made(address); made.bytes != 0) return made;
+  static constexpr std::array kWanted = {kAttributeBufferId, kAttributeRangeStart, kAttributeRangeSize,
+                                         kAttributeDeviceOrdinal, kAttributeContext};
+  Allocation found;
+  std::array<void*, kWanted.size()> into = {&found.number, &found.begin, &found.bytes, &found.device, &found.context};
+  HOCKET_TRY(checked(driver, driver.pointer_get_attributes(kWanted.size(), kWanted.data(), into.data(), address),
+                     "cuPointerGetAttributes"));
+  if (found.number != 0 && found.bytes != 0) return found;
+  return Status(Code::kInvalidArgument, fmt::format("{} is no memory of a device", fmt::ptr(pointer_to(address))));
+}
+
+Result<Uuid> uuid_of(const Driver& driver, int device) {
+  Uuid uuid = {};
+  HOCKET_TRY(checked(driver, driver.device_get_uuid(&uuid, device), "cuDeviceGetUuid"));
+  return uuid;
+}
+
+Status note_reached(const Driver& driver, int device, MemoryOffer& offer) {
+  int count = 0;
+  HOCKET_TRY(checked(driver, driver.device_get_count(&count), "cuDeviceGetCount"));
+  for (int other = 0; other < count && offer.reached_count < MemoryOffer::kMostReached; ++other) {
+    int can = 0;
+    if (other == device) continue;
+    HOCKET_TRY(checked(driver, driver.device_can_access_peer(&can, device, other), "cuDeviceCanAccessPeer"));
+    if (can == 0) continue;
+    const Result<Uuid> uuid = uuid_of(driver, other);
+    HOCKET_TRY(uuid.status());
+    offer.reached[offer.reached_count++] = *uuid;
+  }
+  return {};
+}
+
+Result<int> device_here(const Driver& driver) {
+  int device = -1;
+  HOCKET_TRY(checked(driver, driver.context_get_device(&device), "cuCtxGetDevice"));
+  return device;
+}
+
+// ---- Sharing
+
+class DescriptorSegment final : public Segment {
+ public:
+  explicit DescriptorSegment(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  std::span<std::byte> bytes() const override { return {}; }  // none that the host reaches
+  Handle handle() const override { return descriptor_.get(); }
+
+ private:
+  const Descriptor descriptor_;
+};
+
+// Null: the allocation is not of our making.
+Result<std::shared_ptr<const Segment>> export_made(const Driver& driver, Address begin) {
+  const std::lock_guard lock(heap().mutex);
+  const auto found = heap().made.find(begin);
+  if (found == heap().made.end()) return std::shared_ptr<const Segment>();
+  int number = -1;
+  HOCKET_TRY(checked(driver, driver.memory_export(&number, found->second.kept->handle(), kFileDescriptor, 0),
+                     "cuMemExportToShareableHandle"));
+  return std::shared_ptr<const Segment>(std::make_shared<DescriptorSegment>(Descriptor(number)));
+}
+
+// ---- Memory of others
+
+class OwnMemory final : public MappedMemory {
+ public:
+  explicit OwnMemory(Address address) : address_(address) {}
+  std::byte* begin() const override { return pointer_to(address_); }
+
+ private:
+  const Address address_;
+};
+
+class OpenedMemory final : public MappedMemory {
+ public:
+  OpenedMemory(const Driver& driver, Context context, Address address)
+      : driver_(driver), context_(context), address_(address) {}
+  ~OpenedMemory() override {
+    const Entered entered(driver_, context_);
+    driver_.ipc_close_handle(address_);
+  }
+  OpenedMemory(const OpenedMemory&) = delete;
+  OpenedMemory& operator=(const OpenedMemory&) = delete;
+  std::byte* begin() const override { return pointer_to(address_); }
+
+ private:
+  const Driver& driver_;
+  const Context context_;
+  const Address address_;
+};
+
+class ImportedMemory final : public MappedMemory {
+ public:
+  explicit ImportedMemory(std::unique_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {}
+  std::byte* begin() const override { return mapping_->begin(); }
+
+ private:
+  const std::unique_ptr<Mapping> mapping_;
+};
+
+using Mapped = Result<std::shared_ptr<const MappedMemory>>;
+
+Mapped use_own(const Driver& driver, const MemoryOffer& offer, Context here) {
+  const Result<Allocation> found = find_allocation(driver, offer.address);
+  HOCKET_TRY(found.status());
+  if (found->number != offer.allocation) return Status(Code::kInvalidArgument, "the memory was freed meanwhile");
+  const Result<int> device = device_here(driver);
+  HOCKET_TRY(device.status());
+  if (offer.way == MemoryOffer::Way::kDescriptor) {
+    HOCKET_TRY(grant(driver, offer.address, offer.bytes, *device));
+  } else if (found->device != *device && found->context != here) {
+    HOCKET_TRY(let_reach(driver, found->context));
+  }
+  return std::shared_ptr<const MappedMemory>(std::make_shared<OwnMemory>(offer.address));
+}
+
+Mapped open_handle(const Driver& driver, const MemoryOffer& offer, Context here) {
+  Address address = 0;
+  HOCKET_TRY(checked(driver, driver.ipc_open_handle(&address, offer.handle, kLazyPeerAccess), "cuIpcOpenMemHandle"));
+  return std::shared_ptr<const MappedMemory>(std::make_shared<OpenedMemory>(driver, here, address));
+}
+
+Mapped import(const Driver& driver, const MemoryOffer& offer, const Descriptor& descriptor) {
+  const Result<int> device = device_here(driver);
+  HOCKET_TRY(device.status());
+  AllocationHandle handle = 0;
+  void* const number = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor.get()));
+  HOCKET_TRY(checked(driver, driver.memory_import(&handle, number, kFileDescriptor), "cuMemImportFromShareableHandle"));
+  const Kept kept(driver, handle);
+  Result<std::unique_ptr<Mapping>> mapping = Mapping::make(driver, handle, offer.bytes, *device);
+  HOCKET_TRY(mapping.status());
+  return std::shared_ptr<const MappedMemory>(std::make_shared<ImportedMemory>(std::move(*mapping)));
+}
+
+Mapped map_anew(const Driver& driver, const MemoryOffer& offer, const Descriptor& descriptor, Context here) {
+  if (offer.process == this_process()) return use_own(driver, offer, here);
+  if (offer.way == MemoryOffer::Way::kIpcHandle) return open_handle(driver, offer, here);
+  return import(driver, offer, descriptor);
+}
+
+}  // namespace
+
+bool MemoryOffer::reaches(const Uuid& other) const {
+  return other == device ||
+         std::find(reached.begin(), reached.begin() + reached_count, other) != reached.begin() + reached_count;
+}
+
+uint64_t allocation_at(const Driver& driver, const void* address) {
+  const Result<Allocation> found = find_allocation(driver, address_of(address));
+  return found.ok() ? found->number : 0;
+}
+
+Result<SharedAllocation> share(const Driver& driver, const void* address) {
+  const Result<Allocation> found = find_allocation(driver, address_of(address));
+  HOCKET_TRY(found.status());
+  const Result<Uuid> device = uuid_of(driver, found->device);
+  HOCKET_TRY(device.status());
+  Result<std::shared_ptr<const Segment>> descriptor = export_made(driver, found->begin);
+  HOCKET_TRY(descriptor.status());
+  SharedAllocation shared;
+  MemoryOffer& offer = shared.offer;
+  offer.process = this_process();
+  offer.address = found->begin;
+  offer.bytes = found->bytes;
+  offer.allocation = found->number;
+  offer.device = *device;
+  HOCKET_TRY(note_reached(driver, found->device, offer));
+  shared.descriptor = std::move(*descriptor);
+  if (shared.descriptor != nullptr) {
+    offer.way = MemoryOffer::Way::kDescriptor;
+    return shared;
+  }
+  HOCKET_TRY(checked(driver, driver.ipc_get_handle(&offer.handle, found->begin), "cuIpcGetMemHandle"));
+  return shared;
+}
+
+Result<std::shared_ptr<const MappedMemory>> MappedMemory::map(const Driver& driver, const MemoryOffer& offer,
+                                                              const Descriptor& descriptor) {
+  using Key = std::tuple<uint64_t, uint64_t, Context>;
+  static auto& known = *new std::map<Key, std::weak_ptr<const MappedMemory>>;
+  static std::mutex mutex;
+  Context here = nullptr;
+  HOCKET_TRY(checked(driver, driver.context_get_current(&here), "cuCtxGetCurrent"));
+  const std::lock_guard lock(mutex);
+  std::erase_if(known, [](const auto& one) { return one.second.expired(); });
+  std::weak_ptr<const MappedMemory>& place = known[{offer.process, offer.allocation, here}];
+  if (std::shared_ptr<const MappedMemory> mapped = place.lock(); mapped != nullptr) return mapped;
+  Mapped mapped = map_anew(driver, offer, descriptor, here);
+  if (mapped.ok()) place = *mapped;
+  return mapped;
+}
+
+Result<void*> allocate_shared(const Driver& driver, size_t bytes) {
+  const Result<int> device = device_here(driver);
+  HOCKET_TRY(device.status());
+  const AllocationProperties properties{.location = {.device = *device}};
+  size_t grain = 0;
+  HOCKET_TRY(checked(driver, driver.memory_get_granularity(&grain, &properties, kGranularity),
+                     "cuMemGetAllocationGranularity"));
+  if (bytes > SIZE_MAX - grain)
+    return Status(Code::kInvalidArgument, fmt::format("size: {} bytes are too many", bytes));
+  const size_t whole = (bytes + grain - 1) / grain * grain;
+  AllocationHandle handle = 0;
+  HOCKET_TRY(checked(driver, driver.memory_create(&handle, whole, &properties, 0), "cuMemCreate"));
+  Made made;
+  made.bytes = whole;
+  made.device = *device;
+  made.kept = std::make_unique<Kept>(driver, handle);
+  Result<std::unique_ptr<Mapping>> mapping = Mapping::make(driver, handle, whole, *device);
+  HOCKET_TRY(mapping.status());
+  made.mapping = std::move(*mapping);
+  std::byte* const begin = made.mapping->begin();
+  const std::lock_guard lock(heap().mutex);
+  made.number = ++heap().last;
+  heap().made.insert_or_assign(address_of(begin), std::move(made));
+  return static_cast<void*>(begin);
+}
+
+bool free_shared(void* address) {
+  const std::lock_guard lock(heap().mutex);
+  return heap().made.erase(address_of(address)) == 1;
+}
+
+}  // namespace hocket::cuda

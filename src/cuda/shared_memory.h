@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Device memory that several processes of a host use. Its owner tells what it takes to map an allocation (an offer and,
+// of memory of our own making, a file descriptor); whoever is told maps it. A process uses its own memory where it
+// lies.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/descriptor.h"
+#include "base/system.h"
+#include "cuda/driver.h"
+
+namespace hocket::cuda {
+
+// Of a whole allocation; plain data, which travels as it is.
+struct MemoryOffer {
+  enum class Way : uint8_t { kIpcHandle, kDescriptor };
+  static constexpr size_t kMostReached = 32;
+
+  Way way = Way::kIpcHandle;
+  uint64_t process = 0;  // a number of the owner's process
+  uint64_t address = 0;  // in that process
+  uint64_t bytes = 0;
+  uint64_t allocation = 0;  // its number in that process: another one when the memory is freed and taken anew
+  IpcHandle handle = {};    // kIpcHandle
+  Uuid device = {};
+  uint32_t reached_count = 0;  // other devices whose memory kernels of this one may use
+  std::array<Uuid, kMostReached> reached = {};
+
+  bool makes_sense() const { return way <= Way::kDescriptor && bytes > 0 && reached_count <= kMostReached; }
+  bool reaches(const Uuid& other) const;
+};
+
+struct SharedAllocation {
+  MemoryOffer offer;
+  std::shared_ptr<const Segment> descriptor;  // kDescriptor: what goes with the offer
+};
+
+// The number that memory has now; 0: no device memory lies there.
+uint64_t allocation_at(const Driver& driver, const void* address);
+
+// What others map to reach memory of the context that was entered. Fails where the driver cannot share it.
+Result<SharedAllocation> share(const Driver& driver, const void* address);
+
+// Another rank's allocation, for as long as the object lives.
+class MappedMemory {
+ public:
+  // For kernels of the context that was entered. What is mapped already is mapped once.
+  static Result<std::shared_ptr<const MappedMemory>> map(const Driver& driver, const MemoryOffer& offer,
+                                                         const Descriptor& descriptor);
+  virtual ~MappedMemory() = default;
+  virtual std::byte* begin() const = 0;
+};
+
+// Memory of the device of the context that was entered, which others can map by a descriptor: what hocketMemAllocDevice
+// gives.
+Result<void*> allocate_shared(const Driver& driver, size_t bytes);
+// False: it is not the beginning of such memory. Waits for nothing: no kernel uses it any more.
+bool free_shared(void* address);
+
+}  // namespace hocket::cuda

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// How the stand-in's processes share device memory: each allocation is a file without a name, which another process
+// opens where it lies in the owner's table of files (IPC handles) or is given (file descriptors).
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "tests/cuda/fake_state.h"
+
+using namespace hocket::cuda;  // NOLINT(google-build-using-namespace): it is the driver
+using namespace hocket::fake;  // NOLINT(google-build-using-namespace): so are these
+
+namespace {
+
+using Origin = Allocation::Origin;
+
+constexpr DriverResult kAlreadyMapped = 208;
+constexpr size_t kGrain = 65536;
+constexpr char kFileName[] = "fake device memory ";
+
+// What an IPC handle says.
+struct Owned {
+  int process = 0;
+  int file = 0;
+  int device = 0;
+  size_t bytes = 0;
+};
+static_assert(sizeof(Owned) <= sizeof(IpcHandle));
+
+struct Created {
+  File file;
+  size_t bytes = 0;
+  int device = 0;
+};
+
+struct Sharing {
+  std::mutex mutex;
+  std::map<AllocationHandle, Created> created;    // guarded by mutex
+  AllocationHandle last = 0;                      // guarded by mutex
+  std::map<Address, std::pair<int, int>> opened;  // process and file; guarded by mutex
+  std::atomic<bool> peers_reach_each_other{true};
+};
+
+Sharing& sharing() {
+  static auto& instance = *new Sharing;
+  return instance;
+}
+
+// The device of a file that somebody gave us; -1: it is none of ours.
+int device_of(int file) {
+  char name[64] = {};
+  const std::string link = "/proc/self/fd/" + std::to_string(file);
+  const std::string wanted = std::string("/memfd:") + kFileName;
+  if (::readlink(link.c_str(), name, sizeof name - 1) < 0 || !std::string(name).starts_with(wanted)) return -1;
+  return name[wanted.size()] - '0';
+}
+
+AllocationHandle keep(Created created) {
+  const std::lock_guard lock(sharing().mutex);
+  sharing().created[++sharing().last] = std::move(created);
+  return sharing().last;
+}
+
+bool find(AllocationHandle handle, Created* created) {
+  const std::lock_guard lock(sharing().mutex);
+  const auto found = sharing().created.find(handle);
+  if (found != sharing().created.end()) *created = found->second;
+  return found != sharing().created.end();
+}
+
+}  // namespace
+
+namespace hocket::fake {
+
+File device_file(size_t bytes, int device) {
+  auto file = std::make_shared<Descriptor>(::memfd_create((kFileName + std::to_string(device)).c_str(), MFD_CLOEXEC));
+  if (!*file || ::ftruncate(file->get(), static_cast<off_t>(bytes)) != 0) return nullptr;
+  return file;
+}
+
+FAKE_API void forbid_peer_access() { sharing().peers_reach_each_other = false; }
+
+}  // namespace hocket::fake
+
+extern "C" {
+
+// ---- Devices
+
+FAKE_API DriverResult cuDeviceGetCount(int* count) {
+  FAKE_ENTER(cuDeviceGetCount);
+  *count = kDevices;
+  return kSuccess;
+}
+
+FAKE_API DriverResult cuDeviceGetUuid_v2(Uuid* uuid, int device) {
+  FAKE_ENTER(cuDeviceGetUuid);
+  if (device < 0 || device >= kDevices) return kInvalidValue;
+  uuid->fill('f');
+  uuid->back() = static_cast<char>('0' + device);
+  return kSuccess;
+}
+
+FAKE_API DriverResult cuDeviceCanAccessPeer(int* can, int device, int peer) {
+  FAKE_ENTER(cuDeviceCanAccessPeer);
+  *can = device != peer && sharing().peers_reach_each_other ? 1 : 0;
+  return kSuccess;
+}
+
+// ---- IPC handles
+
+FAKE_API DriverResult cuIpcGetMemHandle(IpcHandle* handle, Address address) {
+  FAKE_ENTER(cuIpcGetMemHandle);
+  const auto found = allocation_at(address);
+  if (!found || found->type != kMemoryTypeDevice || found->origin != Origin::kAllocated) return kInvalidValue;
+  const Owned owned{::getpid(), found->file->get(), found->device, found->size};
+  std::memcpy(handle->bytes.data(), &owned, sizeof owned);
+  return kSuccess;
+}
+
+FAKE_API DriverResult cuIpcOpenMemHandle_v2(Address* address, IpcHandle handle, unsigned /*flags*/) {
+  FAKE_ENTER(cuIpcOpenMemHandle);
+  Owned owned;
+  std::memcpy(&owned, handle.bytes.data(), sizeof owned);
+  if (context_here() == nullptr || owned.process == ::getpid()) return kInvalidContext;
+  const std::lock_guard lock(sharing().mutex);
+  for (const auto& [at, from] : sharing().opened) {
+    if (from == std::pair(owned.process, owned.file)) return kAlreadyMapped;
+  }
+  const std::string path = "/proc/" + std::to_string(owned.process) + "/fd/" + std::to_string(owned.file);
+  const auto file = std::make_shared<hocket::Descriptor>(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!*file || device_of(file->get()) != owned.device) return kInvalidValue;
+  std::byte* const base = map(file->get(), owned.bytes, PROT_NONE);
+  std::byte* const alias = map(file->get(), owned.bytes, PROT_READ | PROT_WRITE);
+  if (base == nullptr || alias == nullptr) return kOutOfMemory;
+  note({.base = base,
+        .alias = alias,
+        .size = owned.bytes,
+        .type = kMemoryTypeDevice,
+        .device = owned.device,
+        .file = file,
+        .origin = Origin::kOpened,
+        .granted = {context_here()->device}});
+  *address = reinterpret_cast<uintptr_t>(base);
+  sharing().opened[*address] = {owned.process, owned.file};
+  return kSuccess;
+}
+
+FAKE_API DriverResult cuIpcCloseMemHandle(Address address) {
+  FAKE_ENTER(cuIpcCloseMemHandle);
+  const auto gone = take_out(address, Origin::kOpened);
+  if (context_here() == nullptr || !gone) return kInvalidValue;
+  ::munmap(gone->base, gone->size);
+  const std::lock_guard lock(sharing().mutex);
+  sharing().opened.erase(address);
+  return kSuccess;
+}
+
+// ---- File descriptors
+
+FAKE_API DriverResult cuMemGetAllocationGranularity(size_t* bytes, const AllocationProperties* /*of*/, int /*which*/) {
+  FAKE_ENTER(cuMemGetAllocationGranularity);
+  *bytes = kGrain;
+  return kSuccess;
+}
+
+FAKE_API DriverResult cuMemCreate(AllocationHandle* handle, size_t bytes, const AllocationProperties* properties,
+                                  unsigned long long /*flags*/) {
+  FAKE_ENTER(cuMemCreate);
+  if (bytes == 0 || bytes % kGrain != 0 || properties->handle_types != kFileDescriptor) return kInvalidValue;
+  const File file = device_file(bytes, properties->location.device);
+  if (file == nullptr) return kOutOfMemory;
+  *handle = keep({file, bytes, properties->location.device});
+  return kSuccess;
+}
+
+FAKE_API DriverResult cuMemRelease(AllocationHandle handle) {
+  FAKE_ENTER(cuMemRelease);
+  const std::lock_guard lock(sharing().mutex);
+  return sharing().created.erase(handle) == 1 ? kSuccess : kInvalidValue;
+}
+
+FAKE_API DriverResult cuMemExportToShareableHandle(void* into, AllocationHandle handle, int type,
+                                                   unsigned long long /*flags*/) {
+  FAKE_ENTER(cuMemExportToShareableHandle);
+  Created created;
+  if (type != kFileDescriptor || !find(handle, &created)) return kInvalidValue;
+  const int copy = ::fcntl(created.file->get(), F_DUPFD_CLOEXEC, 0);
+  std::memcpy(into, &copy, sizeof copy);
+  return copy < 0 ? kOutOfMemory : kSuccess;
+}
+
+FAKE_API DriverResult cuMemImportFromShareableHandle(AllocationHandle* handle, void* number, int /*type*/) {
+  FAKE_ENTER(cuMemImportFromShareableHandle);
+  const int given = static_cast<int>(reinterpret_cast<intptr_t>(number));
+  struct stat found{};
+  const int device = device_of(given);
+  if (device < 0 || ::fstat(given, &found) != 0) return kInvalidValue;
+  const auto file = std::make_shared<hocket::Descriptor>(::fcntl(given, F_DUPFD_CLOEXEC, 0));
+  *handle = keep({file, static_cast<size_t>(found.st_size), device});
+  return kSuccess;
+}
+
+FAKE_API DriverResult cuMemAddressReserve(Address* address, size_t bytes, size_t /*alignment*/, Address /*wish*/,
+                                          unsigned long long /*flags*/) {
+  FAKE_ENTER(cuMemAddressReserve);
+  if (bytes == 0 || bytes % kGrain != 0) return kInvalidValue;
+  *address = reinterpret_cast<uintptr_t>(map(-1, bytes, PROT_NONE));
+  return *address == 0 ? kOutOfMemory : kSuccess;
+}
+
+FAKE_API DriverResult cuMemAddressFree(Address address, size_t bytes) {
+  FAKE_ENTER(cuMemAddressFree);
+  return ::munmap(reinterpret_cast<void*>(address), bytes) == 0 ? kSuccess : kInvalidValue;
+}
+
+FAKE_API DriverResult cuMemMap(Address address, size_t bytes, size_t offset, AllocationHandle handle,
+                               unsigned long long /*flags*/) {
+  FAKE_ENTER(cuMemMap);
+  Created created;
+  if (!find(handle, &created) || offset != 0 || bytes > created.bytes) return kInvalidValue;
+  std::byte* const alias = map(created.file->get(), bytes, PROT_READ | PROT_WRITE);
+  if (alias == nullptr) return kOutOfMemory;
+  note({.base = reinterpret_cast<std::byte*>(address),
+        .alias = alias,
+        .size = bytes,
+        .type = kMemoryTypeDevice,
+        .device = created.device,
+        .file = created.file,
+        .origin = Origin::kMapped});
+  return kSuccess;
+}
+
+FAKE_API DriverResult cuMemUnmap(Address address, size_t /*bytes*/) {
+  FAKE_ENTER(cuMemUnmap);
+  return take_out(address, Origin::kMapped) ? kSuccess : kInvalidValue;
+}
+
+FAKE_API DriverResult cuMemSetAccess(Address address, size_t /*bytes*/, const Access* access, size_t count) {
+  FAKE_ENTER(cuMemSetAccess);
+  for (size_t i = 0; i < count; ++i) {
+    if (!grant(address, access[i].location.device)) return kInvalidValue;
+  }
+  return kSuccess;
+}
+
+}  // extern "C"
