@@ -40,6 +40,11 @@ run() {
   PYTHONPATH=python HOCKET_COMPRESSION=always timeout "$limit" "$folder/bin/hocket" run -n 2 --plain \
     python3 perf/gpu_codecs.py "$folder/lib/kernels.fatbin" >>"$results" || status=$?
   printf '{"program": "codecs", "ranks": 2, "status": %s}\n' "$status" >>"$results"
+  for ranks in 2 4; do
+    status=0
+    timeout "$limit" "$folder/bin/hocket" run -n "$ranks" --plain --nccl python3 perf/gpu_windows.py >>"$results" || status=$?
+    printf '{"program": "windows", "ranks": %s, "status": %s}\n' "$ranks" "$status" >>"$results"
+  done
   for ranks in 1 2; do check "$ranks" graph --nccl; done
   check 1 train # by NCCL: its losses must be those of the next
   check 1 train --nccl

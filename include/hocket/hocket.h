@@ -261,7 +261,10 @@ HOCKET_API hocketResult_t hocketCommCuDevice(const hocketComm_t comm, int* devic
 /* Memory that other processes of this host can map, filled with zeros, aligned to pages. It is registered by every rank
  * as its part of a window; then collectives on it read straight from the peers' buffers, and nothing is staged. */
 HOCKET_API hocketResult_t hocketMemAlloc(void** ptr, size_t size);
-/* NULL is legal. What is still registered stays mapped by the peers until they deregister it. */
+/* The same of the CUDA device that the calling thread uses; its contents are undefined. Memory of cudaMalloc serves as
+ * well, but has to outlive its windows on all ranks. */
+HOCKET_API hocketResult_t hocketMemAllocDevice(void** ptr, size_t size);
+/* Of either. NULL is legal. What is still registered stays mapped by the peers until they deregister it. */
 HOCKET_API hocketResult_t hocketMemFree(void* ptr);
 /* Registers [buff, buff + size) as this rank's part of the communicator's next window. All ranks register, in the same
  * order; the call returns at once, and the first collective that uses the window waits until all have. What lies in a

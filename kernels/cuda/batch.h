@@ -25,11 +25,17 @@ struct Task {
   uint16_t destinations = 0;
 };
 
+// What a word says of the kernels that look at it when they begin.
+inline constexpr uint32_t kHeld = 0;  // their stream has not let them begin
+inline constexpr uint32_t kGo = 1;
+inline constexpr uint32_t kStopped = 2;  // they are to do nothing
+
 struct Batch {
   ReduceOp op = ReduceOp::kSum;
   bool scaled = false;                 // the prologue multiplies; of logical operations it makes 0 or 1
   alignas(8) std::byte scale[8] = {};  // an element
   int64_t divide_last = 0;             // epilogue; 0: none
+  const uint32_t* word = nullptr;      // in pinned memory; null: the kernel may begin
   uint32_t tasks = 0;
   uint32_t addresses = 0;
   Task task[kBatchTasks];

@@ -108,6 +108,10 @@ class TaskCombiner {
   Wide scale_{1};
 };
 
+HOCKET_ELEMENT bool may_begin(const Batch& batch) {
+  return batch.word == nullptr || *static_cast<const volatile uint32_t*>(batch.word) == kGo;
+}
+
 template <DataType type>
 HOCKET_ELEMENT void combine_task(const Batch& batch, const Task& task, Threads threads) {
   using enum ReduceOp;

@@ -8,8 +8,18 @@
 
 namespace hocket::device {
 
+// One thread looks for all of its block: the word lies in memory of the host.
+__device__ bool block_may_begin(const Batch& batch) {
+  if (batch.word == nullptr) return true;
+  __shared__ bool may;
+  if (threadIdx.x == 0) may = may_begin(batch);
+  __syncthreads();
+  return may;
+}
+
 #define HOCKET_KERNEL(type, symbol)                                                                                    \
   extern "C" __global__ void __launch_bounds__(kBlockThreads) symbol(const __grid_constant__ Batch batch) {            \
+    if (!block_may_begin(batch)) return;                                                                               \
     combine_task<DataType::type>(batch, batch.task[blockIdx.y],                                                        \
                                  {uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x}); \
   }

@@ -75,7 +75,7 @@ Result<Prepared> prepare(PendingCall& call, StreamBatch* batch) {
   if (call.work != nullptr) return Prepared{call.comm, communicator, std::move(call.work)};
   if (call.with_self) HOCKET_TRY(complete_request(*communicator, call.request));
   if (batch != nullptr) {
-    const Status staged = batch->stage(call.request, communicator->rank(), communicator->ranks());
+    const Status staged = batch->stage(call.request, *communicator);
     if (staged.code() == Code::kInvalidArgument) return fault_of(*communicator, call.request, staged);
     HOCKET_TRY(staged);
   }

@@ -4,12 +4,19 @@
 // Shared memory and its registration.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "api/place.h"
 #include "api/session.h"
 #include "api/window_number.h"
+#include "comm/call_windows.h"
+#include "comm/device_windows.h"
 #include "comm/shared_heap.h"
+#include "cuda/memory.h"
+#include "cuda/shared_memory.h"
+#include "hocket/device.h"
 #include "hocket/hocket.h"
 
 namespace {
@@ -35,9 +42,9 @@ hocketResult_t open_window(hocketComm_t comm, void* memory, size_t bytes, bool h
     if (memory == nullptr) return null_pointer("buff");
     if (bytes == 0) return Status(Code::kInvalidArgument, "size is 0");
     if (!has_result) return null_pointer(result_name);
-    HOCKET_TRY(hocket::check_host_memory("buff", memory));
-    take(session.communicator->register_memory({static_cast<std::byte*>(memory), bytes}));
-    return {};
+    const Result<uint32_t> number = session.communicator->register_memory({static_cast<std::byte*>(memory), bytes});
+    if (number.ok()) take(*number);
+    return number.status();
   };
   return with_held(comm, open, [](const Status&) {});
 }
@@ -46,6 +53,8 @@ Status not_registered(const Communicator& communicator, const char* name, const 
   return Status(Code::kInvalidArgument, fmt::format("{}: {} is not registered with rank {} of this communicator", name,
                                                     handle, communicator.rank()));
 }
+
+Status no_device() { return {Code::kInvalidUsage, "this thread uses no CUDA device"}; }
 
 hocketResult_t close_window(hocketComm_t comm, const void* handle, const char* name) noexcept {
   if (handle == nullptr) return with_session(comm, [](Session&) { return Status(); });
@@ -56,6 +65,30 @@ hocketResult_t close_window(hocketComm_t comm, const void* handle, const char* n
     return was_open ? Status() : not_registered(communicator, name, handle);
   };
   return with_held<&Occupy::opened>(comm, close, [](const Status&) {});
+}
+
+// Where all ranks' parts begin, for the device that this thread uses.
+Status view_window(Communicator& communicator, hocketWindow_t win, hocketDeviceWindow_t& view) {
+  hocket::Mesh& mesh = communicator.mesh();
+  const uint32_t number = hocket::window_number(win);
+  const std::span<std::byte> own = mesh.windows().reach(mesh.rank(), number).part;
+  if (own.empty()) return not_registered(communicator, "win", win);
+  const auto found = hocket::await_window(communicator.system(), mesh, communicator.operation_timeout(), own.data(), 1);
+  HOCKET_TRY(found.status());
+  if (!found->on_device || !found->reachable || mesh.ranks() > HOCKET_DEVICE_RANKS_MAX) {
+    return Status(Code::kInvalidUsage,
+                  fmt::format("win: window {} is not memory of devices that reach each other on at most {} ranks",
+                              number, HOCKET_DEVICE_RANKS_MAX));
+  }
+  if (hocket::cuda::current_device() < 0) return no_device();
+  HOCKET_TRY(hocket::map_window(*hocket::cuda::driver(), mesh.windows(), number, mesh.rank()).status());
+  view = {.rank = mesh.rank(), .ranks = mesh.ranks(), .bytes = SIZE_MAX, .part = {}};
+  for (int32_t peer = 0; peer < mesh.ranks(); ++peer) {
+    const std::span<std::byte> part = mesh.windows().reach(peer, number).part;
+    view.part[peer] = reinterpret_cast<char*>(part.data());
+    view.bytes = std::min(view.bytes, part.size());
+  }
+  return {};
 }
 
 }  // namespace
@@ -71,8 +104,20 @@ hocketResult_t hocketMemAlloc(void** ptr, size_t size) {
   });
 }
 
+hocketResult_t hocketMemAllocDevice(void** ptr, size_t size) {
+  return guarded([&] {
+    if (ptr == nullptr) return report(null_pointer("ptr"));
+    if (size == 0) return report(Status(Code::kInvalidArgument, "size is 0"));
+    if (hocket::cuda::current_device() < 0) return report(no_device());
+    const Result<void*> memory = hocket::cuda::allocate_shared(*hocket::cuda::driver(), size);
+    if (!memory.ok()) return report(memory.status());
+    *ptr = *memory;
+    return hocketSuccess;
+  });
+}
+
 hocketResult_t hocketMemFree(void* ptr) {
-  if (ptr == nullptr) return hocketSuccess;
+  if (ptr == nullptr || hocket::cuda::free_shared(ptr)) return hocketSuccess;
   return guarded([&] { return report(hocket::process_heap().free(ptr)); });
 }
 
@@ -95,6 +140,13 @@ hocketResult_t hocketCommWindowRegister(hocketComm_t comm, void* buff, size_t si
 
 hocketResult_t hocketCommWindowDeregister(hocketComm_t comm, hocketWindow_t win) {
   return close_window(comm, win, "win");
+}
+
+hocketResult_t hocketWinGetDevice(hocketComm_t comm, hocketWindow_t win, hocketDeviceWindow_t* view) {
+  return with_session(comm, [&](Session& session) -> Status {
+    if (view == nullptr) return null_pointer("view");
+    return view_window(*session.communicator, win, *view);
+  });
 }
 
 hocketResult_t hocketWinGetUserPtr(hocketComm_t comm, hocketWindow_t win, void** outUserPtr) {

@@ -137,8 +137,8 @@ uint32_t fingerprint(const Request& request, const Plan& plan) {
   for (const char letter : plan.algorithm) hash = mixed(hash, static_cast<uint64_t>(letter));
   hash = mixed(hash, plan.lanes.size());
   const Builder* builder = find_builder(plan.collective, plan.algorithm);
-  if (builder != nullptr && builder->send_window) hash = mixed_with(facts.send_spot, hash);
-  if (builder != nullptr && builder->recv_window) hash = mixed_with(facts.recv_spot, hash);
+  if (facts.on_device || (builder != nullptr && builder->send_window)) hash = mixed_with(facts.send_spot, hash);
+  if (facts.on_device || (builder != nullptr && builder->recv_window)) hash = mixed_with(facts.recv_spot, hash);
   return hash;
 }
 

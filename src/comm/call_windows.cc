@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/binding.h"
+#include "plan/joint.h"
+
 namespace hocket {
 namespace {
 
@@ -53,10 +56,28 @@ bool is_at(const Mesh& mesh, const WindowSpot& spot, const void* buffer, size_t 
   return found.complete && (found.reachable ? found.spot : WindowSpot{}) == spot;
 }
 
-// Where a buffer is in a window that reaches all ranks, if it is.
-Result<WindowSpot> find_spot(System& system, const Mesh& mesh, Duration patience, const void* buffer, size_t bytes) {
-  if (bytes == 0 || buffer == nullptr) return WindowSpot{};
-  WindowTable::Found found = mesh.windows().find(buffer, bytes);
+using Found = WindowTable::Found;
+
+// Whether kernels can do the call. A user's function they cannot call.
+bool is_for_kernels(const Request& request, Rank rank, Rank ranks, const Blocks& bytes, const Found& send,
+                    const Found& recv) {
+  const auto fits = [](size_t wanted, const Found& found) { return wanted == 0 || found.on_device; };
+  if (!(send.on_device || recv.on_device) || !fits(bytes.send, send) || !fits(bytes.recv, recv)) return false;
+  const bool in_place = is_in_place(request, rank);
+  const BuildOptions options{.rank = rank, .ranks = ranks, .root = request.facts.root, .in_place = in_place};
+  return request.reduction.user == nullptr && fits_joint(request.facts.collective, options);
+}
+
+PeerBuffers peers(const WindowSpot& spot, const WindowTable& windows) {
+  if (spot.window == 0) return {};
+  return {windows.begins(spot.window), spot.offset};
+}
+
+}  // namespace
+
+Result<Found> await_window(System& system, const Mesh& mesh, Duration patience, const void* buffer, size_t bytes) {
+  if (bytes == 0 || buffer == nullptr) return Found{};
+  Found found = mesh.windows().find(buffer, bytes);
   const Time limit = found.complete ? Time{} : system.clock.now() + patience;
   for (; !found.complete; found = mesh.windows().find(buffer, bytes)) {
     if (mesh.failed()) return mesh.status();
@@ -69,26 +90,23 @@ Result<WindowSpot> find_spot(System& system, const Mesh& mesh, Duration patience
     }
     system.threads.sleep_until(now + kLook);
   }
-  return found.reachable ? found.spot : WindowSpot{};
+  return found.reachable ? found : Found{};
 }
-
-PeerBuffers peers(const WindowSpot& spot, const WindowTable& windows) {
-  if (spot.window == 0) return {};
-  return {windows.begins(spot.window), spot.offset};
-}
-
-}  // namespace
 
 Status find_windows(System& system, const Mesh& mesh, Duration patience, Request& request) {
   CallFacts& facts = request.facts;
   if (!may_use_windows(request)) return {};
   const Blocks bytes = bytes_of(facts, mesh.ranks());
-  const Result<WindowSpot> send = find_spot(system, mesh, patience, request.send, bytes.send);
+  const Result<Found> send = await_window(system, mesh, patience, request.send, bytes.send);
   if (!send.ok()) return send.status();
-  const Result<WindowSpot> recv = find_spot(system, mesh, patience, request.recv, bytes.recv);
+  const Result<Found> recv = await_window(system, mesh, patience, request.recv, bytes.recv);
   if (!recv.ok()) return recv.status();
-  facts.send_spot = *send;
-  facts.recv_spot = *recv;
+  facts.on_device = is_for_kernels(request, mesh.rank(), mesh.ranks(), bytes, *send, *recv);
+  const auto usable = [&](const Found& found) {
+    return facts.on_device == found.on_device ? found.spot : WindowSpot{};
+  };
+  facts.send_spot = usable(*send);
+  facts.recv_spot = usable(*recv);
   return {};
 }
 

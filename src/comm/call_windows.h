@@ -12,6 +12,11 @@
 
 namespace hocket {
 
+// Where a buffer is in a window that reaches all ranks, if it is. Waits, up to `patience`, for ranks that have not
+// registered their part.
+Result<WindowTable::Found> await_window(System& system, const Mesh& mesh, Duration patience, const void* buffer,
+                                        size_t bytes);
+
 // Notes the spots of the buffers that peers may reach. Waits, up to `patience`, for ranks that have not registered
 // their part of a window that is used.
 Status find_windows(System& system, const Mesh& mesh, Duration patience, Request& request);

@@ -17,8 +17,10 @@
 #include "comm/call_windows.h"
 #include "comm/choosing.h"
 #include "comm/crowd.h"
+#include "comm/device_windows.h"
 #include "comm/shared_heap.h"
 #include "comm/unique_id.h"
+#include "cuda/memory.h"
 #include "execute/coded.h"
 #include "kernels/accumulators.h"
 #include "plan/lending.h"
@@ -38,6 +40,11 @@ bool are_like(const RecentCall& recent, const void* send, const void* recv) {
   if (send == nullptr || recv == nullptr) return true;
   const auto then = reinterpret_cast<uintptr_t>(recent.recv) - reinterpret_cast<uintptr_t>(recent.send);
   return recent.in_place ? to - from == then : std::max(from, to) - std::min(from, to) >= recent.reach;
+}
+
+bool on_device(std::span<std::byte> memory) {
+  const cuda::Driver* const driver = cuda::look_for_driver();
+  return driver != nullptr && cuda::recognise(*driver, memory.data()).is_cuda();
 }
 
 bool is_crowded(const Mesh& mesh) {
@@ -294,12 +301,17 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   bind_windows(request, mesh_->windows(), call);
 }
 
-uint32_t Communicator::register_memory(std::span<std::byte> memory) {
+Result<uint32_t> Communicator::register_memory(std::span<std::byte> memory) {
   if (signals_ == nullptr) {
     Result<std::unique_ptr<Segment>> segment = system_.memory.create(SignalBoard::bytes(ranks()));
     signals_ =
         std::make_unique<Signals>(ranks(), segment.ok() ? std::shared_ptr<Segment>(std::move(*segment)) : nullptr);
     mesh_->open_window(signals_->memory(), signals_->segment(), 0, WindowPurpose::kSignals);
+  }
+  if (on_device(memory)) {
+    Result<std::shared_ptr<DevicePart>> part = device_part(*cuda::driver(), memory);
+    HOCKET_TRY(part.status());
+    return mesh_->open_window(memory, std::move(*part));
   }
   const SharedHeap::Piece piece = process_heap().find(memory.data(), memory.size());
   return mesh_->open_window(memory, piece.segment, piece.offset);

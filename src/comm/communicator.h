@@ -124,8 +124,9 @@ class Communicator {
   // One thread at a time sleeps on the mesh's poller; who finds it taken sleeps by the clock.
   std::mutex& poller_mutex() { return poller_mutex_; }
 
-  // Registers memory as this rank's part of the next window; with the first one peers can signal to this rank.
-  uint32_t register_memory(std::span<std::byte> memory);
+  // Registers memory, of the host or of a device, as this rank's part of the next window; with the first one peers can
+  // signal to this rank.
+  Result<uint32_t> register_memory(std::span<std::byte> memory);
   // Null before that.
   Signals* signals() const { return signals_.get(); }
 

@@ -57,6 +57,8 @@ class Mesh {
   // in which the memory begins at `offset`, is what others can map; null: they cannot. Ranks open windows in one order.
   virtual uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
                                WindowPurpose purpose = WindowPurpose::kData) = 0;
+  // The same of memory of a device.
+  virtual uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device) = 0;
   // Peers write to these pages of a window no more: they belong to a call of ours that has failed and returns, and some
   // peer may not have heard of it. Other communicators with a window there fail, for their peers would work on what is
   // ours no longer. Fails when there is no memory for other pages.

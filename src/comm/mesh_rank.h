@@ -49,6 +49,7 @@ class MeshRank final : public Mesh,
   Poller& poller() override { return *poller_; }
   uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
                        WindowPurpose purpose) override;
+  uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device) override;
   Status take_back(std::span<std::byte> pages) override;
   WindowTable& windows() override { return windows_; }
   const WindowTable& windows() const override { return windows_; }
@@ -167,9 +168,12 @@ class MeshRank final : public Mesh,
 
   // mesh_rank_windows.cc: memory that peers reach
   bool all_share_memory() const;
+  bool all_by_memory() const;
+  void tell_of_window(WindowOffer offer, std::shared_ptr<const Segment> segment);
   void offer_window(const WindowOffer& offer, const std::shared_ptr<const Segment>& segment);
   void keep_until_sent(const std::shared_ptr<const Segment>& segment);
   void on_window(int32_t peer, Reader& reader, std::vector<Handle>& handles);
+  Result<WindowPart> part_of(const WindowOffer& offer, std::vector<Handle>& handles);
 
   // mesh_rank_remote.cc: one-sided access
   void on_access(int32_t peer, Reader& reader);

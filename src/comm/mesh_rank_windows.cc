@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "comm/device_windows.h"
 #include "comm/mesh_rank.h"
 #include "comm/shared_heap.h"
 #include "comm/signals.h"
@@ -20,20 +22,38 @@ constexpr Duration kSentLook = std::chrono::milliseconds(1);
 
 uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
                                WindowPurpose purpose) {
-  // What is reached through sockets alone, by the user's wish, is not reached through memory either.
-  const bool by_memory = std::all_of(transports_.begin(), transports_.end(), [](const Transport* transport) {
+  if (!all_by_memory()) segment = nullptr;
+  const uint32_t number = windows_.open(memory, segment, purpose);
+  const size_t segment_bytes = segment == nullptr ? 0 : segment->bytes().size();
+  tell_of_window({number, memory.size(), segment_bytes, offset}, std::move(segment));
+  return number;
+}
+
+uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device) {
+  if (!all_by_memory()) device = nullptr;
+  const uint32_t number = windows_.open(memory, nullptr, WindowPurpose::kData, device);
+  WindowOffer offer{.number = number, .bytes = memory.size()};
+  if (device != nullptr) {
+    offer.segment_bytes = device->offer.bytes;
+    offer.offset = device->offset;
+    offer.device = device->offer;
+  }
+  tell_of_window(std::move(offer), device == nullptr ? nullptr : device->segment);
+  return number;
+}
+
+// What is reached through sockets alone, by the user's wish, is not reached through memory either.
+bool MeshRank::all_by_memory() const {
+  return std::all_of(transports_.begin(), transports_.end(), [](const Transport* transport) {
     return transport != nullptr && transport->carrier() != Transport::Carrier::kSocket;
   });
-  if (!by_memory) segment = nullptr;
-  const uint32_t number = windows_.open(memory, segment, purpose);
-  if (!all_share_memory()) {
-    windows_.give_up(number);
-    return number;
-  }
-  const size_t segment_bytes = segment == nullptr ? 0 : segment->bytes().size();
-  service_.reactor().post([self = shared_from_this(), offer = WindowOffer{number, memory.size(), segment_bytes, offset},
-                           segment = std::move(segment)] { self->offer_window(offer, segment); });
-  return number;
+}
+
+void MeshRank::tell_of_window(WindowOffer offer, std::shared_ptr<const Segment> segment) {
+  if (!all_share_memory()) return windows_.give_up(offer.number);
+  service_.reactor().post([self = shared_from_this(), offer = std::move(offer), segment = std::move(segment)] {
+    self->offer_window(offer, segment);
+  });
 }
 
 Status MeshRank::take_back(std::span<std::byte> pages) {
@@ -71,27 +91,36 @@ void MeshRank::keep_until_sent(const std::shared_ptr<const Segment>& segment) {
                         [self = shared_from_this(), segment] { self->keep_until_sent(segment); });
 }
 
-void MeshRank::on_window(int32_t peer, Reader& reader, std::vector<Handle>& handles) {
-  WindowOffer offer;
-  bool makes_sense = read_window(reader, &offer) && handles.size() == (offer.segment_bytes == 0 ? 0U : 1U);
-  if (offer.number == WindowTable::kSignals) {
-    makes_sense &= offer.bytes == SignalBoard::bytes(ranks_) && offer.offset % SignalBoard::kLine == 0;
-  }
-  if (!makes_sense) return on_misbehaviour(peer, "its part of a window cannot be");
+// Memory of the host is mapped here, that of a device by the thread that first uses it.
+Result<WindowPart> MeshRank::part_of(const WindowOffer& offer, std::vector<Handle>& handles) {
   WindowPart part;
   part.bytes = offer.bytes;
-  if (!handles.empty()) {
+  if (offer.device) {
+    Descriptor descriptor(handles.empty() ? kNoHandle : std::exchange(handles, {}).front());
+    part.device = std::make_shared<DevicePart>(*offer.device, offer.offset, std::move(descriptor));
+  } else if (!handles.empty()) {
     Result<std::unique_ptr<Segment>> segment =
         service_.system().memory.map(std::exchange(handles, {}).front(), offer.segment_bytes);
-    if (!segment.ok()) {
-      return fail(
-          Status(segment.status().code(), fmt::format("rank {} cannot map window {} of {}: {}", rank_, offer.number,
-                                                      describe(peer), segment.status().message())));
-    }
+    HOCKET_TRY(segment.status());
     part.begin = (*segment)->bytes().data() + offer.offset;
     part.segment = std::move(*segment);
   }
-  if (!windows_.put(peer, offer.number, std::move(part)))
+  return part;
+}
+
+void MeshRank::on_window(int32_t peer, Reader& reader, std::vector<Handle>& handles) {
+  WindowOffer offer;
+  bool makes_sense = read_window(reader, &offer) && handles.size() == offer.handles();
+  if (offer.number == WindowTable::kSignals) {
+    makes_sense &= offer.bytes == SignalBoard::bytes(ranks_) && offer.offset % SignalBoard::kLine == 0 && !offer.device;
+  }
+  if (!makes_sense) return on_misbehaviour(peer, "its part of a window cannot be");
+  Result<WindowPart> part = part_of(offer, handles);
+  if (!part.ok()) {
+    return fail(Status(part.status().code(), fmt::format("rank {} cannot map window {} of {}: {}", rank_, offer.number,
+                                                         describe(peer), part.status().message())));
+  }
+  if (!windows_.put(peer, offer.number, std::move(*part)))
     return on_misbehaviour(peer, fmt::format("it told of window {}, which cannot be", offer.number));
 }
 

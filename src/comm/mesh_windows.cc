@@ -5,20 +5,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/device_windows.h"
 #include "transports/page_memory.h"
 
 namespace hocket {
 
-uint32_t WindowTable::open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, WindowPurpose purpose) {
+uint32_t WindowTable::open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, WindowPurpose purpose,
+                           std::shared_ptr<DevicePart> device) {
   const std::lock_guard lock(mutex_);
   const uint32_t number = purpose == WindowPurpose::kSignals ? kSignals : ++last_;
   Window& ours = window(number);
-  if (segment == nullptr) ours.reachable = false;  // nobody else can map it
-  enter(ours, static_cast<size_t>(rank_), {memory.data(), memory.size(), std::move(segment)});
+  if (segment == nullptr && device == nullptr) ours.reachable = false;  // nobody else can map it
   if (purpose == WindowPurpose::kData) {
-    ours.lasts = std::make_unique<LastingMemory::Hold>(memory);
+    if (device == nullptr) ours.lasts = std::make_unique<LastingMemory::Hold>(memory);
     ++open_;
   }
+  enter(number, ours, static_cast<size_t>(rank_),
+        {memory.data(), memory.size(), std::move(segment), std::move(device)});
   return number;
 }
 
@@ -41,7 +44,7 @@ bool WindowTable::put(int32_t peer, uint32_t number, WindowPart part) {
   if (number <= last_ && !windows_.contains(number)) return true;  // closed here already
   Window& theirs = window(number);
   if (theirs.known[from]) return false;
-  enter(theirs, from, std::move(part));
+  enter(number, theirs, from, std::move(part));
   return true;
 }
 
@@ -70,8 +73,11 @@ const WindowTable::Window* WindowTable::find(uint32_t number) const {
   return found == windows_.end() ? nullptr : found->second.get();
 }
 
-void WindowTable::enter(Window& window, size_t rank, WindowPart part) {
-  window.reachable = window.reachable && part.begin != nullptr;
+// Equal on all ranks once all parts are known.
+void WindowTable::enter(uint32_t number, Window& window, size_t rank, WindowPart part) {
+  const bool on_device = part.device != nullptr;
+  window.on_devices += on_device ? 1 : 0;
+  window.reachable = window.reachable && (on_device || part.begin != nullptr);
   window.equal = window.equal && (window.usable == SIZE_MAX || window.usable == part.bytes);
   window.usable = std::min(window.usable, part.bytes);
   window.begins_at_page = window.begins_at_page && reinterpret_cast<uintptr_t>(part.begin) % page_bytes() == 0;
@@ -80,8 +86,9 @@ void WindowTable::enter(Window& window, size_t rank, WindowPart part) {
   window.begins[rank] = part.begin;
   window.parts[rank] = std::move(part);
   window.known[rank] = true;
-  --window.unknown;
   ++changes_;
+  if (--window.unknown > 0 || !window.reachable || window.on_devices == 0) return;
+  window.reachable = window.on_devices == ranks_ && reach_each_other(number, window.parts);
 }
 
 bool WindowTable::fills_pages(const Window& window, size_t offset, size_t bytes) {
@@ -99,9 +106,11 @@ WindowTable::Found WindowTable::find(const void* begin, size_t bytes) const {
     if (first < ours.begin || first > ours.begin + ours.bytes) continue;
     const auto offset = static_cast<size_t>(first - ours.begin);
     if (bytes > ours.bytes - offset) continue;
-    return {{number, offset, fills_pages(*window, offset, bytes)},
+    const bool on_device = window->on_devices > 0;
+    return {{number, offset, !on_device && fills_pages(*window, offset, bytes)},
             window->unknown == 0,
-            window->reachable && offset + bytes <= window->usable};
+            window->reachable && offset + bytes <= window->usable,
+            on_device};
   }
   return {};
 }
@@ -122,6 +131,7 @@ WindowTable::Reach WindowTable::reach(int32_t peer, uint32_t number) const {
   const auto rank = static_cast<size_t>(peer);
   if (!found->known[rank] && found->unknown > 0) return {Reach::State::kNotYet, {}};
   const WindowPart& part = found->parts[rank];
+  if (part.device != nullptr) return {Reach::State::kDevice, {part.begin, part.bytes}};
   if (part.begin == nullptr) return {Reach::State::kFar, {}};
   return {Reach::State::kNear, {part.begin, part.bytes}};
 }
@@ -138,6 +148,7 @@ RemoteReply WindowTable::serve(uint32_t number, const std::function<RemoteReply(
     none.outcome = number > last_ || shut_ ? RemoteReply::Outcome::kNotYet : RemoteReply::Outcome::kNoWindow;
     if (!opened || shut_) return none;
     const WindowPart& ours = found->parts[static_cast<size_t>(rank_)];
+    if (ours.device != nullptr) return none;
     part = {ours.begin, ours.bytes};
   }
   return work(part);
@@ -161,6 +172,19 @@ std::vector<int32_t> WindowTable::missing(uint32_t number) const {
 std::span<std::byte* const> WindowTable::begins(uint32_t number) const {
   const std::lock_guard lock(mutex_);
   return find(number)->begins;
+}
+
+std::vector<std::shared_ptr<DevicePart>> WindowTable::device_parts(uint32_t number) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<DevicePart>> parts;
+  for (const WindowPart& part : find(number)->parts) parts.push_back(part.device);
+  return parts;
+}
+
+void WindowTable::note_mapped(uint32_t number, int32_t rank, std::byte* begin) {
+  const std::lock_guard lock(mutex_);
+  Window& found = window(number);
+  found.parts[static_cast<size_t>(rank)].begin = found.begins[static_cast<size_t>(rank)] = begin;
 }
 
 }  // namespace hocket

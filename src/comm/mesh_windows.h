@@ -22,11 +22,14 @@
 
 namespace hocket {
 
+struct DevicePart;
+
 // A rank's part of a window.
 struct WindowPart {
-  std::byte* begin = nullptr;  // in our memory; null: we cannot reach it
+  std::byte* begin = nullptr;  // in our memory; null: we cannot reach it, or, on a device, have not mapped it
   size_t bytes = 0;
-  std::shared_ptr<const Segment> segment;  // what keeps it mapped
+  std::shared_ptr<const Segment> segment = {};  // what keeps it mapped
+  std::shared_ptr<DevicePart> device = {};      // null: it is memory of the host
 };
 
 // Where a buffer is, if it is in a window. The same on all ranks.
@@ -51,7 +54,7 @@ class WindowTable {
 
   // This rank's next window, of which it has only its own part so far. Returns its number, from 1 on.
   uint32_t open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment,
-                WindowPurpose purpose = WindowPurpose::kData);
+                WindowPurpose purpose = WindowPurpose::kData, std::shared_ptr<DevicePart> device = {});
   // Forgets a window of ours; false when there is none. Nothing that uses it is under way.
   bool close(uint32_t number);
   // A peer's part. False: it cannot be, because the peer has told before, or is too far ahead.
@@ -66,6 +69,7 @@ class WindowTable {
       kNone,    // we have no such window
       kNear,    // through `part`
       kFar,     // through the peer's service thread
+      kDevice,  // by kernels alone
     } state = State::kNone;
     std::span<std::byte> part;  // kFar: empty
   };
@@ -84,6 +88,7 @@ class WindowTable {
     WindowSpot spot;
     bool complete = true;    // all ranks have told of it, and
     bool reachable = false;  // all have these bytes and can be reached
+    bool on_device = false;  // by kernels
   };
   Found find(const void* begin, size_t bytes) const;
   // Some window of ours holds some of these bytes.
@@ -92,6 +97,10 @@ class WindowTable {
   std::vector<int32_t> missing(uint32_t number) const;
   // Where each rank's part of a complete window begins; valid until it is closed.
   std::span<std::byte* const> begins(uint32_t number) const;
+  // Each rank's part of a complete window of devices.
+  std::vector<std::shared_ptr<DevicePart>> device_parts(uint32_t number) const;
+  // We have mapped that rank's part. No call uses the window's begins() meanwhile.
+  void note_mapped(uint32_t number, int32_t rank, std::byte* begin);
 
  private:
   struct Window {
@@ -101,6 +110,7 @@ class WindowTable {
     std::vector<bool> known;
     size_t unknown = 0;
     size_t usable = SIZE_MAX;  // bytes that all ranks have
+    size_t on_devices = 0;     // parts
     bool reachable = true;
     bool begins_at_page = true;  // each part
     bool ends_alone = true;      // each part, with what it was allocated with
@@ -109,7 +119,7 @@ class WindowTable {
 
   Window& window(uint32_t number);
   const Window* find(uint32_t number) const;
-  void enter(Window& window, size_t rank, WindowPart part);
+  void enter(uint32_t number, Window& window, size_t rank, WindowPart part);
   static bool fills_pages(const Window& window, size_t offset, size_t bytes);
 
   const int32_t rank_;

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "choose/tuning.h"
 
 namespace hocket {
@@ -52,6 +54,37 @@ bool read_absent(Reader& reader, int32_t ranks, View* view) {
   const auto how = static_cast<Absence>(reader.u8());
   view->absent[rank] = {how, reader.text(kMaxText)};
   return reader.ok() && how >= Absence::kUnreachable && how <= Absence::kLeft;
+}
+
+template <size_t kSize>
+void write_bytes(Writer& writer, const std::array<char, kSize>& bytes) {
+  writer.raw({bytes.data(), kSize});
+}
+
+template <size_t kSize>
+void read_bytes(Reader& reader, std::array<char, kSize>& bytes) {
+  const std::string read = reader.raw(kSize);
+  std::copy_n(read.begin(), std::min(read.size(), kSize), bytes.begin());
+}
+
+void write_memory(Writer& writer, const cuda::MemoryOffer& offer) {
+  writer.u8(static_cast<uint8_t>(offer.way));
+  for (const uint64_t number : {offer.process, offer.address, offer.bytes, offer.allocation}) writer.u64(number);
+  write_bytes(writer, offer.handle.bytes);
+  write_bytes(writer, offer.device);
+  writer.u32(offer.reached_count);
+  for (uint32_t i = 0; i < offer.reached_count; ++i) write_bytes(writer, offer.reached[i]);
+}
+
+bool read_memory(Reader& reader, cuda::MemoryOffer* offer) {
+  offer->way = static_cast<cuda::MemoryOffer::Way>(reader.u8());
+  for (uint64_t* number : {&offer->process, &offer->address, &offer->bytes, &offer->allocation}) *number = reader.u64();
+  read_bytes(reader, offer->handle.bytes);
+  read_bytes(reader, offer->device);
+  offer->reached_count = reader.u32();
+  if (!reader.ok() || !offer->makes_sense()) return false;
+  for (uint32_t i = 0; i < offer->reached_count; ++i) read_bytes(reader, offer->reached[i]);
+  return reader.ok();
 }
 
 std::string_view bounded(std::string_view text, size_t limit) { return text.substr(0, limit); }
@@ -200,7 +233,14 @@ std::string window_message(const WindowOffer& offer) {
   writer.u64(offer.bytes);
   writer.u64(offer.segment_bytes);
   writer.u64(offer.offset);
+  writer.u8(offer.device ? 1 : 0);
+  if (offer.device) write_memory(writer, *offer.device);
   return writer.take();
+}
+
+size_t WindowOffer::handles() const {
+  if (device) return device->way == cuda::MemoryOffer::Way::kDescriptor ? 1 : 0;
+  return segment_bytes == 0 ? 0 : 1;
 }
 
 bool read_window(Reader& reader, WindowOffer* offer) {
@@ -209,6 +249,9 @@ bool read_window(Reader& reader, WindowOffer* offer) {
   offer->segment_bytes = reader.u64();
   offer->offset = reader.u64();
   const bool inside = offer->offset <= offer->segment_bytes && offer->bytes <= offer->segment_bytes - offer->offset;
+  const bool is_device = reader.u8() != 0;
+  if (is_device && !read_memory(reader, &offer->device.emplace())) return false;
+  if (is_device && offer->device->bytes != offer->segment_bytes) return false;
   return reader.finished() && (offer->segment_bytes == 0 || inside);
 }
 

@@ -4,6 +4,7 @@
 // The bytes of what ranks tell each other over links. Writing and reading in one place; reading never trusts.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "comm/agreement.h"
 #include "comm/lasting_stream.h"
 #include "comm/mesh.h"
+#include "cuda/shared_memory.h"
 
 namespace hocket {
 
@@ -62,8 +64,10 @@ bool read_stream(Reader& reader, PipeName* name, PipeEnd* theirs, LastingStream:
 struct WindowOffer {
   uint32_t number = 0;
   uint64_t bytes = 0;
-  uint64_t segment_bytes = 0;  // of the memory that the handle stands for; 0: it cannot be reached
-  uint64_t offset = 0;         // in that memory
+  uint64_t segment_bytes = 0;                    // of the memory that the handle stands for; 0: it cannot be reached
+  uint64_t offset = 0;                           // in that memory
+  std::optional<cuda::MemoryOffer> device = {};  // that memory is a device's
+  size_t handles() const;                        // that go with it
 };
 std::string window_message(const WindowOffer& offer);
 bool read_window(Reader& reader, WindowOffer* offer);

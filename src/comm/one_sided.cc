@@ -136,6 +136,9 @@ bool RemoteAccess::reach() {
     case Reach::State::kNear:
       work_on(reach.part);
       return true;
+    case Reach::State::kDevice:
+      OneSided::refuse("the window is memory of a device, which this call does not reach");
+      return true;
     case Reach::State::kFar:
       break;
   }
@@ -181,6 +184,7 @@ bool RemoteAccess::signal() {
       if (SignalBoard(reach.part).raise(communicator_.rank(), call_.request.signal)) mesh.wake(call_.peer);
       end({});
       return true;
+    case Reach::State::kDevice:  // signals never lie there
     case Reach::State::kFar:
       break;
   }

@@ -170,7 +170,7 @@ void Operation::end(Status status) {
   if (waited_ > Duration::zero()) communicator_.call_log().note_waited(waited_);
   if (state_ != State::kIssued)
     transfer() ? communicator_.call_log().end_transfer() : communicator_.call_log().end(number_);
-  if (!status.ok()) execution_.withdraw();
+  if (!status.ok()) withdraw();
   if (!status.ok() && state_ != State::kIssued) status = communicator_.take_back(call_, std::move(status));
   if (time_ != nullptr) *time_ = (communicator_.system().clock.now() - begun_).count();
   if (done_ != nullptr && status.ok()) done_->store(true);
@@ -178,6 +178,12 @@ void Operation::end(Status status) {
   status_ = std::move(status);
   state_ = State::kEnded;
   order_->ended.store(number_ + 1, std::memory_order_release);
+}
+
+// Perhaps before the executor has seen the call.
+void Operation::withdraw() {
+  if (request_->runner != nullptr) request_->runner->stop();
+  execution_.withdraw();
 }
 
 void Operation::stop_waiting() {

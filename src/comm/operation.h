@@ -65,6 +65,7 @@ class Operation final : public Work {
   void record();
   Status start(size_t steps_done);
   bool run();
+  void withdraw();
   void stop_waiting();
   void end(Status status);
   void fail(Code code, const std::string& why);

@@ -7,6 +7,7 @@
 
 #include "comm/binding.h"
 #include "plan/coded.h"
+#include "plan/joint.h"
 #include "plan/lanes.h"
 
 namespace hocket {
@@ -61,6 +62,7 @@ void Planner::choose_by(Chooser chooser) {
 Result<Planned> Planner::plan(const Request& request, bool in_place) {
   if (request.facts.collective == Collective::kSendRecv)
     return Planned{transfer_plan(request.facts), options_.longest_message};
+  if (request.facts.on_device) return Planned{device_plan(request.facts), kWhole};
   if (const Plan* imported = imported_plan(request, in_place)) return Planned{imported, options_.longest_message};
   const Question asked = question_of(request);
   const Explored* explored = this->explored(request);
@@ -70,7 +72,8 @@ Result<Planned> Planner::plan(const Request& request, bool in_place) {
 }
 
 Explored* Planner::explored(const Request& request) {
-  if (!exploring_.is_on() || request.facts.collective == Collective::kSendRecv) return nullptr;
+  const CallFacts& facts = request.facts;
+  if (!exploring_.is_on() || facts.collective == Collective::kSendRecv || facts.on_device) return nullptr;
   return exploring_.of(request, question_of(request), chooser_);
 }
 
@@ -101,6 +104,14 @@ const Plan* Planner::transfer_plan(const CallFacts& facts) {
   std::unique_ptr<const Plan>& plan = transfers_[2 * static_cast<size_t>(facts.peer) + (facts.sending ? 0 : 1)];
   if (plan == nullptr) plan = std::make_unique<const Plan>(build_transfer(facts, options_.rank, options_.ranks));
   return plan.get();
+}
+
+const Plan* Planner::device_plan(const CallFacts& facts) {
+  const auto [found, is_new] = on_devices_.try_emplace({facts.collective, facts.root});
+  if (is_new) {
+    found->second = joint_plan(facts.collective, {.rank = options_.rank, .ranks = options_.ranks, .root = facts.root});
+  }
+  return &found->second;
 }
 
 Result<Picoseconds> Planner::expected_time(const Request& request) {

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/recent.h"
@@ -73,13 +75,15 @@ class Planner {
   Question question_of(const Request& request) const;
   const Plan* imported_plan(const Request& request, bool in_place) const;
   const Plan* transfer_plan(const CallFacts& facts);
+  const Plan* device_plan(const CallFacts& facts);
   const Plan* chosen_plan(const Choice& choice, const Question& question, bool in_place);
 
   PlannerOptions options_;
   Chooser chooser_;
   Exploring exploring_;
   std::vector<Kept> kept_;
-  std::vector<std::unique_ptr<const Plan>> transfers_;  // by peer, sending first
+  std::vector<std::unique_ptr<const Plan>> transfers_;      // by peer, sending first
+  std::map<std::pair<Collective, Rank>, Plan> on_devices_;  // with their roots
   Recent<Coded, std::shared_ptr<const Codec>, 16> codecs_;
 };
 

@@ -54,6 +54,7 @@ struct CallFacts {
   bool own = false;      // the library's own call: no wish of the user's decides how
   WindowSpot send_spot;  // where the buffers are, if a plan may reach into those of peers
   WindowSpot recv_spot;
+  bool on_device = false;  // they are memory of devices there, on which kernels do a joint plan
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
 };
 

@@ -86,6 +86,14 @@ bool uses_cuda_memory(const cuda::Driver& driver, const Request& request, Rank r
          request.reduction.scalar_elsewhere != nullptr;
 }
 
+Status check_buffers(const cuda::Stream& stream, const Request& request, Rank rank, Rank ranks) {
+  const auto check_one = [&](const char* name, const void* buffer, Extent extent) -> Status {
+    return extent.is_empty() ? Status() : check(stream, name, buffer, cuda::recognise(stream.driver(), buffer));
+  };
+  HOCKET_TRY(check_one("sendbuff", request.send, send_extent(request, rank, ranks)));
+  return check_one("recvbuff", request.recv, recv_extent(request, rank, ranks));
+}
+
 Result<Staging> Staging::make(const cuda::Stream& stream, Request& request, Rank rank, Rank ranks) {
   const size_t element = element_bytes(request.facts.type);
   const Result<Side> send = look_at(stream, "sendbuff", request.send, send_extent(request, rank, ranks),

@@ -18,6 +18,9 @@ namespace hocket {
 // Whether the call has CUDA memory, so that it follows a stream whatever the caller says.
 bool uses_cuda_memory(const cuda::Driver& driver, const Request& request, Rank rank, Rank ranks);
 
+// Fails where a buffer cannot follow the stream.
+Status check_buffers(const cuda::Stream& stream, const Request& request, Rank rank, Rank ranks);
+
 class Staging {
  public:
   // Points the request, which was checked, to pinned memory, in a context that was entered. Fails where a buffer cannot

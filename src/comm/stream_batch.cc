@@ -36,7 +36,9 @@ class StreamWork final : public Work {
     if (!ended_ && batch_->arrived_) {
       inner_.examine(now);
       note_end();
-    } else if (!ended_ && now - examined_ > kPatience) {
+    }
+    const bool on_device = !batch_->arrived_ || !batch_->kernels_.empty();
+    if (!ended_ && on_device && now - examined_ > kPatience) {
       examined_ = now;
       const Status state = batch_->device_state();
       if (!state.ok()) communicator_.mesh().fail(told(state));
@@ -53,7 +55,7 @@ class StreamWork final : public Work {
   static constexpr Duration kPatience = std::chrono::milliseconds(100);
 
   Status told(const Status& state) const {
-    return Status(state.code(), fmt::format("{}rank {}: the device failed before it came to a call: {}",
+    return Status(state.code(), fmt::format("{}rank {}: the device failed before it had done a call: {}",
                                             communicator_.prefix(), communicator_.rank(), state.message()));
   }
 
@@ -117,18 +119,34 @@ StreamBatch::~StreamBatch() {
   stream_.driver().event_destroy(passed_);
 }
 
-Status StreamBatch::stage(Request& request, Rank rank, Rank ranks) {
+Status StreamBatch::stage(Request& request, Communicator& communicator) {
   const cuda::Entered entered(stream_.driver(), stream_.context());
-  Result<std::shared_ptr<SliceRunner>> runner = device_runner(stream_, engine_, request, rank, ranks);
-  HOCKET_TRY(runner.status());
-  if (*runner != nullptr) {
-    request.runner = std::move(*runner);
+  HOCKET_TRY(find_kernels(request, communicator));
+  if (request.runner != nullptr) {
     request.lendable = false;
     return {};
   }
-  Result<Staging> staging = Staging::make(stream_, request, rank, ranks);
+  Result<Staging> staging = Staging::make(stream_, request, communicator.rank(), communicator.ranks());
   if (staging.ok()) stagings_.push_back(std::move(*staging));
   return staging.status();
+}
+
+// What does the work where the buffers are, if kernels can.
+Status StreamBatch::find_kernels(Request& request, Communicator& communicator) {
+  const Rank rank = communicator.rank();
+  const Rank ranks = communicator.ranks();
+  Result<std::shared_ptr<SliceRunner>> runner = device_runner(stream_, engine_, request, rank, ranks);
+  HOCKET_TRY(runner.status());
+  request.runner = std::move(*runner);
+  if (request.runner != nullptr) return {};
+  HOCKET_TRY(communicator.find_windows(request));
+  if (!request.facts.on_device) return {};
+  HOCKET_TRY(check_buffers(stream_, request, rank, ranks));
+  auto kernels = WindowKernels::make(stream_, engine_, communicator, request);
+  HOCKET_TRY(kernels.status());
+  kernels_.push_back(*kernels);
+  request.runner = std::move(*kernels);
+  return {};
 }
 
 void StreamBatch::add(const std::shared_ptr<Communicator>& communicator, std::unique_ptr<Work> work) {
@@ -155,6 +173,7 @@ Status StreamBatch::enqueue() {
 
 void StreamBatch::cancel() {
   submission_.reset();
+  for (const auto& kernels : kernels_) kernels->stop();
   word_.store(1);
 }
 
@@ -180,6 +199,7 @@ Status StreamBatch::enqueue_start() {
 
 // The stream waits, and takes what the work has written.
 Status StreamBatch::enqueue_end() {
+  for (const auto& kernels : kernels_) HOCKET_TRY(kernels->enqueue());
   HOCKET_TRY(stream_.wait_for(reinterpret_cast<const uint32_t*>(&word_), 1));
   for (const Staging& staging : stagings_) HOCKET_TRY(staging.copy_out(stream_));
   if (is_captured()) return {};
@@ -209,6 +229,7 @@ void StreamBatch::arrive() noexcept {
 // The graph has come to the batch once more, and has passed it before if this is not the first time.
 void StreamBatch::run_again() noexcept {
   word_.store(0);
+  for (const auto& kernels : kernels_) kernels->begin_again();
   running_ = members_.size();
   arrived_ = true;
   const Status status = tried([&] { return issue_again(); });
@@ -217,6 +238,7 @@ void StreamBatch::run_again() noexcept {
     if (member.held != nullptr) member.held->mesh().fail_without_memory();
     member.held.reset();
   }
+  for (const auto& kernels : kernels_) kernels->stop();
   word_.store(1);
 }
 

@@ -57,6 +57,7 @@ inline constexpr DriverResult kNotReady = 600;
 inline constexpr unsigned kPortable = 1;           // CU_MEMHOSTALLOC_PORTABLE
 inline constexpr unsigned kNoTiming = 2;           // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kNonBlocking = 1;        // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kWaitAtLeast = 0;        // CU_STREAM_WAIT_VALUE_GEQ
 inline constexpr unsigned kWaitEqual = 1;          // CU_STREAM_WAIT_VALUE_EQ
 inline constexpr unsigned kNoDestructorSync = 1;   // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
 inline constexpr unsigned kMoveReference = 1;      // CU_GRAPH_USER_OBJECT_MOVE

@@ -59,6 +59,11 @@ Status Stream::wait_for(const uint32_t* word, uint32_t value) const {
                  "cuStreamWaitValue32");
 }
 
+Status Stream::wait_until_at_least(const uint32_t* word, uint32_t value) const {
+  return checked(*driver_, driver_->stream_wait_value(handle_, address_of(word), value, kWaitAtLeast),
+                 "cuStreamWaitValue32");
+}
+
 Result<Event> Stream::mark() const {
   Event event = nullptr;
   HOCKET_TRY(checked(*driver_, driver_->event_create(&event, kNoTiming), "cuEventCreate"));

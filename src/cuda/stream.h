@@ -56,6 +56,8 @@ class Stream {
   Status call(HostFunction function, void* argument) const;
   // The stream goes on when the word, in pinned memory, has the value.
   Status wait_for(const uint32_t* word, uint32_t value) const;
+  // ... or a greater one.
+  Status wait_until_at_least(const uint32_t* word, uint32_t value) const;
   // When the event has passed, all that was put on the stream before is done.
   Result<Event> mark() const;
   // The stream goes on when the event has passed.

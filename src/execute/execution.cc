@@ -91,7 +91,6 @@ void Execution::set_waiting(bool waiting) {
 }
 
 void Execution::withdraw() {
-  if (call_ != nullptr && call_->runner != nullptr) call_->runner->stop();
   for (const OpenTicket& open : tickets_) open.pipe->withdraw();
   tickets_.clear();
   for (const LaneState& lane : lanes_) {

@@ -56,7 +56,7 @@ void add_steps(Collective collective, const BuildOptions& options, Lane& lane) {
       }
       break;
     case Collective::kAllToAll:
-      for (Rank peer = 0; peer < options.ranks; ++peer) add(lane, {of(peer, options, recv(rank))}, {send(peer)});
+      for (Rank peer = 0; peer < options.ranks; ++peer) add(lane, {recv(peer)}, {of(peer, options, send(rank))});
       break;
     default:
       break;

@@ -2,7 +2,9 @@
 // Copyright The Hocket authors
 //
 // Plans for whoever has the buffers of all ranks at hand: all ranks meet, each does its steps, and they meet again.
-// That such plans are free of races (prove/) means that all steps of all ranks may run at the same time, as one.
+// That such plans are free of races (prove/) means that all steps of all ranks may run at the same time, as one. They
+// reach into those buffers of others that lie in windows where there are any (comm/call_windows.cc), and into the
+// root's of gather and into all of scatter.
 #pragma once
 
 #include "plan/builders.h"

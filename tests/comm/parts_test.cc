@@ -14,6 +14,7 @@
 #include "base/real_system.h"
 #include "comm/call_log.h"
 #include "comm/crowd.h"
+#include "comm/device_windows.h"
 #include "comm/handshake_crypto.h"
 #include "comm/mesh_exchange.h"
 #include "comm/mesh_wire.h"
@@ -297,6 +298,38 @@ TEST(Wire, WindowsOutsideTheirMemoryAreRefused) {
   EXPECT_FALSE(accepts({1, UINT64_MAX, 4096, 1}));
 }
 
+cuda::MemoryOffer device_memory(char device) {
+  cuda::MemoryOffer offer;
+  offer.bytes = 4096;
+  offer.allocation = 7;
+  offer.device.fill(device);
+  return offer;
+}
+
+TEST(Wire, WindowsOfDevicesAreReadAsTheyWereWritten) {
+  cuda::MemoryOffer device = device_memory('a');
+  device.way = cuda::MemoryOffer::Way::kDescriptor;
+  device.handle.bytes.fill('h');
+  device.reached_count = 1;
+  device.reached[0].fill('b');
+  const auto passed = [](const WindowOffer& offer, WindowOffer* read) {
+    const std::string frame = window_message(offer);
+    Reader reader(std::string_view(frame).substr(1));
+    return read_window(reader, read);
+  };
+  WindowOffer read;
+  ASSERT_TRUE(passed({1, 100, 4096, 3996, device}, &read));
+  ASSERT_TRUE(read.device);
+  EXPECT_EQ(read.handles(), 1U);
+  EXPECT_EQ(read.device->allocation, 7U);
+  EXPECT_EQ(read.device->handle.bytes, device.handle.bytes);
+  EXPECT_TRUE(read.device->reaches(device.reached[0]) && read.device->reaches(device.device));
+  EXPECT_FALSE(read.device->reaches(cuda::Uuid{}));
+  EXPECT_FALSE(passed({1, 100, 4095, 3990, device}, &read)) << "not the memory that was offered";
+  device.reached_count = cuda::MemoryOffer::kMostReached + 1;
+  EXPECT_FALSE(device.makes_sense());
+}
+
 struct Memory {
   std::array<std::byte, 256> bytes{};
   std::byte* at(size_t offset) { return bytes.data() + offset; }
@@ -398,6 +431,32 @@ TEST(SharedHeap, PagesThatAreTakenBackAreOursAlone) {
   EXPECT_TRUE(heap.take_back(middle).ok());
   EXPECT_TRUE(heap.free(start).ok());
   EXPECT_TRUE(heap.take_back(middle).ok()) << "of memory that was freed";
+}
+
+// The same on all ranks: each knows what every device reaches.
+TEST(WindowTable, IsForKernelsWhereAllDevicesReachEachOther) {
+  Memory mine;
+  const auto part = [](char device, bool reaches_other) {
+    cuda::MemoryOffer offer = device_memory(device);
+    if (reaches_other) offer.reached[offer.reached_count++].fill(device == 'a' ? 'b' : 'a');
+    return std::make_shared<DevicePart>(offer);
+  };
+  for (const bool ours : {false, true}) {
+    for (const bool theirs : {false, true}) {
+      WindowTable table(0, 2);
+      table.open(mine.bytes, nullptr, WindowPurpose::kData, part('a', ours));
+      EXPECT_TRUE(table.put(1, 1, {nullptr, 256, {}, part('b', theirs)}));
+      const WindowTable::Found found = table.find(mine.at(0), 8);
+      EXPECT_TRUE(found.complete && found.on_device);
+      EXPECT_EQ(found.reachable, ours && theirs);
+      EXPECT_EQ(table.reach(1, 1).state, WindowTable::Reach::State::kDevice);
+    }
+  }
+  WindowTable mixed(0, 2);
+  Memory other;
+  mixed.open(mine.bytes, nullptr, WindowPurpose::kData, part('a', true));
+  EXPECT_TRUE(mixed.put(1, 1, other.part(256)));
+  EXPECT_FALSE(mixed.find(mine.at(0), 8).reachable);
 }
 
 TEST(WindowTable, RefusesWhatPeersCannotTell) {

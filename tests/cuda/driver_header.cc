@@ -15,6 +15,7 @@ namespace {
 static_assert(sizeof(Address) == sizeof(CUdeviceptr) && sizeof(DriverResult) == sizeof(CUresult));
 static_assert(kSuccess == CUDA_SUCCESS && kNotReady == CUDA_ERROR_NOT_READY);
 static_assert(kPortable == CU_MEMHOSTALLOC_PORTABLE && kNoTiming == CU_EVENT_DISABLE_TIMING);
+static_assert(kWaitAtLeast == CU_STREAM_WAIT_VALUE_GEQ);
 static_assert(kWaitEqual == CU_STREAM_WAIT_VALUE_EQ && kNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kNoDestructorSync == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC && kMoveReference == CU_GRAPH_USER_OBJECT_MOVE);
 static_assert(kCaptureActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);

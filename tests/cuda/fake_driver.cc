@@ -370,10 +370,11 @@ FAKE_API DriverResult cuStreamGetCtx(StreamHandle handle, Context* context) {
   return health(stream->context);
 }
 
-FAKE_API DriverResult cuStreamWaitValue32_v2(StreamHandle handle, Address address, uint32_t value, unsigned /*equal*/) {
+FAKE_API DriverResult cuStreamWaitValue32_v2(StreamHandle handle, Address address, uint32_t value, unsigned how) {
   FAKE_ENTER(cuStreamWaitValue32);
   auto* const word = reinterpret_cast<const std::atomic<uint32_t>*>(reach(address));
-  stream_of(handle)->put([=] { return word->load() == value; });
+  const bool equal = how == kWaitEqual;
+  stream_of(handle)->put([=] { return equal ? word->load() == value : word->load() >= value; });
   return kSuccess;
 }
 
@@ -519,6 +520,11 @@ FAKE_API void fail(const std::string& symbol, DriverResult result, int after) {
   state().failing = result == kSuccess ? "" : symbol;
   state().failure = result;
   state().fails_after = after;
+}
+
+FAKE_API void take_anew(const void* memory) {
+  const std::lock_guard lock(state().mutex);
+  state().allocations.at(reinterpret_cast<uintptr_t>(memory)).number = ++state().last_number;
 }
 
 FAKE_API void break_device(int device) { state().contexts[device].broken = true; }

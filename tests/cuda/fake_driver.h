@@ -63,6 +63,8 @@ void fail(const std::string& symbol, DriverResult result, int after = 0);
 void spoil_messages(bool spoils);
 // As a kernel that reads where nothing is: the device's streams stop, and every call for it fails.
 void break_device(int device);
+// As if the memory were freed, and other memory taken that comes to lie at the same address.
+void take_anew(const void* memory);
 // From here on no device reaches another one's memory.
 void forbid_peer_access();
 // How often a function was called.

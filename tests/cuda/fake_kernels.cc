@@ -58,6 +58,7 @@ bool fits_batch(const void* argument, unsigned /*grid_x*/, unsigned grid_y) {
 template <DataType type>
 bool run_batch(const cuda::OpaqueContext& context, void* argument, unsigned blocks) {
   device::Batch& batch = *static_cast<device::Batch*>(argument);
+  if (!device::may_begin(batch)) return true;
   if (!translate(context, sizeof(typename element::Of<type>::Storage), batch)) return false;
   const uint64_t threads = uint64_t{blocks} * device::kBlockThreads;
   for (uint32_t task = 0; task < batch.tasks; ++task) {

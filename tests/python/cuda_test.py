@@ -137,8 +137,7 @@ class Buffers(unittest.TestCase):
                 comm.all_reduce(WithInterface(1.0), queue="fast")
             with hocket.Queue() as queue, self.assertRaisesRegex(hocket.InvalidArgument, "CUDA memory needs a CUDA stream"):
                 comm.all_reduce(WithInterface(1.0), queue=queue)
-            with self.assertRaisesRegex(hocket.InvalidArgument, "CUDA memory, and this call takes the host's"):
-                comm.register(WithInterface(1.0))
+            comm.register(WithInterface(1.0))  # a window for kernels
 
         on_devices(body)
 
