@@ -582,25 +582,21 @@ TEST_F(CudaWindows, APeerThatDiesIsTold) {
   }
 }
 
-// The device breaks in the kernel: both ranks hear of it in time.
+// The device of rank 1 breaks when its stream has come to the call, and before rank 0 has: both hear of it in time.
 const Role breaking("breaking_kernel", [](const Part& part) -> int {
   use_device(0);
   const Member member = part.join();
   const Window* const window = new Window(member, Maker::kHocket);
   const DeviceStream* const stream = new DeviceStream;
   const DeviceStream* const other = new DeviceStream;
-  static std::atomic<bool> come{false};
   EXPECT_EQ(add(window->floats(), member, stream->get()), hocketSuccess);
-  if (part.rank == 1) {
-    stream->run([] {
-      while (!come) std::this_thread::yield();
-    });
-    other->run([] {
-      fake::break_device(0);
-      come = true;
-    });
-  }
+  stream->synchronize();
+  if (part.rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));
   add(window->floats(), member, stream->get());
+  if (part.rank == 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    other->run([] { fake::break_device(0); });
+  }
   await_failure(member);
   const hocketResult_t state = state_of(member);
   EXPECT_TRUE(state == hocketUnhandledCudaError || (part.rank == 0 && state == hocketRemoteError)) << state;
