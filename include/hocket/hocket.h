@@ -264,7 +264,8 @@ HOCKET_API hocketResult_t hocketMemAlloc(void** ptr, size_t size);
 /* The same of the CUDA device that the calling thread uses; its contents are undefined. Memory of cudaMalloc serves as
  * well, but has to outlive its windows on all ranks. */
 HOCKET_API hocketResult_t hocketMemAllocDevice(void** ptr, size_t size);
-/* Of either. NULL is legal. What is still registered stays mapped by the peers until they deregister it. */
+/* Of either; no kernel uses it any more. NULL is legal. What is still registered stays mapped by the peers until they
+ * deregister it. */
 HOCKET_API hocketResult_t hocketMemFree(void* ptr);
 /* Registers [buff, buff + size) as this rank's part of the communicator's next window. All ranks register, in the same
  * order; the call returns at once, and the first collective that uses the window waits until all have. What lies in a

@@ -6,7 +6,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/log.h"
 #include "cuda/kernels.h"
@@ -61,6 +63,18 @@ unsigned most_blocks(const cuda::Driver& driver, int device) {
   const Result<int> count = cuda::device_attribute(driver, device, cuda::kMultiprocessors);
   if (!major.ok() || !count.ok() || *major < device::kOldestMajor) return 0;
   return static_cast<unsigned>(*count) * kBlocksPerMultiprocessor;
+}
+
+Status load_combine_kernel(const cuda::Stream& stream, cuda::Kernel kernel) {
+  static std::mutex mutex;
+  static std::set<std::pair<cuda::Kernel, cuda::Context>> loaded;
+  const std::lock_guard lock(mutex);
+  if (loaded.contains({kernel, stream.context()})) return {};
+  device::Batch nothing;
+  nothing.tasks = 1;
+  HOCKET_TRY(stream.launch(kernel, {.threads = device::kBlockThreads}, &nothing));
+  loaded.emplace(kernel, stream.context());
+  return {};
 }
 
 cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned most_blocks) {

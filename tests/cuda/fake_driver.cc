@@ -374,7 +374,14 @@ FAKE_API DriverResult cuStreamWaitValue32_v2(StreamHandle handle, Address addres
   FAKE_ENTER(cuStreamWaitValue32);
   auto* const word = reinterpret_cast<const std::atomic<uint32_t>*>(reach(address));
   const bool equal = how == kWaitEqual;
-  stream_of(handle)->put([=] { return equal ? word->load() == value : word->load() >= value; });
+  OpaqueStream* const stream = stream_of(handle);
+  const bool counts = stream->captured == nullptr;
+  stream->words_awaited += counts ? 1 : 0;
+  stream->put([=] {
+    const bool is_there = equal ? word->load() == value : word->load() >= value;
+    if (is_there && counts) --stream->words_awaited;
+    return is_there;
+  });
   return kSuccess;
 }
 

@@ -3,8 +3,8 @@
 //
 // A stand-in for the CUDA driver: two devices whose memory is the host's, though only the stand-in can touch it (to
 // everybody else it is mapped without access, so that whoever takes device memory for the host's dies). Streams are
-// threads that do what they hold in order. It has the driver's file name and symbols, as far as Hocket and its tests
-// use them.
+// threads that do what they hold in order; a kernel's first launch waits while its stream waits for a word, as loading
+// may. It has the driver's file name and symbols, as far as Hocket and its tests use them.
 //
 // What it does not have: kernels (a function of the test's takes their place), and the default stream's waiting for
 // other streams.

@@ -7,7 +7,11 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/coding.h"
@@ -104,6 +108,14 @@ bool run_work(const cuda::OpaqueContext& context, void* argument, unsigned block
   return true;
 }
 
+// A kernel's first launch in a context may wait for what the context does, as loading does: here for words.
+bool is_first(const cuda::OpaqueKernel& kernel, const cuda::OpaqueContext& context) {
+  static std::mutex mutex;
+  static std::set<std::pair<const cuda::OpaqueKernel*, const cuda::OpaqueContext*>> launched;
+  const std::lock_guard lock(mutex);
+  return launched.emplace(&kernel, &context).second;
+}
+
 cuda::OpaqueLibrary only_library;
 cuda::OpaqueKernel all_kernels[] = {
 #define FAKE_KERNEL(type, symbol) {#symbol, sizeof(device::Batch), fits_batch, run_batch<DataType::type>},
@@ -155,6 +167,9 @@ FAKE_API cuda::DriverResult cuLaunchKernel(cuda::Kernel kernel, unsigned grid_x,
   if (!is_right) return fake::kInvalidValue;
   std::vector<std::max_align_t> argument(kernel->argument_bytes / sizeof(std::max_align_t) + 1);
   std::memcpy(argument.data(), bytes, kernel->argument_bytes);
+  if (is_first(*kernel, stream->context)) {
+    while (stream->words_awaited > 0) std::this_thread::yield();
+  }
   stream->put([kernel, argument, grid_x, &context = stream->context]() mutable {
     if (!kernel->run(context, argument.data(), grid_x)) context.broken = true;
     return true;

@@ -53,6 +53,7 @@ struct OpaqueStream {
   OpaqueContext& context;
   std::unique_ptr<OpaqueGraph> captured;  // not null: what is put here becomes part of it
   bool captures_globally = false;
+  std::atomic<int> words_awaited{0};  // by what it holds
 
  private:
   void run();
