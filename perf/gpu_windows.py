@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """gpu_windows.py: ranks in processes of their own, all on device 0, whose kernels combine in each other's memory: windows of
-device memory (docs/decisions/0038-windows-of-device-memory.md), by Hocket's libnccl.so.2.
+device memory (docs/decisions/0040-windows-of-device-memory.md), by Hocket's libnccl.so.2.
 
 Started by `hocket run --nccl` (perf/gpu.sh). Rank 0 prints a line of JSON for each kind of memory (of ncclMemAlloc, which travels
 as a file descriptor; of cudaMalloc, as an IPC handle) and size: whether all ranks found every element right, and how long the
