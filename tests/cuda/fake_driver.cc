@@ -281,7 +281,7 @@ FAKE_API DriverResult cuMemFreeAsync(Address memory, StreamHandle handle) {
   FAKE_ENTER(cuMemFreeAsync);
   OpaqueStream* const stream = stream_of(handle);
   if (stream == nullptr || context_here() != &stream->context) return kInvalidContext;
-  stream->put([=] { return forget(memory) == kSuccess; });
+  stream->put([=] { return give_back(memory) == kSuccess; });
   return kSuccess;
 }
 
