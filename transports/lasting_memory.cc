@@ -50,7 +50,7 @@ void LastingMemory::replace(Bytes pages) {
   const std::lock_guard lock(mutex_);
   for (const Range& range : ranges_) {
     if (!overlap(range.bytes, pages)) continue;
-    for (User* user : users_) user->forget(range.bytes);
+    for (User* user : users_) user->renew(range.bytes);
   }
 }
 

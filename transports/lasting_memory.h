@@ -22,8 +22,11 @@ class LastingMemory {
   class User {
    public:
     virtual ~User() = default;
-    // Nothing made of this range is used from now on.
+    // This range ends: nothing made of it is used from now on.
     virtual void forget(Bytes range) = 0;
+    // Other pages are in the place of some of this range: who comes from now on gets something made anew. What is under
+    // way may go on with the old.
+    virtual void renew(Bytes range) = 0;
   };
 
   // Of this process; a forked child has one of its own.
@@ -32,7 +35,7 @@ class LastingMemory {
   // The same range may last for several reasons.
   void begin(Bytes range);
   void end(Bytes range);
-  // Other pages are in the place of these: nothing made of a range they belong to is used from now on.
+  // Other pages are in the place of these.
   void replace(Bytes pages);
 
   void join(User* user);

@@ -259,7 +259,8 @@ HOCKET_API hocketResult_t hocketCommCuDevice(const hocketComm_t comm, int* devic
  */
 
 /* Memory that other processes of this host can map, filled with zeros, aligned to pages. It is registered by every rank
- * as its part of a window; then collectives on it read straight from the peers' buffers, and nothing is staged. */
+ * as its part of a window; then collectives on it read and write the peers' buffers, and nothing is staged. After an
+ * all-reduce on it that failed it is ordinary memory: docs/windows.md. */
 HOCKET_API hocketResult_t hocketMemAlloc(void** ptr, size_t size);
 /* The same of the CUDA device that the calling thread uses; its contents are undefined. Memory of cudaMalloc serves as
  * well, but has to outlive its windows on all ranks. */

@@ -187,7 +187,7 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   recent.facts = recent.asked = facts;
   recent.asked.send_spot = recent.asked.recv_spot = {};
   recent.asked.reproducibility = {};
-  recent.in_window = facts.send_spot.window != 0 || facts.recv_spot.window != 0;
+  recent.in_window = is_in_window(facts);
   recent.in_place = in_place;
   recent.plan = &plan;
   recent.window = own.window;
@@ -288,7 +288,7 @@ void Communicator::bind_for_repeat(RecentCall& recent, const Call& call) {
   recent.fast_path = FastPath(call, collective_pipes_);
 }
 
-void Communicator::bind(const Request& request, const RecentCall& recent, Call& call) const {
+void Communicator::bind(const Request& request, const RecentCall& recent, Call& call) {
   call.plan = recent.plan;
   call.window = recent.window;
   call.slice_bytes = recent.slice_bytes;
@@ -299,6 +299,7 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   call.lends = request.lendable && bytes <= recent.lends_up_to;
   call.runner = request.runner.get();
   bind_windows(request, mesh_->windows(), call);
+  if (recent.in_window) boards_ = mesh_->windows().begins(WindowTable::kSignals);  // told before any window
 }
 
 Result<uint32_t> Communicator::register_memory(std::span<std::byte> memory) {
@@ -308,13 +309,17 @@ Result<uint32_t> Communicator::register_memory(std::span<std::byte> memory) {
         std::make_unique<Signals>(ranks(), segment.ok() ? std::shared_ptr<Segment>(std::move(*segment)) : nullptr);
     mesh_->open_window(signals_->memory(), signals_->segment(), 0, WindowPurpose::kSignals);
   }
+  const bool has_signals = signals_->segment() != nullptr;  // by which peers see that we have given up a call
   if (on_device(memory)) {
     Result<std::shared_ptr<DevicePart>> part = device_part(*cuda::driver(), memory);
     HOCKET_TRY(part.status());
-    return mesh_->open_window(memory, std::move(*part));
+    return mesh_->open_window(memory, has_signals ? std::move(*part) : nullptr);
   }
   const SharedHeap::Piece piece = process_heap().find(memory.data(), memory.size());
-  return mesh_->open_window(memory, piece.segment, piece.offset);
+  const uint32_t number = mesh_->open_window(memory, has_signals ? piece.segment : nullptr, piece.offset);
+  const bool lost = piece.segment != nullptr && process_heap().find(memory.data(), memory.size()).segment == nullptr;
+  if (lost) mesh_->abort(taken_back(rank()));
+  return number;
 }
 
 Status Communicator::find_windows(Request& request) const {
@@ -322,13 +327,28 @@ Status Communicator::find_windows(Request& request) const {
   return hocket::find_windows(system_, *mesh_, options_.operation_timeout, request);
 }
 
-Status Communicator::take_back(const Call& call, Status why) {
+Status Communicator::give_up(const Request& request, const Call& call, Status why) {
+  if (!is_in_window(request.facts)) return why;
+  signals_->board().given_up().store(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // before the caller writes anything there
   const Builder* builder = find_builder(call.plan->collective, call.plan->algorithm);
   if (builder == nullptr || !builder->recv_pages) return why;
   const size_t bytes = call.recv.total * element_bytes(call.type);
   const Status taken = mesh_->take_back({call.recv.base, bytes});
   if (taken.ok()) return why;
-  return {why.code(), fmt::format("{}; and its buffer: {}", why.message(), taken.message())};
+  const Status both = tried(
+      [&]() -> Status { return {why.code(), fmt::format("{}; and its buffer: {}", why.message(), taken.message())}; });
+  return both.code() == why.code() ? both : why;
+}
+
+Rank Communicator::given_up_by() const {
+  std::atomic_thread_fence(std::memory_order_acquire);  // after what was read of their buffers
+  for (Rank peer = 0; peer < static_cast<Rank>(boards_.size()); ++peer) {
+    std::byte* const board = boards_[static_cast<size_t>(peer)];
+    if (peer == rank() || board == nullptr) continue;
+    if (SignalBoard({board, SignalBoard::bytes(ranks())}).given_up().load(std::memory_order_relaxed) != 0) return peer;
+  }
+  return -1;
 }
 
 Result<std::byte*> Communicator::Memory::at_least(size_t wanted) {

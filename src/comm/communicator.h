@@ -142,12 +142,15 @@ class Communicator {
   Result<std::unique_ptr<Operation>> agreement_before(const Request& request);
   // For operations. What is recalled stays until the next request is recalled.
   Result<RecentCall*> recall(const Request& request);
-  void bind(const Request& request, const RecentCall& recent, Call& call) const;
+  void bind(const Request& request, const RecentCall& recent, Call& call);
   // Of a collective whose turn has come: the pipes are its own.
   void bind_for_repeat(RecentCall& recent, const Call& call);
-  // A call has failed with `why`: what peers who have not heard of it still write must not reach its buffer. Returns
-  // `why`, and what else is to be said.
-  Status take_back(const Call& call, Status why);
+  // A call that had begun has failed with `why`. Peers that have not heard of it may still read its buffers in windows,
+  // and shall not end theirs well; what they still write must not reach ours. Returns `why`, and what else is to be
+  // said.
+  Status give_up(const Request& request, const Call& call, Status why);
+  // A peer that has given up a call on windows: what was read there meanwhile may be anything. -1: none has.
+  Rank given_up_by() const;
   // Gives a call whose turn has come its scratch memory.
   Status lend_memory(Call& call);
   // The same for the pieces of an exact one.
@@ -189,6 +192,7 @@ class Communicator {
   std::vector<Order> receives_;  // by peer
   Order one_sided_;
   std::unique_ptr<Signals> signals_;
+  std::span<std::byte* const> boards_;  // all ranks' signals, once a call has used windows
   std::array<RecentCall, 16> recent_;
   bool repeats_ = true;
   Memory scratch_;

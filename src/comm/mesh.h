@@ -107,6 +107,9 @@ class Mesh {
   virtual void leave() = 0;
 };
 
+// Why a communicator fails of which Mesh::take_back has found a window.
+Status taken_back(int32_t rank);
+
 // The members of a new mesh and the secret that admits them.
 struct MeshOptions {
   std::string id;   // 16 bytes, public: which communicator

@@ -168,6 +168,7 @@ class MeshRank final : public Mesh,
 
   // mesh_rank_windows.cc: memory that peers reach
   bool all_share_memory() const;
+  void fail_others_with(std::span<std::byte> pages);
   bool all_by_memory() const;
   void tell_of_window(WindowOffer offer, std::shared_ptr<const Segment> segment);
   void offer_window(const WindowOffer& offer, const std::shared_ptr<const Segment>& segment);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/caught.h"
 #include "comm/device_windows.h"
 #include "comm/mesh_rank.h"
 #include "comm/shared_heap.h"
@@ -57,15 +58,25 @@ void MeshRank::tell_of_window(WindowOffer offer, std::shared_ptr<const Segment> 
 }
 
 Status MeshRank::take_back(std::span<std::byte> pages) {
+  process_heap().close(pages);  // what is registered from now on does not count on it
+  const Status others = tried([&] { return fail_others_with(pages), Status(); });
+  if (!others.ok()) service_.fail_all_without_memory();
+  return tried([&] { return process_heap().take_back(pages); });
+}
+
+void MeshRank::fail_others_with(std::span<std::byte> pages) {
   for (const std::shared_ptr<Door>& door : service_.all_doors()) {
     const auto other = std::dynamic_pointer_cast<MeshRank>(door);
     if (other == nullptr || other.get() == this || !other->windows_.holds(pages)) continue;
-    other->abort(Status(Code::kRemote,
-                        fmt::format("rank {}: another communicator has failed while its peers wrote into memory that "
-                                    "is a window of this one, too: {}",
-                                    other->rank_, status().message())));
+    other->abort(taken_back(other->rank_));
   }
-  return process_heap().take_back(pages);
+}
+
+Status taken_back(int32_t rank) {
+  return {Code::kRemote,
+          fmt::format("rank {}: another communicator has failed while its peers wrote into memory that is a "
+                      "window of this one, too",
+                      rank)};
 }
 
 // Equal on all ranks.

@@ -52,7 +52,7 @@ void WindowTable::give_up(uint32_t number) {
   const std::lock_guard lock(mutex_);
   ++changes_;
   Window& none = window(number);
-  none.reachable = false;
+  none.reachable = none.told = false;
   none.unknown = 0;
 }
 
@@ -120,7 +120,7 @@ bool WindowTable::holds(std::span<const std::byte> bytes) const {
   return std::ranges::any_of(windows_, [&](const auto& entry) {
     const auto& [number, window] = entry;
     const WindowPart& ours = window->parts[static_cast<size_t>(rank_)];
-    return number <= last_ && overlap({ours.begin, ours.bytes}, bytes);
+    return number <= last_ && window->told && overlap({ours.begin, ours.bytes}, bytes);
   });
 }
 

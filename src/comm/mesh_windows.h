@@ -112,6 +112,7 @@ class WindowTable {
     size_t usable = SIZE_MAX;  // bytes that all ranks have
     size_t on_devices = 0;     // parts
     bool reachable = true;
+    bool told = true;            // to peers, who may map our part
     bool begins_at_page = true;  // each part
     bool ends_alone = true;      // each part, with what it was allocated with
     bool equal = true;           // the parts are of one length

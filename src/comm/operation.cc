@@ -65,7 +65,8 @@ bool Operation::repeat(RecentCall& recent, const void* send, void* recv) {
     recent.kind = log.record(number, recent.fingerprint, recent.facts, recent.plan->algorithm);
   const uint64_t history = order.with(recent.fingerprint);
   Wait wait = communicator_.make_wait();
-  if (!recent.fast_path.run(send, recv, mark_of(history), &wait)) {
+  const bool done = recent.fast_path.run(send, recv, mark_of(history), &wait);
+  if (!done || (recent.in_window && communicator_.given_up_by() >= 0)) {
     repeated_ = recent.fast_path.reached();
     return false;
   }
@@ -152,7 +153,7 @@ bool Operation::run() {
       if (is_exact(request_->facts) && pieces_.next()) {
         execution_.start(pieces_.call());
       } else {
-        end({});
+        end_well();
       }
       break;
     case Execution::Progress::kFailed:
@@ -165,13 +166,19 @@ bool Operation::run() {
   return true;
 }
 
+void Operation::end_well() {
+  const Rank gone = is_in_window(request_->facts) ? communicator_.given_up_by() : -1;
+  if (gone < 0) return end({});
+  fail(Code::kRemote, fmt::format("rank {} has given this call up, and its buffers may hold something else", gone));
+}
+
 void Operation::end(Status status) {
   if (stalled_ != Time{}) waited_ += communicator_.system().clock.now() - stalled_;
   if (waited_ > Duration::zero()) communicator_.call_log().note_waited(waited_);
   if (state_ != State::kIssued)
     transfer() ? communicator_.call_log().end_transfer() : communicator_.call_log().end(number_);
   if (!status.ok()) withdraw();
-  if (!status.ok() && state_ != State::kIssued) status = communicator_.take_back(call_, std::move(status));
+  if (!status.ok() && state_ != State::kIssued) status = communicator_.give_up(*request_, call_, std::move(status));
   if (time_ != nullptr) *time_ = (communicator_.system().clock.now() - begun_).count();
   if (done_ != nullptr && status.ok()) done_->store(true);
   stop_waiting();

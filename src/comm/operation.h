@@ -67,6 +67,7 @@ class Operation final : public Work {
   bool run();
   void withdraw();
   void stop_waiting();
+  void end_well();
   void end(Status status);
   void fail(Code code, const std::string& why);
   // The text names a call.

@@ -58,6 +58,8 @@ struct CallFacts {
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
 };
 
+inline bool is_in_window(const CallFacts& facts) { return facts.send_spot.window != 0 || facts.recv_spot.window != 0; }
+
 // "all_reduce(count 1000, float32, sum)".
 std::string describe(const CallFacts& facts);
 // Notes the counts of a v-form that every rank lists.

@@ -128,11 +128,13 @@ void Service::look_round() {
 
 // What did not get its memory is not known: all communicators fail. Rounds and heartbeats, which take none, go on.
 void Service::on_exhausted() {
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [name, door] : doors_) door->fail_without_memory();
-  }
+  fail_all_without_memory();
   acceptor_->start_again();
+}
+
+void Service::fail_all_without_memory() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, door] : doors_) door->fail_without_memory();
 }
 
 bool Service::in_its_process() const { return ::getpid() == process_; }

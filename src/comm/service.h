@@ -98,6 +98,8 @@ class Service {
   std::shared_ptr<Door> find_door(const std::string& id, int32_t rank) const;
   std::vector<std::shared_ptr<Door>> doors_of(const std::string& id) const;
   std::vector<std::shared_ptr<Door>> all_doors() const;
+  // All communicators of this process, for it is not known whom it would have concerned. Any thread.
+  void fail_all_without_memory() noexcept;
   bool was_closed(const std::string& id, int32_t rank) const;
 
   // How many have asked for a root that is not here (yet). Any thread.

@@ -34,12 +34,21 @@ SharedHeap::Piece SharedHeap::find(const void* start, size_t bytes) const {
   return {found->segment, static_cast<size_t>(offset)};
 }
 
-Status SharedHeap::take_back(std::span<std::byte> pages) {
+void SharedHeap::close(std::span<const std::byte> bytes) {
   const std::lock_guard lock(mutex_);
-  const Allocation* found = find_allocation(pages.data(), pages.size());
-  if (found == nullptr) return {};  // freed meanwhile
+  const Allocation* found = find_allocation(bytes.data(), bytes.size());
+  if (found != nullptr) allocations_.find(found->segment->bytes().data())->second.shared = false;
+}
+
+Status SharedHeap::take_back(std::span<std::byte> pages) {
+  std::shared_ptr<const Segment> stays;  // mapped, though it may be freed meanwhile
+  {
+    const std::lock_guard lock(mutex_);
+    const Allocation* found = find_allocation(pages.data(), pages.size());
+    if (found == nullptr) return {};  // freed
+    stays = found->segment;
+  }
   HOCKET_TRY(make_own(pages));
-  allocations_.find(found->segment->bytes().data())->second.shared = false;
   LastingMemory::of_process().replace(pages);
   return {};
 }

@@ -30,8 +30,10 @@ class SharedHeap {
   // Fails for what is not the beginning of an allocation.
   Status free(void* start);
   Piece find(const void* start, size_t bytes) const;
-  // Whole pages of an allocation, or all of it to the end, which others can write to no more. No new window reaches
-  // into that allocation from now on. Fails when there is no memory for other pages.
+  // No new window reaches into the allocation that holds these bytes.
+  void close(std::span<const std::byte> bytes);
+  // Whole pages of such an allocation, or all of it to the end, are what others write to no more. Fails when there is
+  // no memory for other pages.
   Status take_back(std::span<std::byte> pages);
 
  private:

@@ -2,7 +2,8 @@
 // Copyright The Hocket authors
 //
 // Signals: counters that peers raise and their owner waits for, in memory that the peers reach like a window. Each peer
-// has a cache line of its own; the last line says whether somebody sleeps until one is raised.
+// has a cache line of its own; the last line says whether somebody sleeps until one is raised, and whether the owner
+// has given up a call on windows.
 #pragma once
 
 #include <atomic>
@@ -35,6 +36,7 @@ class SignalBoard {
   }
   uint64_t raised(int32_t from, int32_t signal) const { return word(static_cast<size_t>(from), signal).load(); }
   std::atomic_ref<uint64_t> sleepers() const { return word(memory_.size() / kLine - 1, 0); }
+  std::atomic_ref<uint64_t> given_up() const { return word(memory_.size() / kLine - 1, 1); }
 
  private:
   std::atomic_ref<uint64_t> word(size_t line, int32_t index) const {

@@ -292,18 +292,34 @@ void add_late(const void* in, void* inout, size_t count, hocketDataType_t, void*
 
 constexpr size_t kLateCount = 64 * kPageInts;
 
-// Rank 1's call may end well: all that it needs has come.
-void all_reduce_late(const Member& member, Stuck& stuck, int32_t* data) {
+using Late = hocketResult_t (*)(const Member&, const Registered&, hocketRedOp_t);
+
+hocketResult_t all_reduce_in_place(const Member& member, const Registered& memory, hocketRedOp_t op) {
+  return hocketAllReduce(memory.recv(), memory.recv(), kLateCount, hocketInt32, op, member.comm, nullptr);
+}
+hocketResult_t all_reduce_apart(const Member& member, const Registered& memory, hocketRedOp_t op) {
+  return hocketAllReduce(memory.send(), memory.recv(), kLateCount, hocketInt32, op, member.comm, nullptr);
+}
+hocketResult_t reduce_scatter(const Member& member, const Registered& memory, hocketRedOp_t op) {
+  return hocketReduceScatter(memory.send(), memory.recv(), kLateCount / 2, hocketInt32, op, member.comm, nullptr);
+}
+
+// To rank 1 all has come that its plan asks for, but what it reads of rank 0 may be something else by then.
+void call_late(const Member& member, const Registered& memory, Stuck& stuck, Late call) {
   hocketRedOp_t op{};
   ASSERT_EQ(hocketRedOpCreate(&op, add_late, &stuck, 1, member.comm), hocketSuccess);
-  std::fill_n(data, kLateCount, 1);
-  const hocketResult_t result = hocketAllReduce(data, data, kLateCount, hocketInt32, op, member.comm, nullptr);
+  std::fill_n(memory.send(), 2 * kLateCount, 1);
+  const hocketResult_t result = call(member, memory, op);
   if (member.rank == 0) {
     EXPECT_EQ(result, hocketTimeout) << hocketGetLastError(member.comm);
+  } else {
+    EXPECT_NE(result, hocketSuccess);
   }
 }
 
-TEST(Registration, WhatALateRankWritesAfterAFailureIsNotSeen) {
+class LateRank : public testing::TestWithParam<Late> {};
+
+TEST_P(LateRank, NeitherWritesIntoAFailedCallsBuffersNorEndsWell) {
   std::latch gave_up{1};
   std::latch ended{1};
   run_threads(
@@ -311,7 +327,7 @@ TEST(Registration, WhatALateRankWritesAfterAFailureIsNotSeen) {
       [&](Member& member) {
         Stuck stuck{member.rank, &gave_up};
         const Registered memory(member, kLateCount);
-        all_reduce_late(member, stuck, memory.recv());
+        call_late(member, memory, stuck, GetParam());
         if (member.rank == 1) return ended.count_down();
         std::fill_n(memory.recv(), kLateCount, 77);
         std::fill_n(memory.send(), kLateCount, 78);
@@ -322,6 +338,8 @@ TEST(Registration, WhatALateRankWritesAfterAFailureIsNotSeen) {
       },
       config_with_timeout(300));
 }
+
+INSTANTIATE_TEST_SUITE_P(Calls, LateRank, testing::Values(all_reduce_in_place, all_reduce_apart, reduce_scatter));
 
 // The peers of another communicator would go on working on the pages that were given up.
 TEST(Registration, ThatIsTakenBackFailsOtherCommunicatorsThere) {
@@ -336,7 +354,7 @@ TEST(Registration, ThatIsTakenBackFailsOtherCommunicatorsThere) {
           const Registered memory(member, kLateCount);
           void* handle = nullptr;
           ASSERT_EQ(hocketCommRegister(other, memory.recv(), kLateCount * sizeof(int32_t), &handle), hocketSuccess);
-          all_reduce_late(member, stuck, memory.recv());
+          call_late(member, memory, stuck, all_reduce_in_place);
           if (member.rank == 0) gave_up.count_down();
           int32_t* data = memory.recv();
           expect_error(hocketAllReduce(data, data, kLateCount, hocketInt32, hocketSum, other, nullptr),

@@ -400,6 +400,16 @@ TEST(WindowTable, KnowsWhoseBytesHavePagesToThemselves) {
   EXPECT_FALSE(check(0, 4 * page - 8, 0, 4 * page - 8)) << "more is on the last page of what was allocated";
 }
 
+TEST(WindowTable, TheEndOfAnAllocationIsNotThatOfALongerOne) {
+  const size_t odd = 2 * page_bytes() - 8;
+  const std::shared_ptr<const Segment> mine = std::move(*real_memory().create(odd));
+  const std::shared_ptr<const Segment> theirs = std::move(*real_memory().create(odd + 4));
+  WindowTable table(0, 2);
+  table.open(mine->bytes(), mine);
+  EXPECT_TRUE(table.put(1, 1, {theirs->bytes().data(), odd + 4, theirs}));
+  EXPECT_FALSE(table.find(mine->bytes().data(), odd).spot.whole_pages);
+}
+
 TEST(WindowTable, TheEndOfAnAllocationIsThatOfItsPage) {
   const size_t odd = 2 * page_bytes() - 8;
   const std::shared_ptr<const Segment> mine = std::move(*real_memory().create(odd));
@@ -409,17 +419,30 @@ TEST(WindowTable, TheEndOfAnAllocationIsThatOfItsPage) {
   EXPECT_TRUE(table.put(1, 1, {theirs->bytes().data(), odd, theirs}));
   EXPECT_TRUE(table.find(mine->bytes().data(), odd).spot.whole_pages);
   EXPECT_TRUE(table.holds(mine->bytes().last(1)));
+  table.give_up(1);
+  EXPECT_FALSE(table.holds(mine->bytes().last(1))) << "nobody was told of it";
   EXPECT_FALSE(table.holds(theirs->bytes()));
 }
 
+class Renewals final : public LastingMemory::User {
+ public:
+  Renewals() { LastingMemory::of_process().join(this); }
+  ~Renewals() override { LastingMemory::of_process().leave(this); }
+  void forget(LastingMemory::Bytes) override {}
+  void renew(LastingMemory::Bytes range) override { begins.push_back(range.data()); }
+  std::vector<const std::byte*> begins;
+};
+
 TEST(SharedHeap, PagesThatAreTakenBackAreOursAlone) {
   SharedHeap heap(real_memory());
+  Renewals renewals;
   const size_t page = page_bytes();
   auto* start = static_cast<std::byte*>(*heap.allocate(3 * page));
   const std::shared_ptr<const Segment> segment = heap.find(start, 1).segment;
   const std::unique_ptr<Segment> theirs = std::move(*real_memory().map(::dup(segment->handle()), 3 * page));
   std::fill_n(start, 3 * page, std::byte{1});
   const std::span<std::byte> middle(start + page, page);
+  heap.close(middle);
   EXPECT_TRUE(heap.take_back(middle).ok());
   std::ranges::fill(theirs->bytes(), std::byte{2});
   EXPECT_EQ(start[page - 1], std::byte{2}) << "what was not taken back is still shared";
@@ -427,6 +450,7 @@ TEST(SharedHeap, PagesThatAreTakenBackAreOursAlone) {
   EXPECT_EQ(start[2 * page], std::byte{2});
   std::ranges::fill(middle, std::byte{3});
   EXPECT_EQ(theirs->bytes()[page], std::byte{2});
+  EXPECT_THAT(renewals.begins, ElementsAre(start)) << "what devices know of it is of the pages before";
   EXPECT_EQ(heap.find(start, 1).segment, nullptr) << "others would map what is not ours any more";
   EXPECT_TRUE(heap.take_back(middle).ok());
   EXPECT_TRUE(heap.free(start).ok());

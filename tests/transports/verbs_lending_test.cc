@@ -28,7 +28,8 @@ class Listener final : public LastingMemory::User {
   explicit Listener(LastingMemory& memory) : memory_(memory) { memory_.join(this); }
   ~Listener() override { memory_.leave(this); }
   void forget(Bytes range) override { forgotten.push_back(range.size()); }
-  std::vector<size_t> forgotten;
+  void renew(Bytes range) override { renewed.push_back(range.size()); }
+  std::vector<size_t> forgotten, renewed;
 
  private:
   LastingMemory& memory_;
@@ -68,7 +69,7 @@ TEST(Lasting, MemoryEndsWithItsLastReasonAndThenIsForgotten) {
   EXPECT_THAT(listener.forgotten, testing::ElementsAre(100)) << "it had ended";
 }
 
-TEST(Lasting, MemoryWhosePagesAreReplacedIsForgottenAndLasts) {
+TEST(Lasting, MemoryWhosePagesAreReplacedIsRenewedAndLasts) {
   LastingMemory memory;
   Listener listener(memory);
   const std::vector<std::byte> bytes(100);
@@ -76,7 +77,8 @@ TEST(Lasting, MemoryWhosePagesAreReplacedIsForgottenAndLasts) {
   memory.begin(Bytes(bytes).first(50));
   memory.begin(Bytes(bytes).last(10));
   memory.replace(Bytes(bytes).subspan(40, 50));
-  EXPECT_THAT(listener.forgotten, testing::ElementsAre(100, 50));
+  EXPECT_THAT(listener.renewed, testing::ElementsAre(100, 50));
+  EXPECT_TRUE(listener.forgotten.empty());
   EXPECT_TRUE(memory.with(bytes, [](Bytes) {}));
 }
 

@@ -63,7 +63,8 @@ std::optional<Registrations::Keys> Registrations::keys_for(LastingMemory::Bytes 
 }
 
 const Registrations::Entry* Registrations::find(LastingMemory::Bytes bytes) const {
-  const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) { return holds(entry.range, bytes); });
+  const auto found =
+      std::ranges::find_if(entries_, [&](const Entry& entry) { return !entry.retired && holds(entry.range, bytes); });
   return found == entries_.end() ? nullptr : &*found;
 }
 
@@ -91,6 +92,11 @@ void Registrations::forget(LastingMemory::Bytes range) {
   });
   for (const Entry& entry : ended) undo(entry);
   entries_.erase(ended.begin(), ended.end());
+}
+
+void Registrations::renew(LastingMemory::Bytes range) {
+  const std::lock_guard lock(mutex_);
+  for (Entry& entry : entries_) entry.retired = entry.retired || overlap(entry.range, range);
 }
 
 }  // namespace hocket

@@ -31,11 +31,13 @@ class Registrations final : public LastingMemory::User {
   // Nothing: these bytes do not last, or the device does not take them, or too much is registered.
   std::optional<Keys> keys_for(LastingMemory::Bytes bytes);
   void forget(LastingMemory::Bytes range) override;
+  void renew(LastingMemory::Bytes range) override;
 
  private:
   struct Entry {
     LastingMemory::Bytes range;
     ibv_mr* region = nullptr;  // null: it could not be registered
+    bool retired = false;      // of pages that are there no more
   };
 
   const Entry* find(LastingMemory::Bytes bytes) const;
