@@ -3,7 +3,7 @@
 //
 // Network files of the simulator ASTRA-sim: processors in dimensions, in each of which groups of so many stand in a
 // ring, around a switch, or each linked with all. Neighbours in the first dimension have numbers that follow each
-// other. What is no number ("tbd") is not told.
+// other. What is "tbd" is not told.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,6 +25,7 @@ constexpr int64_t kMostSeats = 1 << 16;
 constexpr int64_t kMostLinks = 1 << 20;
 constexpr double kNanosecondsPerUs = 1000;
 constexpr std::array<std::string_view, 4> kKeys = {"topology", "npus_count", "bandwidth", "latency"};
+constexpr std::string_view kUntold = "tbd";
 constexpr std::string_view kBlanks = " \t\r";
 
 struct Dimension {
@@ -73,6 +74,14 @@ std::optional<Number> number_of(std::string_view word) {
   return value;
 }
 
+// The beginning of a document, too, says nothing.
+bool is_idle(std::string_view line) { return line.empty() || line == "---"; }
+
+// Of lines such as "npus_count: [ 2, 4 ]".
+std::string_view key_of(std::string_view line) { return trimmed(line.substr(0, line.find(':'))); }
+
+bool is_key(std::string_view word) { return std::ranges::find(kKeys, word) != kKeys.end(); }
+
 class AstraFile {
  public:
   Result<Reading> run(std::string_view text) {
@@ -101,15 +110,13 @@ class AstraFile {
     return {Code::kInvalidArgument, fmt::format("line {}: {}", line, reason)};
   }
 
-  // Lines such as "npus_count: [ 2, 4 ]".
   Status parse(std::string_view text) {
     for (int number = 1; !text.empty(); ++number) {
       const std::string_view line = take_line(text);
-      if (line.empty()) continue;
+      if (line.empty() || (entries_.empty() && is_idle(line))) continue;
       const size_t colon = std::min(line.find(':'), line.size());
-      const std::string_view key = trimmed(line.substr(0, colon));
-      if (std::ranges::find(kKeys, key) == kKeys.end())
-        return refused(number, fmt::format("expected one of {}", fmt::join(kKeys, ", ")));
+      const std::string_view key = key_of(line);
+      if (!is_key(key)) return refused(number, fmt::format("expected one of {}", fmt::join(kKeys, ", ")));
       if (entries_.contains(key)) return refused(number, fmt::format("'{}' a second time", key));
       std::string_view list = trimmed(line.substr(std::min(colon + 1, line.size())));
       if (!list.starts_with('[') || !list.ends_with(']')) return refused(number, "expected a list in brackets");
@@ -151,15 +158,24 @@ class AstraFile {
   Status fill_rates(size_t place, Dimension& dimension) {
     const Entry& rates = entries_["bandwidth"];
     const Entry& latencies = entries_["latency"];
-    dimension.gb_per_s = number_of<double>(rates.words[place]);
-    dimension.latency_us = number_of<double>(latencies.words[place]);
+    HOCKET_TRY(fill_number("bandwidth", place, dimension.gb_per_s));
+    HOCKET_TRY(fill_number("latency", place, dimension.latency_us));
     if (dimension.latency_us) *dimension.latency_us /= kNanosecondsPerUs;
-    if (!dimension.gb_per_s)
-      draft_.remarks.push_back(fmt::format("no bandwidth is told of dimension {}: NVLink's is assumed", place + 1));
     if (dimension.gb_per_s && !(*dimension.gb_per_s > 0 && *dimension.gb_per_s <= kMaxGbPerS))
       return refused(rates.line, fmt::format("expected GB/s above 0, at most {}", kMaxGbPerS));
     if (dimension.latency_us && !(*dimension.latency_us >= 0 && *dimension.latency_us <= kMaxLatencyUs))
       return refused(latencies.line, fmt::format("expected ns from 0 to {}", kMaxLatencyUs * kNanosecondsPerUs));
+    return {};
+  }
+
+  Status fill_number(std::string_view key, size_t place, std::optional<double>& number) {
+    const Entry& entry = entries_[key];
+    const std::string_view word = entry.words[place];
+    number = number_of<double>(word);
+    if (number) return {};
+    if (word != kUntold)
+      return refused(entry.line, fmt::format("{} '{}' is neither a number nor {}", key, word, kUntold));
+    draft_.remarks.push_back(fmt::format("no {} is told of dimension {}: NVLink's is assumed", key, place + 1));
     return {};
   }
 
@@ -195,9 +211,8 @@ class AstraFile {
 
 bool begins_like_astra(std::string_view text) {
   std::string_view line;
-  while (line.empty() && !text.empty()) line = take_line(text);
-  return std::ranges::any_of(
-      kKeys, [&](std::string_view key) { return line.starts_with(key) && line.substr(key.size()).starts_with(':'); });
+  while (is_idle(line) && !text.empty()) line = take_line(text);
+  return line.find(':') != std::string_view::npos && is_key(key_of(line));
 }
 
 Result<Reading> read_astra(std::string_view text) { return AstraFile().run(text); }

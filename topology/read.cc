@@ -10,6 +10,7 @@ namespace hocket::topology {
 namespace {
 
 constexpr int64_t kMostGpus = 1 << 20;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 Result<NcclGraph> read_graph(const XmlElement& element) {
   NcclGraph graph;
@@ -35,6 +36,7 @@ Result<NcclGraph> read_graph(const XmlElement& element) {
 }  // namespace
 
 Result<Reading> read(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   const size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos)
     return Status(Code::kInvalidArgument, "line 1: there is no topology, only blanks");

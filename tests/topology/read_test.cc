@@ -130,7 +130,8 @@ TEST(ReadAstra, DimensionsAreRingsSwitchesAndAllWithAll) {
   EXPECT_EQ(topology.all(Vertex::Kind::kGpu).size(), 8U);
   EXPECT_EQ(topology.all(Vertex::Kind::kFabric).size(), 8U);
   EXPECT_EQ(topology.links().size(), 2U * (2 * 4 + 4 + 8));
-  EXPECT_EQ(reading->remarks, std::vector<std::string>{"no bandwidth is told of dimension 2: NVLink's is assumed"});
+  EXPECT_EQ(reading->remarks, (std::vector<std::string>{"no bandwidth is told of dimension 2: NVLink's is assumed",
+                                                        "no latency is told of dimension 2: NVLink's is assumed"}));
   const auto link = [&](std::string_view from, std::string_view to) {
     return *std::ranges::find_if(topology.links(), [&](const Link& one) {
       return topology.vertex(one.from).name == from && topology.vertex(one.to).name == to;
@@ -139,6 +140,15 @@ TEST(ReadAstra, DimensionsAreRingsSwitchesAndAllWithAll) {
   EXPECT_DOUBLE_EQ(link("npu3", "npu0").gb_per_s, 100);
   EXPECT_DOUBLE_EQ(link("npu3", "npu0").latency_us, 0.5);
   EXPECT_DOUBLE_EQ(link("npu2", "npu6").gb_per_s, 25);
+}
+
+TEST(ReadAstra, IsKnownByItsFirstKey) {
+  const std::string rest = ": [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 1 ]\nlatency: [ 1 ]\n";
+  for (const std::string begin : {"topology", "topology ", "---\ntopology", "# four\n\n--- # begins\n topology\t",
+                                  "\xEF\xBB\xBFtopology", "\xEF\xBB\xBF---\ntopology"}) {
+    EXPECT_TRUE(read(begin + rest).ok()) << begin;
+  }
+  EXPECT_EQ(failure("topology" + rest + "---\n"), "line 5: expected one of topology, npus_count, bandwidth, latency");
 }
 
 TEST(ReadAstra, WhatIsWrongIsNamed) {
@@ -156,6 +166,9 @@ TEST(ReadAstra, WhatIsWrongIsNamed) {
   EXPECT_EQ(with("[ 1 ]", "[ 1" + std::string(40, ',') + " ]"), "line 3: more than 16 dimensions");
   EXPECT_EQ(with("[ 1 ]", "[ -1 ]"), "line 3: expected GB/s above 0, at most 1000000");
   EXPECT_EQ(with("[ 1 ]", "[ nan ]"), "line 3: expected GB/s above 0, at most 1000000");
+  EXPECT_EQ(with("[ 1 ]", "[ 50GB/s ]"), "line 3: bandwidth '50GB/s' is neither a number nor tbd");
+  EXPECT_EQ(with("latency: [ 1 ]", "latency: [ 0.5us ]"), "line 4: latency '0.5us' is neither a number nor tbd");
+  EXPECT_EQ(with("latency: [ 1 ]", "latency: [ ]"), "line 4: latency '' is neither a number nor tbd");
   EXPECT_EQ(with("latency", "bandwidth"), "line 4: 'bandwidth' a second time");
   EXPECT_EQ(with("latency: [ 1 ]", "# none"), "line 1: 'latency' is told nowhere");
   EXPECT_EQ(with("latency", "delay"), "line 4: expected one of topology, npus_count, bandwidth, latency");
