@@ -130,12 +130,14 @@ class Packing {
     return between_.left(one, other);
   }
 
+  // -1: one that no tree can reach any more, so that none need be begun.
   int32_t roomiest_seat() {
     int32_t best = 0;
     std::pair<int64_t, uint32_t> most{-1, 0};
     for (int32_t seat = 0; seat < seats(); ++seat) {
       int64_t sum = 0;
       for (int32_t other = 0; other < seats(); ++other) sum += other == seat ? 0 : room(seat, other);
+      if (sum == 0) return -1;
       const std::pair<int64_t, uint32_t> here{sum, random_()};
       if (here > most) std::tie(most, best) = std::pair(here, seat);
     }
@@ -145,6 +147,7 @@ class Packing {
   // From the root outwards, one seat after the other; false: some seat cannot be reached any more.
   bool grow() {
     const int32_t root = roomiest_seat();
+    if (root < 0) return false;
     parents_.assign(seats_, -1);
     depth_.assign(seats_, 0);
     parents_[static_cast<size_t>(root)] = root;

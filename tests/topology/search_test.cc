@@ -203,6 +203,27 @@ TEST(Trees, LongWaysTakeNoLonger) { EXPECT_LT(processor_seconds_of_search(star(3
 // All ways were looked along for each seat that joined a tree: 20 times as long.
 TEST(Trees, ManySeatsTakeSeconds) { EXPECT_LT(processor_seconds_of_search(star(1000, 0)), kMostSeconds); }
 
+// Ports of many rates around a switch, and one that hardly carries anything.
+Topology ports(int seats, double slowest_gb_per_s) {
+  std::string text = "hocket topology 1\nfabric s\n";
+  for (int seat = 0; seat < seats; ++seat) {
+    const double gb_per_s = seat == 0 ? slowest_gb_per_s : 200 + 25 * (seat % 24);
+    text += fmt::format("gpu g{}\nlink g{} - s nvlink x{} {} GB/s 1 us\n", seat, seat, 8 + seat % 24, gb_per_s);
+  }
+  return *parse_topology(text);
+}
+
+// Each tree of most widths was begun, and grown up to that seat: many times as long.
+TEST(Trees, ASeatThatNoneReachesIsSeenAtTheRoot) {
+  const auto seconds = [](double slowest) {
+    const Topology topology = ports(800, slowest);
+    const std::clock_t begin = std::clock();
+    EXPECT_FALSE(find_trees(topology).parents.empty());
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  EXPECT_LT(seconds(0.001), 4 * seconds(200));
+}
+
 // 250,000 vertices: nothing may call itself for each.
 TEST(Bound, AWayMayBeAsLongAsAFileMakesIt) { EXPECT_DOUBLE_EQ(bus_bound_gb_per_s(line(2, 250'000), Reach::kFast), 1); }
 
