@@ -3,10 +3,12 @@
 #include "files.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -32,6 +34,18 @@ Result<std::string> read_file(std::string_view option, const std::string& path) 
     }
   }
   return file.bad() ? refused(option, "read", path) : Result<std::string>(std::move(text));
+}
+
+Status check_is_writable(std::string_view option, const std::string& path) {
+  std::error_code none;
+  const bool exists = std::filesystem::exists(path, none);
+  if (std::filesystem::is_directory(path, none)) {
+    errno = EISDIR;
+    return refused(option, "write", path);
+  }
+  const std::filesystem::path folder = std::filesystem::absolute(path, none).parent_path() / ".";
+  const bool may = exists ? access(path.c_str(), W_OK) == 0 : access(folder.c_str(), W_OK | X_OK) == 0;
+  return may ? Status() : refused(option, "write", path);
 }
 
 Status write_file(std::string_view option, const std::string& path, std::string_view text) {

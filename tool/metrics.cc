@@ -21,6 +21,7 @@
 #include "commands.h"
 #include "flights.h"
 #include "hocket/hocket.h"
+#include "numbers.h"
 #include "observe/merge.h"
 #include "observe/metrics.h"
 #include "observe/timeline.h"
@@ -144,7 +145,9 @@ Command metrics(CLI::App& program) {
   const auto wish = std::make_shared<MetricsWish>();
   CLI::App* words = program.add_subcommand("metrics", "Prometheus text of the processes of this host that use Hocket");
   words->add_option("--file", wish->file, "written anew each time, for node_exporter; without: standard output");
-  words->add_option("--seconds", wish->seconds, "from one time to the next")->check(CLI::Range(0.1, 3600.0));
+  words->add_option("--seconds", wish->seconds, "from one time to the next")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->check(refuse_nan);
   words->add_option("--times", wish->times, "how often; 0: for ever")->check(CLI::NonNegativeNumber);
   return {words, [wish] { return measure(*wish); }};
 }
@@ -153,7 +156,7 @@ Command trace(CLI::App& program) {
   const auto wish = std::make_shared<TraceWish>();
   CLI::App* words = program.add_subcommand("trace", "a timeline of timed calls, for chrome://tracing and Perfetto");
   words->add_option("file", wish->file, "what to write")->required();
-  words->add_option("--seconds", wish->seconds, "how long to look")->check(CLI::Range(0.1, 3600.0));
+  words->add_option("--seconds", wish->seconds, "how long to look")->check(CLI::Range(0.1, 3600.0))->check(refuse_nan);
   words->add_option("--merge", wish->merge, "timelines of several hosts, to be made one instead");
   return {words, [wish] { return trace(*wish); }};
 }

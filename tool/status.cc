@@ -16,6 +16,7 @@
 
 #include "commands.h"
 #include "flights.h"
+#include "numbers.h"
 #include "observe/flight.h"
 
 namespace hocket::tool {
@@ -81,6 +82,7 @@ Command status(CLI::App& program) {
       ->capture_default_str();
   words->add_option("--seconds", wish->seconds, "how long to count calls for the rates")
       ->check(CLI::Range(0.0, 60.0))
+      ->check(refuse_nan)
       ->capture_default_str();
   return {words, [wish] { return show(*wish); }};
 }

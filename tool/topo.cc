@@ -169,11 +169,14 @@ Command topo(CLI::App& program) {
   const auto wish = std::make_shared<Wish>();
   CLI::Option* file = words->add_option("--file", wish->file,
                                         "A topology: ours, NCCL's, hwloc's XML, ASTRA-sim's, or nvidia-smi topo -m");
-  words->add_option("--graphs", wish->graphs, "Beside ours, the rings and trees that NCCL found: its graph file");
-  words->add_option("--svg", wish->svg, "Draw it, with the rings and trees, into this file");
+  CLI::Option* graphs =
+      words->add_option("--graphs", wish->graphs, "Beside ours, the rings and trees that NCCL found: its graph file");
+  CLI::Option* svg = words->add_option("--svg", wish->svg, "Draw it, with the rings and trees, into this file");
   words->add_option("--tuning", wish->tuning,
                     "Write the rings, the trees and what each algorithm asks of the links into this tuning file");
-  words->add_flag("--text", wish->text, "Print it in our text form");
+  words->add_flag("--text", wish->text, "Print it, and nothing else, in our text form")
+      ->excludes(graphs)
+      ->excludes(svg);
   words
       ->add_flag(
           "--measure", wish->measure,

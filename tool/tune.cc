@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include "choose/cut.h"
@@ -16,6 +17,7 @@
 #include "commands.h"
 #include "files.h"
 #include "launched.h"
+#include "numbers.h"
 #include "plan/builders.h"
 #include "team.h"
 #include "timetable.h"
@@ -62,6 +64,8 @@ class Tuner {
 
   Status run() {
     HOCKET_TRY(check_is_ours("--out", words_.out));
+    HOCKET_TRY(read_rate("--port", words_.port, port_));
+    HOCKET_TRY(read_rate("--connection", words_.connection, connection_));
     HOCKET_TRY(words_.samples.empty() ? measure_here() : read_samples());
     if (launched_ != nullptr && launched_->rank() != 0) return {};
     HOCKET_TRY(save());
@@ -74,8 +78,8 @@ class Tuner {
     tuning_ = fit_best(beginnings(), timetable_.samples(), timetable_.max_message());
     for (MeasuredChoice& choice : timetable_.best()) tuning_.best.push_back(std::move(choice));
     fmt::print("{}{}", timetable_.report(tuning_), apart_);
-    if (launched_ == nullptr) HOCKET_TRY(set_rate(words_.port, tuning_.network.wire_byte));
-    HOCKET_TRY(set_rate(words_.connection, tuning_.network.flow_byte));
+    if (launched_ == nullptr) set_rate(port_, tuning_.network.wire_byte);
+    set_rate(connection_, tuning_.network.flow_byte);
     return write();
   }
 
@@ -98,6 +102,7 @@ class Tuner {
   Status measure_here() {
     HOCKET_TRY(read_words());
     if (words_.launched) HOCKET_TRY(join());
+    HOCKET_TRY(check_what_is_written());
     for (const Collective collective : collectives_) {
       for (const int32_t ranks : ranks_) HOCKET_TRY(measure(collective, ranks));
     }
@@ -105,14 +110,22 @@ class Tuner {
     tuning_ = tuning_to_extend(words_.out);  // what it says of other ranks, collectives and transports stays
     tuning_.machine = fingerprint(machine());
     tuning_.cores = machine().usable_cpus();
-    return launched_ == nullptr || words_.port.empty() ? Status() : expect_port();
+    if (launched_ != nullptr && port_) expect_port();
+    return {};
+  }
+
+  // Before the time that measuring takes. Rank 0 alone writes.
+  Status check_what_is_written() const {
+    if (launched_ != nullptr && launched_->rank() != 0) return {};
+    if (!words_.save.empty()) HOCKET_TRY(check_is_writable("--save", words_.save));
+    return words_.out.empty() || words_.check ? Status() : check_is_writable("--out", words_.out);
   }
 
   // Where the search for what a port costs begins.
-  Status expect_port() {
+  void expect_port() {
     MessageCost& cost = cost_of(tuning_, timetable_.medium());
     cost.incast = std::max(cost.incast, tuning_.network.incast);
-    return set_rate(words_.port, cost.wire_byte);
+    set_rate(port_, cost.wire_byte);
   }
 
   // What goes between hosts cannot be told apart from what stays inside.
@@ -224,12 +237,15 @@ class Tuner {
   }
 
   // What cannot be measured on one host.
-  static Status set_rate(std::string_view text, Femtoseconds& byte) {
+  static Status read_rate(std::string_view option, std::string_view text, std::optional<Femtoseconds>& byte) {
     if (text.empty()) return {};
     const Result<Femtoseconds> rate = parse_rate(text);
-    if (rate.ok()) byte = *rate;
-    return rate.status();
+    if (!rate.ok()) return {rate.status().code(), fmt::format("{}: {}", option, rate.status().message())};
+    byte = *rate;
+    return {};
   }
+
+  static void set_rate(const std::optional<Femtoseconds>& told, Femtoseconds& byte) { byte = told.value_or(byte); }
 
   Status save() const {
     if (words_.save.empty()) return {};
@@ -249,6 +265,8 @@ class Tuner {
   std::vector<int32_t> ranks_ = words_.ranks;
   std::vector<Collective> collectives_;
   std::vector<int64_t> bytes_;
+  std::optional<Femtoseconds> port_;  // what a byte takes there
+  std::optional<Femtoseconds> connection_;
   Tuning tuning_;
   std::string apart_;  // for people: how far cores were from each other meanwhile
 };
@@ -271,6 +289,7 @@ Command tune(CLI::App& program) {
   app->add_option("--factor", words->factor, "Between sizes")->check(CLI::Range(2, 1024))->capture_default_str();
   app->add_option("--seconds", words->seconds, "For all rounds, of which there is one at least")
       ->check(CLI::Range(0.0, 86400.0))
+      ->check(refuse_nan)
       ->capture_default_str();
   app->add_option("--transports", words->transports, "As HOCKET_TRANSPORTS");
   app->add_flag("--socket", words->socket, "These transports go through sockets, not through memory");

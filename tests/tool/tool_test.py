@@ -173,6 +173,8 @@ class ProgramTest(unittest.TestCase):
             ranks = [subprocess.Popen(["ip", "netns", "exec", f"{prefix}{rank}", PROGRAM, *tune], stdout=subprocess.DEVNULL,
                                       env={**os.environ, "HOCKET_RANK": str(rank), "HOCKET_SIZE": "2",
                                            "HOCKET_ADDRESS": "10.77.0.1:4488", "HOCKET_SECRET": "two"}) for rank in (0, 1)]
+            for rank in ranks:
+                self.addCleanup(rank.kill)
             self.assertEqual([0, 0], [rank.wait(timeout=60) for rank in ranks])
             self.assertRegex(path.read_text(encoding="utf-8"), r"(?m)^best all_reduce 2 network 1024 ")
 
@@ -181,6 +183,21 @@ class ProgramTest(unittest.TestCase):
         answer = hocket("run", "-n", "3", "sh", "-c", f"HOCKET_HOST_ID=$((HOCKET_RANK / 2)) exec {PROGRAM} tune --launched")
         self.assertNotEqual(0, answer.returncode)
         self.assertIn("--launched: 3 ranks on 2 hosts: start one on each, or all on one", answer.stderr)
+
+    def test_tune_refuses_before_it_measures(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for words, reason in ((["--port", "fast"], "--port: 'fast' is no rate, such as 12.5GB/s"),
+                                  (["--connection", "1"], "--connection: '1' is no rate, such as 12.5GB/s"),
+                                  (["--out", folder], f"--out: cannot write '{folder}': Is a directory"),
+                                  (["--out", f"{folder}/no/file"], "/no/file': No such file or directory"),
+                                  (["--save", folder], f"--save: cannot write '{folder}': Is a directory"),
+                                  (["--seconds", "nan"], "'nan' is no number")):
+                begin = time.monotonic()
+                answer = hocket("tune", "--ranks", "2", "--seconds", "60", *words)
+                self.assertNotEqual(0, answer.returncode)
+                self.assertIn(reason, answer.stderr)
+                self.assertLess(time.monotonic() - begin, 50, words)
+            self.assertEqual([], os.listdir(folder))
 
     def test_other_files_are_not_written_over(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -205,6 +222,12 @@ class ProgramTest(unittest.TestCase):
             self.assertIn("4 of 25 GB/s over fast links, 100 GB/s in all; no schedule has more than 100", answer.stdout)
             self.assertTrue(picture.read_text(encoding="utf-8").startswith("<svg"))
             self.assertEqual(source.read_text(encoding="utf-8"), hocket("topo", "--text", "--file", str(source)).stdout)
+
+    def test_topo_as_text_shows_nothing_else(self):
+        for option in ("--graphs", "--svg"):
+            answer = hocket("topo", "--text", option, "/nonexistent/file")
+            self.assertNotEqual(0, answer.returncode)
+            self.assertIn(f"{option} excludes --text", answer.stderr)
 
     def test_topo_shows_what_nccl_found_beside_what_we_find(self):
         with tempfile.TemporaryDirectory() as folder:
