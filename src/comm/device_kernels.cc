@@ -8,10 +8,10 @@
 #include <optional>
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "base/log.h"
 #include "cuda/kernels.h"
+#include "cuda/stream.h"
 #include "kernels/cuda/image.h"
 
 namespace hocket {
@@ -51,6 +51,20 @@ class Kernels {
   bool failed_ = false;                               // guarded by mutex_
 };
 
+// Each once, with nothing to do.
+Status launch_combine_kernels(const cuda::Driver& driver, cuda::Context context) {
+  const cuda::Entered entered(driver, context);
+  const Result<cuda::Stream> stream = cuda::Stream::make(driver);
+  HOCKET_TRY(stream.status());
+  device::Batch nothing;
+  nothing.tasks = 1;
+  for (int type = 0; type < kDataTypes; ++type) {
+    const cuda::Kernel kernel = find_kernel(driver, device::combine_kernel(static_cast<DataType>(type)));
+    if (kernel != nullptr) HOCKET_TRY(stream->launch(kernel, {.threads = device::kBlockThreads}, &nothing));
+  }
+  return {};
+}
+
 }  // namespace
 
 cuda::Kernel find_kernel(const cuda::Driver& driver, const char* symbol) {
@@ -65,15 +79,17 @@ unsigned most_blocks(const cuda::Driver& driver, int device) {
   return static_cast<unsigned>(*count) * kBlocksPerMultiprocessor;
 }
 
-Status load_combine_kernel(const cuda::Stream& stream, cuda::Kernel kernel) {
+Status load_combine_kernels(const cuda::Driver& driver) {
   static std::mutex mutex;
-  static std::set<std::pair<cuda::Kernel, cuda::Context>> loaded;
+  static std::set<cuda::Context> loaded;
+  cuda::Context here = nullptr;
+  HOCKET_TRY(checked(driver, driver.context_get_current(&here), "cuCtxGetCurrent"));
+  if (here == nullptr) return {};
+  if (const std::lock_guard lock(mutex); loaded.contains(here)) return {};
+  // No lock is held: a launch may wait for what another thread has to let go.
+  HOCKET_TRY(launch_combine_kernels(driver, here));
   const std::lock_guard lock(mutex);
-  if (loaded.contains({kernel, stream.context()})) return {};
-  device::Batch nothing;
-  nothing.tasks = 1;
-  HOCKET_TRY(stream.launch(kernel, {.threads = device::kBlockThreads}, &nothing));
-  loaded.emplace(kernel, stream.context());
+  loaded.insert(here);
   return {};
 }
 

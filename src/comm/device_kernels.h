@@ -19,9 +19,10 @@ cuda::Kernel find_kernel(const cuda::Driver& driver, const char* symbol);
 // Of threads; more would only queue. 0: the device is too old for our kernels.
 unsigned most_blocks(const cuda::Driver& driver, int device);
 
-// Has a combine kernel loaded for the stream's context, which is entered, by a launch that does nothing. The first
-// launch may wait for all that the context does, so it must not come behind what waits for ourselves.
-Status load_combine_kernel(const cuda::Stream& stream, cuda::Kernel kernel);
+// Has all combine kernels loaded for the context that was entered, if one was, by launches that do nothing. A first
+// launch may wait for all that the context does, so it must not come behind what waits for ourselves: neither this
+// thread's calls nor those of other ranks on the device, of whatever type.
+Status load_combine_kernels(const cuda::Driver& driver);
 
 // `element_bytes`: of what the batch combines.
 cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned most_blocks);

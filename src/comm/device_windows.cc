@@ -43,6 +43,7 @@ Result<std::shared_ptr<DevicePart>> device_part(const cuda::Driver& driver, std:
                   fmt::format("size: {} bytes, but the memory at {} ends after {}", memory.size(),
                               fmt::ptr(memory.data()), shared->offer.bytes - offset));
   }
+  HOCKET_TRY(load_combine_kernels(driver));
   auto part = std::make_shared<DevicePart>(shared->offer, offset);
   part->segment = std::move(shared->descriptor);
   return part;

@@ -84,7 +84,7 @@ Status WindowKernels::add_steps(Communicator& communicator, const Request& reque
   if (kernel_ == nullptr || most == 0) {
     return Status(Code::kCuda, fmt::format("device {} has no kernel for {}", stream_.device(), name(type)));
   }
-  HOCKET_TRY(load_combine_kernel(stream_, kernel_));
+  HOCKET_TRY(load_combine_kernels(stream_.driver()));  // if the window was registered in another context
   add_joint_steps(calls, communicator.rank(), batches_);
   std::erase_if(batches_, [](const device::Batch& batch) { return batch.tasks == 0; });
   for (device::Batch& batch : batches_) {

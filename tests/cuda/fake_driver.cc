@@ -376,10 +376,15 @@ FAKE_API DriverResult cuStreamWaitValue32_v2(StreamHandle handle, Address addres
   const bool equal = how == kWaitEqual;
   OpaqueStream* const stream = stream_of(handle);
   const bool counts = stream->captured == nullptr;
-  stream->words_awaited += counts ? 1 : 0;
+  const auto count = [stream, counts](int more) {
+    if (!counts) return;
+    stream->words_awaited += more;
+    stream->context.words_awaited += more;
+  };
+  count(1);
   stream->put([=] {
     const bool is_there = equal ? word->load() == value : word->load() >= value;
-    if (is_there && counts) --stream->words_awaited;
+    if (is_there) count(-1);
     return is_there;
   });
   return kSuccess;

@@ -65,6 +65,8 @@ void spoil_messages(bool spoils);
 void break_device(int device);
 // As if the memory were freed, and other memory taken that comes to lie at the same address.
 void take_anew(const void* memory);
+// From here on a kernel's first launch waits for the words of all streams of its context.
+void let_loading_wait_for_all_streams();
 // From here on no device reaches another one's memory.
 void forbid_peer_access();
 // How often a function was called.

@@ -108,6 +108,8 @@ bool run_work(const cuda::OpaqueContext& context, void* argument, unsigned block
   return true;
 }
 
+std::atomic<bool> loading_waits_for_all_streams{false};
+
 // A kernel's first launch in a context may wait for what the context does, as loading does: here for words.
 bool is_first(const cuda::OpaqueKernel& kernel, const cuda::OpaqueContext& context) {
   static std::mutex mutex;
@@ -131,6 +133,8 @@ cuda::OpaqueKernel all_kernels[] = {
 }  // namespace
 
 FAKE_API void hocket::fake::spoil_messages(bool spoils) { messages_are_spoiled = spoils; }
+
+FAKE_API void hocket::fake::let_loading_wait_for_all_streams() { loading_waits_for_all_streams = true; }
 
 extern "C" {
 
@@ -168,7 +172,9 @@ FAKE_API cuda::DriverResult cuLaunchKernel(cuda::Kernel kernel, unsigned grid_x,
   std::vector<std::max_align_t> argument(kernel->argument_bytes / sizeof(std::max_align_t) + 1);
   std::memcpy(argument.data(), bytes, kernel->argument_bytes);
   if (is_first(*kernel, stream->context)) {
-    while (stream->words_awaited > 0) std::this_thread::yield();
+    const std::atomic<int>& awaited =
+        loading_waits_for_all_streams ? stream->context.words_awaited : stream->words_awaited;
+    while (awaited > 0) std::this_thread::yield();
   }
   stream->put([kernel, argument, grid_x, &context = stream->context]() mutable {
     if (!kernel->run(context, argument.data(), grid_x)) context.broken = true;

@@ -24,6 +24,7 @@ struct OpaqueContext {
   explicit OpaqueContext(int device_in) : device(device_in) {}
   const int device;
   std::atomic<bool> broken{false};
+  std::atomic<int> words_awaited{0};  // by what its streams hold
   OpaqueStream* default_stream = nullptr;
   std::set<int> reached;  // other devices, whose memory kernels here may use
 };
