@@ -87,8 +87,26 @@ Passing& passing() {
   return list;
 }
 
+// Batches of which no graph is left. The driver says so where it must not be called, so they are let go of later; its
+// locks may be held then, so this mutex is held around none of its functions.
+struct Dropped {
+  std::mutex mutex;
+  std::list<std::shared_ptr<StreamBatch>> batches;  // guarded by mutex
+};
+
+Dropped& dropped() {
+  static auto& list = *new Dropped;
+  return list;
+}
+
+std::list<std::shared_ptr<StreamBatch>> take_dropped() {
+  const std::lock_guard lock(dropped().mutex);
+  return std::exchange(dropped().batches, {});
+}
+
 // Lets go of batches that their streams have passed, or will never come to.
 void forget_passed(const cuda::Driver& driver) {
+  const std::list<std::shared_ptr<StreamBatch>> without_graph = take_dropped();
   std::vector<std::shared_ptr<StreamBatch>> passed;
   const std::lock_guard lock(passing().mutex);
   std::erase_if(passing().batches, [&](auto& one) {
@@ -180,13 +198,19 @@ void StreamBatch::cancel() {
 // What the work reads, and word of it to the engine.
 Status StreamBatch::enqueue_start() {
   for (const Staging& staging : stagings_) HOCKET_TRY(staging.copy_in(stream_));
-  using Held = std::shared_ptr<StreamBatch>;
   if (is_captured()) {
-    auto held = std::make_unique<Held>(shared_from_this());
-    HOCKET_TRY(stream_.tie_to_graph(held.get(), [](void* batch) { delete static_cast<Held*>(batch); }));
-    static_cast<void>(held.release());
+    using Node = std::list<std::shared_ptr<StreamBatch>>;  // of one batch: memory to drop it, too, is there before
+    auto node = std::make_unique<Node>(1, shared_from_this());
+    const auto drop = [](void* batch) {
+      const std::unique_ptr<Node> owned(static_cast<Node*>(batch));
+      const std::lock_guard lock(dropped().mutex);
+      dropped().batches.splice(dropped().batches.end(), *owned);
+    };
+    HOCKET_TRY(stream_.tie_to_graph(node.get(), drop));
+    static_cast<void>(node.release());
     return stream_.call([](void* batch) { static_cast<StreamBatch*>(batch)->run_again(); }, this);
   }
+  using Held = std::shared_ptr<StreamBatch>;
   auto held = std::make_unique<Held>(shared_from_this());
   const auto arrive = [](void* batch) {
     const std::unique_ptr<Held> owned(static_cast<Held*>(batch));

@@ -95,6 +95,12 @@ void call_host_function(HostFunction function, void* argument) {
 
 }  // namespace
 
+OpaqueUserObject::~OpaqueUserObject() {
+  const bool before = std::exchange(in_host_function, true);
+  destroy(argument);
+  in_host_function = before;
+}
+
 namespace hocket::fake {
 
 void note(Allocation allocation) {

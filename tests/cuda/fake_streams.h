@@ -32,7 +32,7 @@ struct OpaqueContext {
 struct OpaqueUserObject {
   void* argument = nullptr;
   HostFunction destroy = nullptr;
-  ~OpaqueUserObject() { destroy(argument); }
+  __attribute__((visibility("default"))) ~OpaqueUserObject();  // calls `destroy`, which must not call the driver
 };
 
 // True: done. False: to be asked again.
