@@ -230,7 +230,9 @@ using Mapped = Result<std::shared_ptr<const MappedMemory>>;
 Mapped use_own(const Driver& driver, const MemoryOffer& offer, Context here) {
   const Result<Allocation> found = find_allocation(driver, offer.address);
   HOCKET_TRY(found.status());
-  if (found->number != offer.allocation) return Status(Code::kInvalidArgument, "the memory was freed meanwhile");
+  const bool is_same =
+      found->number == offer.allocation && found->begin == offer.address && found->bytes == offer.bytes;
+  if (!is_same) return Status(Code::kInvalidArgument, "the memory was freed meanwhile");
   const Result<int> device = device_here(driver);
   HOCKET_TRY(device.status());
   if (offer.way == MemoryOffer::Way::kDescriptor) {
