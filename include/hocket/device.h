@@ -6,7 +6,9 @@
  *
  * A kernel reads and writes others' parts when the program says that it may: nothing here waits for another rank but
  * hocketDeviceAwaitSignal. Memory is ordered by signals: what a thread did before a signal is seen by whoever has seen
- * the signal. */
+ * the signal.
+ *
+ * No GPU has run it yet. */
 #ifndef HOCKET_DEVICE_H_
 #define HOCKET_DEVICE_H_
 
@@ -29,8 +31,8 @@ typedef struct {
 extern "C" {
 #endif
 
-/* Of a window whose parts are all memory of devices that reach each other, for the device that the calling thread uses.
- * Waits until all ranks have registered their parts. */
+/* Of a window whose parts are all memory of devices that reach each other, for the device that the calling thread uses,
+ * which is that of its own part. Waits until all ranks have registered their parts. */
 HOCKET_API hocketResult_t hocketWinGetDevice(hocketComm_t comm, hocketWindow_t win, hocketDeviceWindow_t* view);
 
 #ifdef __cplusplus
@@ -74,7 +76,9 @@ HOCKET_IN_KERNEL void hocketDeviceGet(const hocketDeviceWindow_t& window, int pe
 }
 
 /* Signals are words of 8 bytes in the window, 0 in the beginning by whoever registered it, that count up. `offset` is a
- * multiple of 8. One thread raises a signal for all whose work it tells of, after they have met (__syncthreads). */
+ * multiple of 8. One thread raises a signal for all whose work it tells of, after they have met (__syncthreads). The
+ * device adds to the peer's memory atomically: where it cannot (PCIe without native atomics between the two, see
+ * cudaDevP2PAttrNativeAtomicSupported) counts of several raisers may be lost. */
 HOCKET_IN_KERNEL void hocketDeviceSignal(const hocketDeviceWindow_t& window, int peer, size_t offset) {
   void* const word = hocketDevicePointer(window, peer, offset);
 #ifdef __CUDA_ARCH__
