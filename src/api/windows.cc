@@ -71,9 +71,8 @@ hocketResult_t close_window(hocketComm_t comm, const void* handle, const char* n
 Status view_window(Communicator& communicator, hocketWindow_t win, hocketDeviceWindow_t& view) {
   hocket::Mesh& mesh = communicator.mesh();
   const uint32_t number = hocket::window_number(win);
-  const std::span<std::byte> own = mesh.windows().reach(mesh.rank(), number).part;
-  if (own.empty()) return not_registered(communicator, "win", win);
-  const auto found = hocket::await_window(communicator.system(), mesh, communicator.operation_timeout(), own.data(), 1);
+  if (mesh.windows().reach(mesh.rank(), number).part.empty()) return not_registered(communicator, "win", win);
+  const auto found = hocket::await_window(communicator.system(), mesh, communicator.operation_timeout(), number);
   HOCKET_TRY(found.status());
   if (!found->on_device || !found->reachable || mesh.ranks() > HOCKET_DEVICE_RANKS_MAX) {
     return Status(Code::kInvalidUsage,
@@ -143,10 +142,11 @@ hocketResult_t hocketCommWindowDeregister(hocketComm_t comm, hocketWindow_t win)
 }
 
 hocketResult_t hocketWinGetDevice(hocketComm_t comm, hocketWindow_t win, hocketDeviceWindow_t* view) {
-  return with_session(comm, [&](Session& session) -> Status {
+  const auto look = [&](Session& session) -> Status {
     if (view == nullptr) return null_pointer("view");
     return view_window(*session.communicator, win, *view);
-  });
+  };
+  return with_held(comm, look, [](const Status&) {});
 }
 
 hocketResult_t hocketWinGetUserPtr(hocketComm_t comm, hocketWindow_t win, void** outUserPtr) {

@@ -73,13 +73,11 @@ PeerBuffers peers(const WindowSpot& spot, const WindowTable& windows) {
   return {windows.begins(spot.window), spot.offset};
 }
 
-}  // namespace
-
-Result<Found> await_window(System& system, const Mesh& mesh, Duration patience, const void* buffer, size_t bytes) {
-  if (bytes == 0 || buffer == nullptr) return Found{};
-  Found found = mesh.windows().find(buffer, bytes);
+template <typename Look>
+Result<Found> await_found(System& system, const Mesh& mesh, Duration patience, const Look& look) {
+  Found found = look();
   const Time limit = found.complete ? Time{} : system.clock.now() + patience;
-  for (; !found.complete; found = mesh.windows().find(buffer, bytes)) {
+  for (; !found.complete; found = look()) {
     if (mesh.failed()) return mesh.status();
     const Time now = system.clock.now();
     if (now >= limit) {
@@ -91,6 +89,17 @@ Result<Found> await_window(System& system, const Mesh& mesh, Duration patience, 
     system.threads.sleep_until(now + kLook);
   }
   return found.reachable ? found : Found{};
+}
+
+}  // namespace
+
+Result<Found> await_window(System& system, const Mesh& mesh, Duration patience, const void* buffer, size_t bytes) {
+  if (bytes == 0 || buffer == nullptr) return Found{};
+  return await_found(system, mesh, patience, [&] { return mesh.windows().find(buffer, bytes); });
+}
+
+Result<Found> await_window(System& system, const Mesh& mesh, Duration patience, uint32_t window) {
+  return await_found(system, mesh, patience, [&] { return mesh.windows().whole(window); });
 }
 
 Status find_windows(System& system, const Mesh& mesh, Duration patience, Request& request) {

@@ -16,6 +16,8 @@ namespace hocket {
 // registered their part.
 Result<WindowTable::Found> await_window(System& system, const Mesh& mesh, Duration patience, const void* buffer,
                                         size_t bytes);
+// The same of a whole window.
+Result<WindowTable::Found> await_window(System& system, const Mesh& mesh, Duration patience, uint32_t window);
 
 // Notes the spots of the buffers that peers may reach. Waits, up to `patience`, for ranks that have not registered
 // their part of a window that is used.

@@ -20,9 +20,17 @@ bool has_kernels(const cuda::Driver& driver, int device) {
 
 Status check_own(const cuda::Driver& driver, uint32_t number, const DevicePart& part) {
   const auto* const begin = reinterpret_cast<const void*>(static_cast<uintptr_t>(part.offer.address + part.offset));
-  if (cuda::allocation_at(driver, begin) == part.offer.allocation) return {};
-  return Status(Code::kInvalidArgument,
-                fmt::format("the memory at {} was freed, but it is still registered as window {}", begin, number));
+  if (cuda::allocation_at(driver, begin) != part.offer.allocation) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("the memory at {} was freed, but it is still registered as window {}", begin, number));
+  }
+  // Others were told what that device reaches, and what is mapped is mapped for it.
+  const int device = cuda::recognise(driver, begin).device;
+  if (const int here = cuda::current_device(); here != device) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("device {} is used, but window {} is memory of device {}", here, number, device));
+  }
+  return {};
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ bool reach_each_other(uint32_t window, const std::vector<WindowPart>& parts);
 using DeviceParts = std::vector<std::shared_ptr<DevicePart>>;
 
 // Maps the peers' parts of a complete window for kernels of the context that was entered, and looks whether our own is
-// still there.
+// still there, and of that context's device.
 Result<DeviceParts> map_window(const cuda::Driver& driver, WindowTable& windows, uint32_t number, int32_t rank);
 
 }  // namespace hocket

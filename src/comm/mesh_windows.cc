@@ -97,6 +97,14 @@ bool WindowTable::fills_pages(const Window& window, size_t offset, size_t bytes)
   return window.begins_at_page && offset % page_bytes() == 0 && ends_at_page;
 }
 
+WindowTable::Found WindowTable::found_in(uint32_t number, const Window& window, size_t offset, size_t bytes) {
+  const bool on_device = window.on_devices > 0;
+  return {{number, offset, !on_device && fills_pages(window, offset, bytes)},
+          window.unknown == 0,
+          window.reachable && offset + bytes <= window.usable,
+          on_device};
+}
+
 WindowTable::Found WindowTable::find(const void* begin, size_t bytes) const {
   const auto* first = static_cast<const std::byte*>(begin);
   const std::lock_guard lock(mutex_);
@@ -106,13 +114,15 @@ WindowTable::Found WindowTable::find(const void* begin, size_t bytes) const {
     if (first < ours.begin || first > ours.begin + ours.bytes) continue;
     const auto offset = static_cast<size_t>(first - ours.begin);
     if (bytes > ours.bytes - offset) continue;
-    const bool on_device = window->on_devices > 0;
-    return {{number, offset, !on_device && fills_pages(*window, offset, bytes)},
-            window->unknown == 0,
-            window->reachable && offset + bytes <= window->usable,
-            on_device};
+    return found_in(number, *window, offset, bytes);
   }
   return {};
+}
+
+WindowTable::Found WindowTable::whole(uint32_t number) const {
+  const std::lock_guard lock(mutex_);
+  const Window* window = find(number);
+  return window == nullptr || number > last_ ? Found{} : found_in(number, *window, 0, window->usable);
 }
 
 bool WindowTable::holds(std::span<const std::byte> bytes) const {

@@ -91,6 +91,8 @@ class WindowTable {
     bool on_device = false;  // by kernels
   };
   Found find(const void* begin, size_t bytes) const;
+  // All that a window of ours has, whatever other windows hold it too.
+  Found whole(uint32_t number) const;
   // Some window of ours holds some of these bytes.
   bool holds(std::span<const std::byte> bytes) const;
   // Ranks that have not told of it yet.
@@ -121,6 +123,7 @@ class WindowTable {
   Window& window(uint32_t number);
   const Window* find(uint32_t number) const;
   void enter(uint32_t number, Window& window, size_t rank, WindowPart part);
+  static Found found_in(uint32_t number, const Window& window, size_t offset, size_t bytes);
   static bool fills_pages(const Window& window, size_t offset, size_t bytes);
 
   const int32_t rank_;

@@ -395,6 +395,31 @@ const Role closing("closing", [](const Part& part) -> int {
 
 TEST_F(CudaWindows, AreClosedAtTheEnd) { expect_success("closing", 2, {}, Seconds(60)); }
 
+// A graph keeps what its kernels use, and the driver tells of the graph's end where it must not be called.
+const Role graph_ending("graph_ending", [](const Part& part) -> int {
+  use_device(0);
+  const Member member = part.join();
+  const DeviceStream stream;
+  {
+    Window window(member, Maker::kCuda);
+    const Captured graph(stream, [&] { EXPECT_EQ(add(window.floats(), member, stream.get()), hocketSuccess); });
+    fill(window, stream, 1);
+    graph.launch(stream);
+    expect_all(window, stream, 2);
+    EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+    window.close();
+    EXPECT_EQ(fake::calls_of("cuIpcCloseMemHandle"), 0);
+  }
+  const DeviceValues values(kCount);
+  EXPECT_EQ(add(values.get(), member, stream.get()), hocketSuccess);
+  EXPECT_EQ(fake::calls_of("cuIpcCloseMemHandle"), 1);
+  stream.synchronize();
+  hocketCommDestroy(member.comm);
+  return testing::Test::HasFailure() ? 1 : 0;
+});
+
+TEST_F(CudaWindows, OfAGraphAreClosedAfterItsEnd) { expect_success("graph_ending", 2, {}, Seconds(30)); }
+
 // ---- From within kernels
 
 // The view as a kernel of the stand-in's has it.
@@ -475,7 +500,48 @@ TEST_F(CudaWindows, OnlyWindowsOfDevicesAreSeenByKernels) {
   });
 }
 
+// A window that lies in another one is awaited itself.
+TEST_F(CudaWindows, AWindowWithinAnotherIsSeenWhenAllHaveRegisteredIt) {
+  run_threads(2, [](Member& member) {
+    use_device(0);
+    const Window whole(member, Maker::kHocket);
+    EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+    if (member.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    hocketWindow_t window = nullptr;
+    EXPECT_EQ(hocketCommWindowRegister(member.comm, whole.at(4096), 4096, &window, 0), hocketSuccess);
+    hocketDeviceWindow_t view;
+    ASSERT_EQ(hocketWinGetDevice(member.comm, window, &view), hocketSuccess) << hocketGetLastError(member.comm);
+    EXPECT_EQ(view.bytes, 4096u);
+    EXPECT_EQ(view.part[member.rank], reinterpret_cast<char*>(whole.at(4096)));
+    EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+    EXPECT_EQ(hocketCommWindowDeregister(member.comm, window), hocketSuccess);
+  });
+}
+
 // ---- Mistakes and failures
+
+// What is mapped is mapped for the device of the window: another one must not come first.
+TEST_F(CudaWindows, AreOfOneDeviceOnEachRank) {
+  run_threads(2, [](Member& member) {
+    use_device(0);
+    void* memory = nullptr;
+    hocketWindow_t window = nullptr;
+    ASSERT_EQ(hocketMemAllocDevice(&memory, kWindowBytes), hocketSuccess);
+    ASSERT_EQ(hocketCommWindowRegister(member.comm, memory, kWindowBytes, &window, 0), hocketSuccess);
+    const DeviceStream stream;
+    use_device(1);
+    hocketDeviceWindow_t view;
+    expect_error(hocketWinGetDevice(member.comm, window, &view), hocketInvalidArgument, member.comm,
+                 {"device 1 is used, but window 1 is memory of device 0"});
+    use_device(0);
+    EXPECT_EQ(hocketWinGetDevice(member.comm, window, &view), hocketSuccess) << hocketGetLastError(member.comm);
+    EXPECT_EQ(add(static_cast<float*>(memory), member, stream.get()), hocketSuccess);
+    stream.synchronize();
+    EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess) << hocketGetLastError(member.comm);
+    EXPECT_EQ(hocketCommWindowDeregister(member.comm, window), hocketSuccess);
+    EXPECT_EQ(hocketMemFree(memory), hocketSuccess);
+  });
+}
 
 TEST_F(CudaWindows, MistakesAreToldByName) {
   run_threads(1, [](Member& member) {
