@@ -121,6 +121,7 @@ class Packing {
     most_looks_ = kLooks / parts * part;
     most_link_looks_ = kLinkLooks / parts * part;
   }
+  int64_t looks() const { return looks_; }
   bool is_exhausted() const { return looks_ >= kMostLooks; }
   bool is_tired() const { return looks_ >= most_looks_ || between_.looks() >= most_link_looks_; }
 
@@ -223,6 +224,7 @@ Trees find_trees(const Topology& topology) {
       const bool may_rest = beginning > 0 || !best.parents.empty() || packing.is_exhausted();
       if (packing.is_tired() && may_rest) break;
       std::vector<Parents> trees = packing.pack(beginning, quantum);
+      best.looks = packing.looks();
       if (quantum * static_cast<double>(trees.size()) <= best.gb_per_s() * kSameRate) continue;
       best.parents = std::move(trees);
       best.tree_gb_per_s = quantum;

@@ -21,6 +21,7 @@ struct Trees {
   double tree_gb_per_s = 0;                   // of each
   bool too_large = false;                     // not searched: more than the limits in room.h
   double bound_gb_per_s = 0;                  // no schedule has more bus bandwidth over these links
+  int64_t looks = 0;                          // at pairs of seats: what the search took, on every machine the same
   double gb_per_s() const { return tree_gb_per_s * static_cast<double>(parents.size()); }
   // As rings are measured: they move 2 (n - 1) / n of the data in the time in which trees move all of it.
   double bus_gb_per_s() const;

@@ -5,6 +5,7 @@
 // codec that has a form, every type, awkward value and length around its tiles and blocks, whichever thread goes first.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -37,7 +38,7 @@ class Guarded {
     const size_t packs = (size_ + offset + 2 * kMargin) / sizeof(Aligned) + 1;
     memory_.resize(packs);
     std::memset(memory_.data(), static_cast<int>(kUntouched), packs * sizeof(Aligned));
-    std::memcpy(data(), bytes.data(), size_);
+    std::copy(bytes.begin(), bytes.end(), data());  // of no bytes too
   }
   std::byte* data() { return reinterpret_cast<std::byte*>(memory_.data()) + kMargin + offset_; }
   Bytes bytes() { return {data(), data() + size_}; }
