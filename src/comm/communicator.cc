@@ -93,14 +93,14 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       placement_(hocket::placement(*mesh_)),
       crowded_(is_crowded(*mesh_)),
       wait_(system, crowded_, options_.spin),
-      planner_(
-          {.rank = rank(),
-           .ranks = ranks(),
-           .longest_message = longest_message(*mesh_, placement_),
-           .compression = options_.compression,
-           .imported = options_.imported,
-           .explore = options_.explore},
-          Chooser(options_.forced, tuning(*mesh_), placement_, longest_message(*mesh_, placement_), options_.lanes)),
+      longest_message_(longest_message(*mesh_, placement_)),
+      planner_({.rank = rank(),
+                .ranks = ranks(),
+                .longest_message = longest_message_,
+                .compression = options_.compression,
+                .imported = options_.imported,
+                .explore = options_.explore},
+               Chooser(options_.forced, tuning(*mesh_), placement_, longest_message_, options_.lanes)),
       lane_(options_.flight == nullptr
                 ? nullptr
                 : options_.flight->open(flight_member(*mesh_, static_cast<int>(placement_.hosts.size()), options_))),
@@ -153,8 +153,7 @@ void Communicator::wait_until_idle() const {
 }
 
 void Communicator::choose_by(Forced forced, Tuning tuning, int32_t lanes) {
-  planner_.choose_by(
-      Chooser(std::move(forced), std::move(tuning), placement_, longest_message(*mesh_, placement_), lanes));
+  planner_.choose_by(Chooser(std::move(forced), std::move(tuning), placement_, longest_message_, lanes));
   recent_ = {};
 }
 
@@ -299,7 +298,8 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   call.lends = request.lendable && bytes <= recent.lends_up_to;
   call.runner = request.runner.get();
   bind_windows(request, mesh_->windows(), call);
-  if (recent.in_window) boards_ = mesh_->windows().begins(WindowTable::kSignals);  // told before any window
+  // Told before any window.
+  if (recent.in_window && boards_.empty()) boards_ = mesh_->windows().begins(WindowTable::kSignals);
 }
 
 Result<uint32_t> Communicator::register_memory(std::span<std::byte> memory) {
@@ -336,9 +336,12 @@ Status Communicator::give_up(const Request& request, const Call& call, Status wh
   const size_t bytes = call.recv.total * element_bytes(call.type);
   const Status taken = mesh_->take_back({call.recv.base, bytes});
   if (taken.ok()) return why;
-  const Status both = tried(
-      [&]() -> Status { return {why.code(), fmt::format("{}; and its buffer: {}", why.message(), taken.message())}; });
-  return both.code() == why.code() ? both : why;
+  Status both = why;
+  (void)tried([&] {
+    both = {why.code(), fmt::format("{}; and its buffer: {}", why.message(), taken.message())};
+    return Status();
+  });
+  return both;
 }
 
 Rank Communicator::given_up_by() const {

@@ -182,6 +182,7 @@ class Communicator {
   const Placement placement_;
   const bool crowded_;  // more ranks on this kernel than cores
   const Wait wait_;
+  const size_t longest_message_;
   Planner planner_;
   FlightLane* const lane_;  // null: not recorded
   std::shared_ptr<CallLog> call_log_;
