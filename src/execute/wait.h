@@ -34,9 +34,11 @@ class Wait {
 
  private:
   System& system_;
-  uint32_t spins_;
+  Duration spin_;
+  uint32_t spins_;  // looks at most
   uint32_t yields_;
   uint32_t idle_ = 0;
+  Time begun_{};  // to spin, but for the first looks
   uint32_t naps_ = 0;
 };
 
