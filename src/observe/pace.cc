@@ -33,7 +33,9 @@ std::optional<PaceWatch::Laggard> PaceWatch::judge() {
   const Laggard laggard{rank, least, others, slowest.newest.calls - slowest.judged.calls,
                         slowest.newest.time - slowest.judged.time};
   for (auto& [other, record] : records_) record.judged = record.newest;
-  if (others - least < kMuch) return {};
+  const bool is_late = others - least >= kMuch + kMuchOfWaiting * least;
+  const bool was_late = std::exchange(late_, is_late ? rank : -1) == rank;
+  if (!is_late || !was_late) return {};
   return laggard;
 }
 

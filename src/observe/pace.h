@@ -24,8 +24,10 @@ class PaceWatch {
  public:
   // A judgement takes at least so many calls of each rank.
   static constexpr uint64_t kCalls = 10;
-  // Who waits less than the others by this share of the time is slow.
+  // Who waits less than the others by this share of the time, and of what it waits itself, is late: where all wait for
+  // the network most of the time, how long they wait differs by chance. Who is late in two judgements in a row is slow.
   static constexpr double kMuch = 0.05;
+  static constexpr double kMuchOfWaiting = 0.1;
 
   void note(int32_t rank, const Pace& pace);
 
@@ -36,7 +38,8 @@ class PaceWatch {
     uint64_t calls = 0;
     Duration time{};
   };
-  // Of all ranks that were noted, over what came since the last judgement. None: nobody is slow, or it is too early.
+  // Of all ranks that were noted, over what came since the last judgement. None: nobody is late, or it is too early to
+  // call that rank slow.
   std::optional<Laggard> judge();
   // It is the first time that this rank is called slow. It may be again when somebody else has been since.
   bool is_new(const Laggard& slow);
@@ -49,6 +52,7 @@ class PaceWatch {
   static double share(const Record& record);
 
   std::map<int32_t, Record> records_;
+  int32_t late_ = -1;  // by the last judgement
   int32_t named_ = -1;
 };
 
