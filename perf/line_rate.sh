@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 #
-# perf/line_rate.sh BUILD [RATE]: all-reduce of four ranks in four network namespaces, whose links carry RATE (1gbit) each
-# way, beside the bound: 2 (p - 1) / p of the bytes at the goodput that iperf3 reaches between two of them.
+# perf/line_rate.sh BUILD [RATE]: all-reduce of RANKS (4) ranks in as many network namespaces, whose links carry RATE (1gbit)
+# each way, beside the bound: 2 (p - 1) / p of the bytes at the goodput that iperf3 reaches between two of them.
 # Needs root and iperf3.
 set -euo pipefail
-readonly build=$1 rate=${2:-1gbit} ranks=4
+readonly build=$1 rate=${2:-1gbit} ranks=${RANKS:-4}
 here=$(cd "$(dirname "$0")/.." && pwd)
 prefix=hkr$$
 out=$(mktemp -d)
