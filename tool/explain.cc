@@ -9,12 +9,14 @@
 #include <array>
 #include <memory>
 #include <set>
+#include <span>
 
 #include "choose/choose.h"
 #include "codec/programs/program.h"
 #include "commands.h"
 #include "files.h"
 #include "network_option.h"
+#include "topology/discover_devices.h"
 
 namespace hocket::tool {
 namespace {
@@ -149,8 +151,7 @@ class Explanation {
     print_candidates(candidates, chooser.network(), *choice);
     fmt::print("\nChosen: {}, because {}.\n", how(*choice->builder, choice->lanes, choice->slice_bytes),
                why(choice->reason));
-    if (candidates.empty()) return {};
-    print_advice(chooser, candidates, *choice);
+    if (!candidates.empty()) print_advice(chooser, candidates, *choice);
     return {};
   }
 
@@ -211,6 +212,17 @@ class Explanation {
   Question question_;
 };
 
+// By which of its addresses each RDMA port of this host is reached, unless a peer has none that fits it.
+void print_ports(std::span<const topology::RdmaPort> ports) {
+  if (ports.empty()) return;
+  fmt::print("RDMA ports of this host:\n");
+  for (const topology::RdmaPort& port : ports) {
+    fmt::print(
+        "  {:<20}{:>5.0f} Gbit/s, {}\n", port.name, 8 * port.gb_per_s,
+        port.gid ? fmt::format("reached at {}: {}", port.gid->text(), why(*port.gid)) : "not reached: no address");
+  }
+}
+
 // Costs of the levels of --network instead of the tuning's.
 Status apply_network(std::string_view text, Words& words, Tuning& tuning) {
   if (text.empty()) return {};
@@ -235,7 +247,9 @@ Status run(Words words) {
   if (!tuning.ok()) return tuning.status();
   if (tuning->cores == 0) tuning->cores = machine().usable_cpus();
   HOCKET_TRY(apply_network(words.network, words, *tuning));
-  return Explanation(words, std::move(*tuning)).print();
+  HOCKET_TRY(Explanation(words, std::move(*tuning)).print());
+  print_ports(topology::rdma_ports());
+  return {};
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <vector>
@@ -47,31 +47,27 @@ double number_in(const std::string& file, double otherwise) {
 
 constexpr int kMaxGids = 32;  // that are looked at
 
-// "10.0.0.1" for "0000:0000:0000:0000:0000:ffff:0a00:0001", and what is no IPv4 address as it is.
-std::string without_mapping(const std::string& gid) {
-  constexpr std::string_view kMapped = "0000:0000:0000:0000:0000:ffff:";
-  unsigned high = 0;
-  unsigned low = 0;
-  if (!gid.starts_with(kMapped) || std::sscanf(gid.c_str() + kMapped.size(), "%4x:%4x", &high, &low) != 2) return gid;
-  return fmt::format("{}.{}.{}.{}", high >> 8, high & 0xFF, low >> 8, low & 0xFF);
+Gid::Kind kind_of(const std::string& port, int number) {
+  if (!read_file(port + "/link_layer").starts_with("Ethernet")) return Gid::Kind::kInfiniBand;
+  const bool is_second = read_file(fmt::format("{}/gid_attrs/types/{}", port, number)).starts_with("RoCE v2");
+  return is_second ? Gid::Kind::kRoce2 : Gid::Kind::kRoce1;
 }
 
-// What network an RDMA port is on, and by what address it is best reached there, as transports/verbs chooses it:
-// "RoCE-v2:10.0.0.1", "RoCE-v1:fe80:...", "InfiniBand:fe80:...".
-std::string rdma_network(const std::string& port) {
-  std::string best;
-  int least = 4;
+std::optional<Gid> best_gid(const std::string& port) {
+  std::optional<Gid> best;
   for (int i = 0; i < kMaxGids; ++i) {
-    const std::string gid = without_mapping(first_word(read_file(fmt::format("{}/gids/{}", port, i))));
-    if (gid.find_first_not_of("0:") == std::string::npos) continue;
-    const bool is_first_version = !read_file(fmt::format("{}/gid_attrs/types/{}", port, i)).starts_with("RoCE v2");
-    const int reluctance = (is_first_version ? 2 : 0) + (gid.find('.') == std::string::npos ? 1 : 0);
-    if (reluctance >= least) continue;
-    least = reluctance;
-    best = (is_first_version ? "RoCE-v1:" : "RoCE-v2:") + gid;
-    if (!read_file(port + "/link_layer").starts_with("Ethernet")) return "InfiniBand:" + gid;
+    const auto gid = parse_gid(first_word(read_file(fmt::format("{}/gids/{}", port, i))), kind_of(port, i));
+    if (!gid || gid->is_empty() || (best && reluctance(*gid) >= reluctance(*best))) continue;
+    best = gid;
   }
   return best;
+}
+
+// What network a port is on, and by what address it is reached there: "RoCE-v2:10.0.0.1", "InfiniBand:fe80::1".
+std::string network_of(const std::optional<Gid>& gid) {
+  if (!gid) return "";
+  constexpr std::array<std::string_view, 4> kNames = {"", "InfiniBand", "RoCE-v1", "RoCE-v2"};
+  return fmt::format("{}:{}", kNames[static_cast<size_t>(gid->kind)], gid->text());
 }
 
 class Host {
@@ -149,18 +145,9 @@ class Host {
     draft_.join_both(vertex, network_, Link::Kind::kNetwork, 1, gb_per_s);
   }
 
-  // "100 Gb/sec (4X EDR)"
   void add_rdma() {
-    const std::string folder = root_ + "/sys/class/infiniband";
-    for (const std::string& name : entries(folder)) {
-      for (const std::string& port : entries(folder + "/" + name + "/ports")) {
-        const std::string place = fmt::format("{}/{}/ports/{}", folder, name, port);
-        const double gigabits = number_in(place + "/rate", 0);
-        add_port(port == "1" ? name : fmt::format("{}:{}", name, port), rdma_network(place),
-                 folder + "/" + name + "/device",
-                 gigabits > 0 && gigabits < 1e5 ? gigabits / kGigabitsPerGbPerS : kNetworkDefaultGbPerS);
-      }
-    }
+    for (const RdmaPort& port : rdma_ports(root_))
+      add_port(port.name, network_of(port.gid), port.device, port.gb_per_s);
   }
 
   // Those with a device behind them; bridges and tunnels have none.
@@ -184,6 +171,22 @@ class Host {
 };
 
 }  // namespace
+
+// Rates read "100 Gb/sec (4X EDR)".
+std::vector<RdmaPort> rdma_ports(const std::string& root) {
+  std::vector<RdmaPort> ports;
+  const std::string folder = root + "/sys/class/infiniband";
+  for (const std::string& name : entries(folder)) {
+    for (const std::string& port : entries(folder + "/" + name + "/ports")) {
+      const std::string place = fmt::format("{}/{}/ports/{}", folder, name, port);
+      const double gigabits = number_in(place + "/rate", 0);
+      const bool is_rate = gigabits > 0 && gigabits < 1e5;
+      ports.push_back({port == "1" ? name : fmt::format("{}:{}", name, port), folder + "/" + name + "/device",
+                       is_rate ? gigabits / kGigabitsPerGbPerS : kNetworkDefaultGbPerS, best_gid(place)});
+    }
+  }
+  return ports;
+}
 
 Result<Topology> discover(const Machine& machine, const std::string& root) { return Host(machine, root).run(); }
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -129,6 +130,19 @@ TEST_P(OneHost, EveryElementIsRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, OneHost, testing::Values(2, 3, 4));
+
+#ifdef HOCKET_PROGRAM
+
+using OneHostExplains = Rdma;
+
+TEST_F(OneHostExplains, ByWhichAddressItsPortIsReachedAndWhy) {
+  ASSERT_EQ(std::system(HOCKET_PROGRAM " explain >/tmp/explanation"), 0);
+  std::ostringstream explanation;
+  explanation << std::ifstream("/tmp/explanation").rdbuf();
+  EXPECT_THAT(explanation.str(), HasSubstr("reached at 10.77.0.1: RoCE v2, an IPv4 address"));
+}
+
+#endif
 
 using OneHostLends = Rdma;
 

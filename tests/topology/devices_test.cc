@@ -72,7 +72,7 @@ TEST_F(Devices, GpusAndPortsHangWhereTheyAre) {
       to_text(*topology),
       "hocket topology 1\n"
       "cpu cpu0\ncpu cpu1\ncomplex complex0\ncomplex complex1\ngpu gpu0 0x10de:0x2330\nnic mlx5_0 RoCE-v2:10.1.2.3\n"
-      "network network\nnic mlx5_1 InfiniBand:fe80:0000:0000:0000:0202:c9ff:fe00:0001\nnic eth0\nnic eth1\n"
+      "network network\nnic mlx5_1 InfiniBand:fe80::202:c9ff:fe00:1\nnic eth0\nnic eth1\n"
       "link cpu0 - cpu1 socket x1 16 GB/s 0.2 us\n"
       "link complex0 - cpu0 cache x1 32 GB/s 0.1 us\n"
       "link complex1 - cpu1 cache x1 32 GB/s 0.1 us\n"

@@ -2,7 +2,6 @@
 // Copyright The Hocket authors
 #include "transports/verbs/port.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,44 +56,12 @@ VerbsGid::Kind kind_of(uint32_t type) {
   return type == IBV_GID_TYPE_ROCE_V2 ? VerbsGid::Kind::kRoce2 : VerbsGid::Kind::kInfiniBand;
 }
 
-// The lower, the better. Routers forward RoCE v2 between global addresses only.
-int reluctance(const VerbsGid& gid) {
-  const int version = gid.kind == VerbsGid::Kind::kRoce1 ? 4 : 0;
-  return version + (gid.is_link_local() ? 2 : gid.is_ipv4() ? 0 : 1);
-}
-
-std::string reason(const VerbsGid& gid) {
-  if (gid.kind == VerbsGid::Kind::kInfiniBand) return "the port's own address in its InfiniBand subnet";
-  const char* version = gid.kind == VerbsGid::Kind::kRoce2 ? "RoCE v2" : "RoCE v1, as there is no fitting v2";
-  const char* family = gid.is_link_local() ? "a link-local address, as there is no other"
-                       : gid.is_ipv4()     ? "an IPv4 address"
-                                           : "a global IPv6 address, as there is no fitting IPv4";
-  return fmt::format("{}, {}", version, family);
-}
-
 bool fits(const VerbsGid& ours, const VerbsGid& theirs) {
   return ours.kind == theirs.kind && ours.is_ipv4() == theirs.is_ipv4() &&
          ours.is_link_local() == theirs.is_link_local();
 }
 
 }  // namespace
-
-bool VerbsGid::is_ipv4() const {
-  static constexpr std::array<uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-  return std::equal(kMapped.begin(), kMapped.end(), raw.begin());
-}
-
-bool VerbsGid::is_link_local() const {
-  if (is_ipv4()) return raw[12] == 169 && raw[13] == 254;
-  return raw[0] == 0xFE && (raw[1] & 0xC0) == 0x80;
-}
-
-std::string VerbsGid::text() const {
-  char text[INET6_ADDRSTRLEN] = "";
-  const bool ipv4 = is_ipv4();
-  ::inet_ntop(ipv4 ? AF_INET : AF_INET6, raw.data() + (ipv4 ? 12 : 0), text, sizeof text);
-  return text;
-}
 
 std::string VerbsPort::reach() const {
   if (fabric == Fabric::kEthernet) return "verbs:roce";
@@ -110,7 +77,7 @@ std::optional<ChosenGid> choose_gid(std::span<const VerbsGid> gids, const std::o
     if (best == nullptr || reluctance(gid) < reluctance(*best)) best = &gid;
   }
   if (best == nullptr) return {};
-  return ChosenGid{*best, reason(*best)};
+  return ChosenGid{*best, why(*best)};
 }
 
 VerbsPorts::VerbsPorts(const VerbsTable& table) : table_(table) {

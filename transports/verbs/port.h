@@ -5,7 +5,6 @@
 // is best named. Knows no pipe.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,22 +12,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/gid.h"
 #include "transports/verbs/table.h"
 
 namespace hocket {
 
 enum class Fabric : uint8_t { kInfiniBand = 1, kEthernet = 2 };
 
-struct VerbsGid {
-  enum class Kind : uint8_t { kInfiniBand = 1, kRoce1 = 2, kRoce2 = 3 };
-  std::array<uint8_t, 16> raw{};
+struct VerbsGid : Gid {
   uint32_t index = 0;  // in the port's table
-  Kind kind = Kind::kInfiniBand;
-
-  bool is_ipv4() const;
-  bool is_link_local() const;
-  // "10.77.0.1", or as IPv6
-  std::string text() const;
 };
 
 struct VerbsPort {
