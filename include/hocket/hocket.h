@@ -472,8 +472,8 @@ HOCKET_API hocketResult_t hocketCodecDescribe(hocketCodec_t codec, hocketDataTyp
 /* As hocketAllReduce, with every message encoded; op is hocketSum or hocketAvg (lossless codecs: any). All ranks end
  * with the same bits. All pass a codec of the same specification. key: NULL, or the name of a tensor whose compression
  * errors the codec keeps, to add them to the tensor's next values (error feedback): float32 or 16-bit floats, always of
- * the same count and datatype, stream NULL, outside groups. What was kept changes only when the call succeeds. Codecs
- * whose encoding cannot be repeated (random, minmax, rotated) take no key. */
+ * the same count and datatype, stream NULL, outside groups. Each rank keeps what its encodings lose, of contributions
+ * and of sums. What was kept changes only when the call succeeds. */
 HOCKET_API hocketResult_t hocketAllReduceCompressed(const void* sendbuff, void* recvbuff, size_t count,
                                                     hocketDataType_t datatype, hocketRedOp_t op, hocketCodec_t codec,
                                                     const char* key, hocketComm_t comm, hocketStream_t stream);

@@ -114,8 +114,12 @@ Status with_program(const CodedCall& call, Session& session, Coding& coding, Req
 
 Status with_key(const CodedCall& call, Session& session, Coding& coding, Request& request) {
   HOCKET_TRY(check_blocking(call, fmt::format("key: '{}'", call.key)));
-  const auto codec = session.communicator->planner().codec_for(request, coding.codecs());
-  return coding.with_feedback(call.key, request, codec, [&](Request& corrected) {
+  if (request.reduction.scalar_elsewhere != nullptr) {
+    return {Code::kInvalidArgument, fmt::format("op: with a key, '{}', its scalar must be in host memory", call.key)};
+  }
+  Communicator& communicator = *session.communicator;
+  const auto codec = communicator.planner().codec_for(request, coding.codecs());
+  return coding.with_feedback(call.key, request, communicator.ranks(), codec, [&](Request& corrected) {
     return submit(call.comm, session, std::move(corrected), call.stream);
   });
 }

@@ -23,12 +23,15 @@ void keep(FeedbackKind kind, const std::vector<float>& state, const std::vector<
   for (size_t i = 0; i < next.size(); ++i) next[i] = from[i] + sign * decoded[i];
 }
 
-Status Feedback::correct(std::string_view key, ConstValues values, std::vector<float>& corrected) {
+Status Feedback::correct(std::string_view key, ConstValues values, std::vector<float>& corrected, float scale) {
   Result<States::Tensor*> tensor = states_.open(key, values.type, values.count, {{values.count}});
   HOCKET_TRY(tensor.status());
   open_ = *tensor;
   corrected.resize(values.count);
   widen(values.type, values.data, corrected.data(), values.count);
+  if (scale != 1) {
+    for (float& value : corrected) value *= scale;
+  }
   hocket::correct(kind_, open_->now[0], corrected);
   return {};
 }

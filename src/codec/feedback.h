@@ -35,10 +35,12 @@ class Feedback {
   // `codec` is the specification that the state belongs to.
   Feedback(Kind kind, const std::string& codec) : kind_(kind), states_(kind == Kind::kEf21 ? "ef21 " + codec : codec) {}
 
-  // Begins a call: corrected[i] is what to encode.
-  Status correct(std::string_view key, ConstValues values, std::vector<float>& corrected);
+  // Begins a call: corrected[i] is what to encode in place of scale * values[i].
+  Status correct(std::string_view key, ConstValues values, std::vector<float>& corrected, float scale = 1);
   // `decoded` is what all will make of the encoded `corrected`, element by element.
   void keep(const std::vector<float>& corrected, const std::vector<float>& decoded);
+  // What will be kept of each element, until commit(): to add what is lost on the way.
+  std::vector<float>& kept() { return open_->next[0]; }
   void commit(std::string_view key) { states_.commit(key); }
 
   // The state under a key (residual: e; ef21: g); empty: none yet.

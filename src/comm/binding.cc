@@ -99,6 +99,7 @@ void bind_arithmetic(const Request& request, Rank ranks, Call& call) {
   call.codec = request.codec.get();
   call.draw = request.draw;
   call.traffic = request.traffic.get();
+  call.losses = request.losses;
 }
 
 void bind_layouts(const Request& request, Call& call) {

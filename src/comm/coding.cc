@@ -28,6 +28,16 @@ double rounding_of(DataType type) {
   return type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
 }
 
+// Makes an average or a scaled sum a sum of contributions that are multiplied by this: so all that encodings lose,
+// wherever they are made, is of the result, and comes back with the next contribution.
+float take_scale(Reduction& reduction, DataType type, Rank ranks) {
+  float scale = 1;
+  if (reduction.scaled) widen(type, reduction.scalar, &scale, 1);
+  if (reduction.average) scale = 1 / static_cast<float>(ranks);
+  reduction.scaled = reduction.average = false;
+  return scale;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Coding>> Coding::make(std::string_view specification) {
@@ -83,30 +93,28 @@ Status Coding::attach(Request& request, const std::shared_ptr<const Codec>& code
   return {};
 }
 
-Status Coding::correct(std::string_view key, Request& request, const std::shared_ptr<const Codec>& codec) {
+Status Coding::correct(std::string_view key, Request& request, Rank ranks, const std::shared_ptr<const Codec>& codec) {
   HOCKET_TRY(check(request));
   const DataType type = request.facts.type;
   const size_t count = request.facts.count;
-  if (!std::ranges::all_of(codecs_, [](const auto& each) { return is_repeatable(*each); })) {
-    return {Code::kInvalidArgument,
-            fmt::format("key: codec {} would encode again what it has encoded, and differently", specification_)};
-  }
-  HOCKET_TRY(feedback_.correct(key, {type, static_cast<const std::byte*>(request.send), count}, corrected_));
+  const float scale = take_scale(request.reduction, type, ranks);
+  HOCKET_TRY(feedback_.correct(key, {type, static_cast<const std::byte*>(request.send), count}, corrected_, scale));
   const uint64_t draw = mix(feedback_.steps(key) + digest_of(key));
-  if (codec != nullptr) {
-    HOCKET_TRY(through(*codec, corrected_, draw, decoded_));
-  } else {
-    decoded_ = corrected_;
-  }
-  request.send = decoded_.data();
+  const bool selects = codec != nullptr && codec->block() == 0;
+  if (selects) HOCKET_TRY(through(*codec, corrected_, draw, decoded_));
+  const std::vector<float>* sent = selects ? &decoded_ : &corrected_;
+  request.send = sent->data();
   if (type != DataType::kFloat32) {
     // What a narrower type rounds off is lost, too, and kept.
     values_.resize(count * element_bytes(type));
-    narrow(type, decoded_.data(), values_.data(), count);
+    narrow(type, sent->data(), values_.data(), count);
+    decoded_.resize(count);
     widen(type, values_.data(), decoded_.data(), count);
+    sent = &decoded_;
     request.send = values_.data();
   }
-  feedback_.keep(corrected_, decoded_);
+  feedback_.keep(corrected_, *sent);
+  if (codec != nullptr && !selects) request.losses = feedback_.kept().data();
   // Another call than one without a key.
   mark(request, codec == nullptr ? nullptr : wire_of(codec), digest_ ^ 0x40000000u);
   request.draw = draw;

@@ -37,13 +37,15 @@ class Coding {
   // Makes a checked request one whose messages that codec, one of codecs(), encodes. Null: it does not pay.
   Status attach(Request& request, const std::shared_ptr<const Codec>& codec);
 
-  // The same with error feedback. The request then sends what the codec makes of the tensor's values and what was kept,
-  // or, where it does not encode, all of both, out of memory that stays until the next call under a key. Then
-  // run(request), and only if it succeeds is what was lost kept.
+  // The same with error feedback: the request of an all-reduce then sends the tensor's values and what was kept, out of
+  // memory that stays until the next call under a key. What its encodings lose, of contributions and of sums, is kept
+  // where they are made; but codecs that select do so once, of the tensor as a whole. Then run(request), and only if it
+  // succeeds is what was lost kept.
   template <typename Run>
-  Status with_feedback(std::string_view key, Request& request, const std::shared_ptr<const Codec>& codec, Run run) {
+  Status with_feedback(std::string_view key, Request& request, Rank ranks, const std::shared_ptr<const Codec>& codec,
+                       Run run) {
     const std::lock_guard lock(mutex_);
-    HOCKET_TRY(correct(key, request, codec));
+    HOCKET_TRY(correct(key, request, ranks, codec));
     HOCKET_TRY(run(request));
     feedback_.commit(key);
     return {};
@@ -67,7 +69,7 @@ class Coding {
 
  private:
   explicit Coding(Compression compression);
-  Status correct(std::string_view key, Request& request, const std::shared_ptr<const Codec>& codec);
+  Status correct(std::string_view key, Request& request, Rank ranks, const std::shared_ptr<const Codec>& codec);
   // Marks the request as one with that digest, and of `codec`, if there is one.
   void mark(Request& request, const std::shared_ptr<const Codec>& codec, uint32_t digest) const;
   Status check(const Request& request) const;

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstring>
 
+#include "kernels/convert.h"
+
 namespace hocket {
 namespace {
 
@@ -15,6 +17,19 @@ constexpr double kLittle = 0.1;
 size_t count_local(const std::vector<Place>& places) {
   return static_cast<size_t>(
       std::count_if(places.begin(), places.end(), [](const Place& p) { return !is_message(p); }));
+}
+
+// kept += values - decoded
+void add_difference(DataType type, const std::byte* values, const std::byte* decoded, float* kept, size_t count) {
+  constexpr size_t kSome = 1024;
+  std::array<float, kSome> before, after;
+  const size_t element = element_bytes(type);
+  for (size_t first = 0; first < count; first += kSome) {
+    const size_t some = std::min(kSome, count - first);
+    widen(type, values + first * element, before.data(), some);
+    widen(type, decoded + first * element, after.data(), some);
+    for (size_t i = 0; i < some; ++i) kept[first + i] += before[i] - after[i];
+  }
 }
 
 // A slice on its way. Chunk places are numbered as the walks are, sources first.
@@ -37,9 +52,10 @@ class SliceWay {
       const Result<size_t> written = write_messages(values);
       HOCKET_TRY(written.status());
       bytes = *written;
-      if (keeps && !is_forward()) {
-        std::byte* const decoded = home != nullptr ? home : room_.result;
+      if (!is_forward() && (keeps || slice_.losses)) {
+        std::byte* const decoded = slice_.losses ? room_.operand : home != nullptr ? home : room_.result;
         HOCKET_TRY(hands_.decode(slice_.reserved[0].first(bytes), false, decoded));
+        if (slice_.losses) keep_losses(values, decoded);
         values = decoded;
       }
     }
@@ -147,6 +163,19 @@ class SliceWay {
       HOCKET_TRY(hands_.copy(other.data(), first.data(), bytes));
     }
     return bytes;
+  }
+
+  void keep_losses(const std::byte* values, const std::byte* decoded) const {
+    const size_t element = element_bytes(slice_.type);
+    PieceWalk walk = slice_.losses->elements;
+    for (size_t done = 0; done < slice_.count;) {
+      const Layout::Range piece = walk.piece();
+      const size_t run = std::min(slice_.count - done, piece.length);
+      add_difference(slice_.type, values + done * element, decoded + done * element, slice_.losses->kept + piece.offset,
+                     run);
+      walk.advance(run);
+      done += run;
+    }
   }
 
   // The last destination first: what lies in the first one is read until then.

@@ -6,7 +6,7 @@
 //
 // A step that only passes a message on sends the bytes as they came. Any other step that sends encodes its result once,
 // for all its messages, and its local destinations get what the message decodes to: whoever holds the result, holds the
-// same bits.
+// same bits. What an encoding loses can be kept (error feedback): it belongs to the elements of the tensor.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,12 @@
 
 namespace hocket {
 
+// Of a tensor: what encodings lose of its elements is added there, in float32.
+struct Losses {
+  float* kept = nullptr;
+  PieceWalk elements;  // of the tensor that a slice has
+};
+
 struct CodedSlice {
   const Step* step = nullptr;
   const Codec* codec = nullptr;  // null: messages carry the values
@@ -39,6 +45,7 @@ struct CodedSlice {
   std::span<const std::span<const std::byte>> messages;  // of the message places among the sources
   std::span<const std::span<std::byte>> reserved;        // of those among the destinations
   CodedTraffic* traffic = nullptr;                       // null: nobody counts
+  std::optional<Losses> losses = {};                     // nothing: they are not kept
 };
 
 // Elements that one message of `bytes` surely carries: whole blocks of the codec, if one block fits. 0: not one

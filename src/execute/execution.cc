@@ -296,6 +296,19 @@ void Execution::start_walks(const Slice& slice) {
   }
 }
 
+// Chunks of all buffers of an all-reduce are those of the tensor, which any place of the step tells.
+std::optional<Losses> Execution::losses_of(const Slice& slice) const {
+  if (!slice.coded || call_->losses == nullptr) return {};
+  for (const auto* places : {&slice.step->sources, &slice.step->destinations}) {
+    const auto local = std::ranges::find_if_not(*places, is_message);
+    if (local == places->end()) continue;
+    Losses losses{call_->losses, PieceWalk(call_->send, local->regions, slice.window)};
+    losses.elements.advance(slice.begin);
+    return losses;
+  }
+  return {};
+}
+
 // Nothing: it is not done yet.
 Result<std::optional<size_t>> Execution::run_coded(int lane, const CodedSlice& slice) {
   if (call_->runner != nullptr) return call_->runner->run(lane, slice);
@@ -335,7 +348,8 @@ Execution::Outcome Execution::code(const LaneState& lane, Slice& slice) {
                         .bases = {bases.data(), chunk_places},
                         .messages = {messages.data(), received},
                         .reserved = {reserved.data(), sent},
-                        .traffic = slice.coded ? call_->traffic : nullptr};
+                        .traffic = slice.coded ? call_->traffic : nullptr,
+                        .losses = losses_of(slice)};
   const Result<std::optional<size_t>> bytes = run_coded(slice.lane_index, work);
   if (!bytes.ok()) return fail(bytes.status());
   if (!*bytes) return Outcome::kBlocked;

@@ -62,6 +62,7 @@ struct Call {
   const Codec* codec = nullptr;     // encodes every message; null: they carry the values
   uint64_t draw = 0;                // for the codec's random choices
   CodedTraffic* traffic = nullptr;  // counts what the codec sends; null: nobody does
+  float* losses = nullptr;          // of a sum's elements, as encodings lose something of them; null: it is lost
   SliceRunner* runner = nullptr;    // of slices, on buffers that we do not reach; null: we do
   bool lends = false;               // what is sent from the buffers may be lent (plan/lending.h)
   Layout send;
@@ -188,6 +189,7 @@ class Execution {
   void combine_pieces(Slice& slice);
   void combine_run(const Slice& slice, size_t offset, size_t count);
   void start_walks(const Slice& slice);
+  std::optional<Losses> losses_of(const Slice& slice) const;
   Outcome code(const LaneState& lane, Slice& slice);
   Result<std::optional<size_t>> run_coded(int lane, const CodedSlice& slice);
   void give_back(const Slice& slice);

@@ -59,11 +59,13 @@ struct Outcome {
   std::string failure;
 };
 
-// One all-reduce of float32.
+// One all-reduce of float32. `losses`, by rank: where each keeps what its encodings lose.
 Outcome all_reduce(LocalRanks& local, const std::vector<Plan>& plans, const Codec* codec,
-                   const std::vector<std::vector<float>>& inputs, uint64_t draw = 1) {
+                   const std::vector<std::vector<float>>& inputs, uint64_t draw = 1,
+                   std::vector<std::vector<float>>* losses = nullptr) {
   const auto ranks = static_cast<Rank>(plans.size());
   Outcome outcome;
+  if (losses != nullptr) losses->assign(plans.size(), std::vector<float>(inputs[0].size()));
   outcome.results.assign(plans.size(), std::vector<float>(inputs[0].size(), -1));
   std::vector<Request> requests(plans.size());
   std::vector<Call> calls(plans.size());
@@ -74,6 +76,7 @@ Outcome all_reduce(LocalRanks& local, const std::vector<Plan>& plans, const Code
     requests[i].facts.count = inputs[0].size();
     requests[i].send = inputs[i].data();
     requests[i].recv = outcome.results[i].data();
+    requests[i].losses = losses != nullptr ? (*losses)[i].data() : nullptr;
     Call& call = calls[i];
     call.plan = &plans[i];
     bind_arithmetic(requests[i], ranks, call);
@@ -362,6 +365,50 @@ TEST(Coded, StepsStayWithinHostsOrLeaveThem) {
       }
     }
   }
+}
+
+// The result, and all that was lost on the way, are the contributions, whatever the plan.
+void expect_nothing_lost(LocalRanks& local, const std::vector<Plan>& plans, const std::string& specification) {
+  const std::string what = fmt::format("{}, {}, {} ranks", specification, plans[0].algorithm, plans.size());
+  const auto codec = codec_of(specification);
+  const auto inputs = gaussian_inputs(static_cast<Rank>(plans.size()), count_for(plans, 1) + 77);
+  std::vector<std::vector<float>> losses;
+  const Outcome outcome = all_reduce(local, plans, codec.get(), inputs, 1, &losses);
+  ASSERT_NO_FATAL_FAILURE(expect_same_bits(outcome, what));
+  losses.push_back(outcome.results[0]);
+  const std::vector<double> wanted = exact_sum(inputs), found = exact_sum(losses);
+  const double slack = 1e-6 * static_cast<double>(plans.size()) * largest_magnitude(inputs);
+  for (size_t i = 0; i < wanted.size(); ++i) ASSERT_NEAR(wanted[i], found[i], slack) << what << ", element " << i;
+}
+
+TEST(Coded, WhatIsLostIsKept) {
+  for (const Rank ranks : {2, 3, 5, 8}) {
+    LocalRanks local(ranks, kMaxMessage);
+    for (std::string_view algorithm : kAlgorithms) {
+      const std::vector<Plan> plans = build(algorithm, ranks);
+      for (const std::string& specification : all_specifications()) {
+        const bool fits = algorithm != "one_shot" || adds_as_stored(*codec_of(specification), DataType::kFloat32);
+        if (fits) ASSERT_NO_FATAL_FAILURE(expect_nothing_lost(local, plans, specification));
+      }
+    }
+  }
+}
+
+TEST(Coded, WhatIsLostBetweenHostsIsKept) {
+  for (const std::vector<Rank>& hosts :
+       std::vector<std::vector<Rank>>{{2, 2}, {3, 1}, {1, 4, 2}, {2, 2, 2, 2}, {5, 3}}) {
+    const std::vector<Plan> plans = build_over(hosts);
+    LocalRanks local(static_cast<Rank>(plans.size()), kMaxMessage);
+    for (const char* specification : {"int8", "int4:scale=minmax,round=stochastic", "sign", "topk:ratio=0.1"}) {
+      ASSERT_NO_FATAL_FAILURE(expect_nothing_lost(local, plans, specification));
+    }
+  }
+}
+
+TEST(Coded, WhatManyRanksLoseIsKept) {
+  const Rank ranks = 65;
+  LocalRanks local(ranks, kMaxMessage);
+  expect_nothing_lost(local, build(coded_builder(Collective::kAllReduce, ranks)->name, ranks), "int4:rotate=1");
 }
 
 TEST(Coded, LosslessChangesNoBit) {

@@ -60,11 +60,12 @@ Result<Compression> make_compression(std::string_view text) {
   HOCKET_TRY(made.status());
   const std::shared_ptr<const Codec> codec = std::move(*made);
   Compression result{{codec}, nullptr, codec->describe(DataType::kFloat32).specification};
-  if (around == Around::kResidual) return result;
+  // What a codec with blocks loses of sums is kept as what it loses of contributions.
+  if (around == Around::kResidual || (around == Around::kBoth && codec->block() != 0)) return result;
   if (!is_repeatable(*codec)) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("codec '{}': feedback=both and feedback=ef21 need a codec whose encoding can be repeated "
-                              "(not random, minmax or rotated)",
+                  fmt::format("codec '{}': feedback=ef21 needs a codec whose encoding can be repeated (not random, "
+                              "minmax or rotated)",
                               text));
   }
   const FeedbackKind kind = around == Around::kBoth ? FeedbackKind::kResidual : FeedbackKind::kEf21;

@@ -3,7 +3,7 @@
 //
 // Error feedback on both ways, around any codec whose encoding can be repeated. Each rank encodes its values and what
 // was kept of them; the owner of a chunk adds what came, encodes the sum and what was kept of that, and sends it to
-// all. With a sign codec this is the compressed all-reduce of 1-bit Adam. Two kinds (feedback.h):
+// all. Two kinds (feedback.h):
 //   both   residuals: the outputs and all that is kept, of ranks and owners, add up to the inputs
 //   ef21   ranks and owners send what their estimates lack; what all know of the sum comes closer with each call
 //
