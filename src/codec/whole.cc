@@ -30,8 +30,6 @@ Status through(const Codec& codec, const std::vector<float>& values, uint64_t dr
   return {};
 }
 
-bool is_repeatable(const Codec& codec) { return codec.describe(DataType::kFloat32).idempotent || codec.block() == 0; }
-
 std::shared_ptr<const Codec> nonzero_codec() {
   // No magnitude of any type is smaller, but zero.
   return std::move(*make_codec("threshold:least=1e-45"));

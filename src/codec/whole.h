@@ -15,9 +15,6 @@ namespace hocket {
 // decoded := decode(encode(values))
 Status through(const Codec& codec, const std::vector<float>& values, uint64_t draw, std::vector<float>& decoded);
 
-// What was through the codec can go through it again and stays what it is.
-bool is_repeatable(const Codec& codec);
-
 // The codec of messages that carry what was through the codec, and change nothing of it: what was selected stays
 // selected.
 std::shared_ptr<const Codec> wire_of(const std::shared_ptr<const Codec>& codec);

@@ -64,11 +64,11 @@ Status ProgramCalls::all_reduce(DataType type, ReduceOp op, void* values, size_t
   return run_(std::move(request));
 }
 
-Status ProgramCalls::sum(const std::shared_ptr<const Codec>& codec, float* values, size_t count) {
-  return run_coded(request_of(Collective::kAllReduce, DataType::kFloat32, count, values, values), codec);
+Status ProgramCalls::sum(const CodedMessages& messages, float* values, size_t count) {
+  return run_coded(request_of(Collective::kAllReduce, DataType::kFloat32, count, values, values), messages);
 }
 
-Status ProgramCalls::reduce_scatter(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
+Status ProgramCalls::reduce_scatter(const CodedMessages& messages, const float* from, float* to,
                                     const std::vector<size_t>& counts) {
   Request request = request_of(Collective::kReduceScatter, DataType::kFloat32, 0, from, to);
   request.facts.v_form = true;
@@ -77,10 +77,10 @@ Status ProgramCalls::reduce_scatter(const std::shared_ptr<const Codec>& codec, c
   request.recv_counts = {counts[static_cast<size_t>(rank_)]};
   request.recv_offsets = {0};
   note_parts(counts, request.facts);
-  return run_coded(std::move(request), codec);
+  return run_coded(std::move(request), messages);
 }
 
-Status ProgramCalls::all_gather(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
+Status ProgramCalls::all_gather(const CodedMessages& messages, const float* from, float* to,
                                 const std::vector<size_t>& counts) {
   Request request = request_of(Collective::kAllGather, DataType::kFloat32, 0, from, to);
   request.facts.v_form = true;
@@ -89,7 +89,7 @@ Status ProgramCalls::all_gather(const std::shared_ptr<const Codec>& codec, const
   request.recv_counts = counts;
   request.recv_offsets = offsets_of(counts);
   note_parts(counts, request.facts);
-  return run_coded(std::move(request), codec);
+  return run_coded(std::move(request), messages);
 }
 
 Status ProgramCalls::exchange(const std::vector<std::vector<std::byte>>& to,
@@ -126,8 +126,10 @@ Status ProgramCalls::gather(const std::vector<std::byte>& mine, std::vector<std:
   return {};
 }
 
-Status ProgramCalls::run_coded(Request&& request, const std::shared_ptr<const Codec>& codec) {
-  request.codec = codec;
+Status ProgramCalls::run_coded(Request&& request, const CodedMessages& messages) {
+  request.codec = messages.codec;
+  request.draw = messages.draw;
+  request.losses = messages.losses;
   request.facts.coding = coding_;
   request.facts.encodes = true;
   request.traffic = traffic_;

@@ -26,10 +26,10 @@ class ProgramCalls final : public Collectives {
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
   Status all_reduce(DataType type, ReduceOp op, void* values, size_t count) override;
-  Status sum(const std::shared_ptr<const Codec>& codec, float* values, size_t count) override;
-  Status reduce_scatter(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
+  Status sum(const CodedMessages& messages, float* values, size_t count) override;
+  Status reduce_scatter(const CodedMessages& messages, const float* from, float* to,
                         const std::vector<size_t>& counts) override;
-  Status all_gather(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
+  Status all_gather(const CodedMessages& messages, const float* from, float* to,
                     const std::vector<size_t>& counts) override;
   Status exchange(const std::vector<std::vector<std::byte>>& to, std::vector<std::vector<std::byte>>& from) override;
   Status gather(const std::vector<std::byte>& mine, std::vector<std::vector<std::byte>>& all) override;
@@ -38,7 +38,7 @@ class ProgramCalls final : public Collectives {
   size_t sent_bytes(size_t bytes) const;
 
  private:
-  Status run_coded(Request&& request, const std::shared_ptr<const Codec>& codec);
+  Status run_coded(Request&& request, const CodedMessages& messages);
 
   Rank rank_, ranks_;
   uint32_t coding_;

@@ -12,9 +12,10 @@
 namespace hocket {
 namespace {
 
-std::vector<float> decoded(const Codec& codec, const float* values, size_t count) {
+std::vector<float> decoded(const CodedMessages& messages, const float* values, size_t count) {
   std::vector<float> result;
-  if (!through(codec, std::vector<float>(values, values + count), 0, result).ok()) std::abort();
+  if (!through(*messages.codec, std::vector<float>(values, values + count), messages.draw, result).ok()) std::abort();
+  for (size_t i = 0; messages.losses != nullptr && i < count; ++i) messages.losses[i] += values[i] - result[i];
   return result;
 }
 
@@ -40,23 +41,23 @@ class LocalTeam::Member final : public Collectives {
     if (type == DataType::kFloat32) return combine<float>(op, values, count);
     return type == DataType::kUint32 ? combine<uint32_t>(op, values, count) : combine<uint64_t>(op, values, count);
   }
-  Status sum(const std::shared_ptr<const Codec>& codec, float* values, size_t count) override {
-    std::vector<float> own = decoded(*codec, values, count);
+  Status sum(const CodedMessages& messages, float* values, size_t count) override {
+    std::vector<float> own = decoded(messages, values, count);
     HOCKET_TRY(combine<float>(ReduceOp::kSum, own.data(), count));
     std::copy(own.begin(), own.end(), values);
     return {};
   }
-  Status reduce_scatter(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
+  Status reduce_scatter(const CodedMessages& messages, const float* from, float* to,
                         const std::vector<size_t>& counts) override {
     const size_t count = std::accumulate(counts.begin(), counts.end(), size_t{0});
-    std::vector<float> own = decoded(*codec, from, count);
+    std::vector<float> own = decoded(messages, from, count);
     HOCKET_TRY(combine<float>(ReduceOp::kSum, own.data(), count));
     std::copy_n(own.begin() + first(counts, rank_), counts[static_cast<size_t>(rank_)], to);
     return {};
   }
-  Status all_gather(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
+  Status all_gather(const CodedMessages& messages, const float* from, float* to,
                     const std::vector<size_t>& counts) override {
-    const std::vector<float> own = decoded(*codec, from, counts[static_cast<size_t>(rank_)]);
+    const std::vector<float> own = decoded(messages, from, counts[static_cast<size_t>(rank_)]);
     share(own.data());
     for (int peer = 0; peer < ranks(); ++peer) {
       const auto* part = static_cast<const float*>(team_.buffers_[static_cast<size_t>(peer)]);

@@ -55,7 +55,7 @@ class Dgc final : public Program {
     // A NaN that was forgotten above would look as if nothing had happened.
     const bool spoilt = std::any_of(call.values.begin(), call.values.end(), [](float x) { return !std::isfinite(x); });
     if (spoilt) call.state.next = call.state.now;
-    return call.collectives.sum(wire_, call.values.data(), count);
+    return call.collectives.sum({wire_}, call.values.data(), count);
   }
 
  private:

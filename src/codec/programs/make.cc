@@ -62,12 +62,6 @@ Result<Compression> make_compression(std::string_view text) {
   Compression result{{codec}, nullptr, codec->describe(DataType::kFloat32).specification};
   // What a codec with blocks loses of sums is kept as what it loses of contributions.
   if (around == Around::kResidual || (around == Around::kBoth && codec->block() != 0)) return result;
-  if (!is_repeatable(*codec)) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("codec '{}': feedback=ef21 needs a codec whose encoding can be repeated (not random, "
-                              "minmax or rotated)",
-                              text));
-  }
   const FeedbackKind kind = around == Around::kBoth ? FeedbackKind::kResidual : FeedbackKind::kEf21;
   result.program = programs::make_two_sided(codec, kind);
   return result;

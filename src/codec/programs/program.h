@@ -20,6 +20,13 @@
 
 namespace hocket {
 
+// How the messages of a collective are encoded.
+struct CodedMessages {
+  std::shared_ptr<const Codec> codec;
+  uint64_t draw = 0;        // for its random choices
+  float* losses = nullptr;  // what is lost of each element that this rank contributes to a sum is added there
+};
+
 // What programs are made of: blocking collectives of the ranks that run one together.
 class Collectives {
  public:
@@ -28,12 +35,12 @@ class Collectives {
   virtual int ranks() const = 0;
   // In place.
   virtual Status all_reduce(DataType type, ReduceOp op, void* values, size_t count) = 0;
-  // The same sum of float32, with messages that the codec encodes.
-  virtual Status sum(const std::shared_ptr<const Codec>& codec, float* values, size_t count) = 0;
-  // Likewise encoded; counts[i] elements are rank i's.
-  virtual Status reduce_scatter(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
+  // The same sum of float32, with encoded messages.
+  virtual Status sum(const CodedMessages& messages, float* values, size_t count) = 0;
+  // Likewise encoded; counts[i] elements are rank i's. All gather the same bits, who sent them, too.
+  virtual Status reduce_scatter(const CodedMessages& messages, const float* from, float* to,
                                 const std::vector<size_t>& counts) = 0;
-  virtual Status all_gather(const std::shared_ptr<const Codec>& codec, const float* from, float* to,
+  virtual Status all_gather(const CodedMessages& messages, const float* from, float* to,
                             const std::vector<size_t>& counts) = 0;
   // Messages of any length: to[i] goes to rank i, from[i] comes from it; and to all.
   virtual Status exchange(const std::vector<std::vector<std::byte>>& to, std::vector<std::vector<std::byte>>& from) = 0;

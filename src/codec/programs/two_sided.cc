@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Error feedback on both ways, around any codec whose encoding can be repeated. Each rank encodes its values and what
-// was kept of them; the owner of a chunk adds what came, encodes the sum and what was kept of that, and sends it to
-// all. Two kinds (feedback.h):
-//   both   residuals: the outputs and all that is kept, of ranks and owners, add up to the inputs
-//   ef21   ranks and owners send what their estimates lack; what all know of the sum comes closer with each call
+// Error feedback on both ways. Each rank encodes its values and what was kept of them; the owner of a chunk adds what
+// came, encodes the sum and what was kept of that, and sends it to all. Two kinds (feedback.h):
+//   both   residuals: the outputs and all that is kept, of ranks and owners, add up to the inputs; of codecs that
+//   select ef21   ranks and owners send what their estimates lack; what all know of the sum comes closer with each call
 //
 // Infinities and NaN are what the codec makes of them; nothing of such a call is kept.
 #include <algorithm>
+#include <numeric>
 
 #include "codec/programs/programs.h"
 #include "codec/whole.h"
@@ -17,8 +17,7 @@
 namespace hocket::programs {
 namespace {
 
-// Elements that each rank owns: whole blocks of the codec, so that what is encoded as a whole is encoded alike in
-// parts.
+// Elements that each rank owns: whole blocks of the codec.
 std::vector<size_t> owned(size_t count, size_t block, int ranks) {
   const auto parts = static_cast<size_t>(ranks);
   const size_t blocks = (count + block - 1) / block;
@@ -32,8 +31,8 @@ std::vector<size_t> owned(size_t count, size_t block, int ranks) {
   return counts;
 }
 
-void add(const std::vector<float>& from, std::vector<float>& to) {
-  for (size_t i = 0; i < from.size(); ++i) to[i] += from[i];
+void add(float times, const std::vector<float>& from, std::vector<float>& to) {
+  for (size_t i = 0; i < from.size(); ++i) to[i] += times * from[i];
 }
 
 class TwoSided final : public Program {
@@ -55,12 +54,19 @@ class TwoSided final : public Program {
 
   Status run(const ProgramCall& call) const override {
     const std::vector<size_t> parts = counts(call.values.size(), call.collectives);
-    std::vector<float> sent, sums(parts[static_cast<size_t>(call.collectives.rank())]);
-    HOCKET_TRY(encode(call, kOwn, call.values, sent));
-    HOCKET_TRY(call.collectives.reduce_scatter(wire_, sent.data(), sums.data(), parts));
+    const auto rank = static_cast<size_t>(call.collectives.rank());
+    std::vector<float> sent, lost(call.values.size()), sums(parts[rank]);
+    HOCKET_TRY(prepare(call, kOwn, call.values, sent));
+    HOCKET_TRY(
+        call.collectives.reduce_scatter({wire_, draw(call, kOwn), lost.data()}, sent.data(), sums.data(), parts));
+    add(-1, lost, sent);
+    keep(kind_, call.state.now[kOwn], call.values, sent, call.state.next[kOwn]);
     if (kind_ == FeedbackKind::kEf21) gather(call, kGathered, sums);
-    HOCKET_TRY(encode(call, kOwner, sums, sent));
-    HOCKET_TRY(call.collectives.all_gather(wire_, sent.data(), call.values.data(), parts));
+    HOCKET_TRY(prepare(call, kOwner, sums, sent));
+    HOCKET_TRY(call.collectives.all_gather({wire_, draw(call, kOwner)}, sent.data(), call.values.data(), parts));
+    const auto first = std::accumulate(parts.begin(), parts.begin() + call.collectives.rank(), ptrdiff_t{0});
+    std::copy_n(call.values.begin() + first, sent.size(), sent.begin());
+    keep(kind_, call.state.now[kOwner], sums, sent, call.state.next[kOwner]);
     if (kind_ == FeedbackKind::kEf21) gather(call, kKnown, call.values);
     return {};
   }
@@ -70,19 +76,21 @@ class TwoSided final : public Program {
     return owned(count, std::max<size_t>(codec_->block(), 1), collectives.ranks());
   }
 
-  // One side: values, corrected by what was kept, through the codec.
-  Status encode(const ProgramCall& call, Part part, std::vector<float>& values, std::vector<float>& sent) const {
-    const std::vector<float>& kept = call.state.now[part];
-    correct(kind_, kept, values);
-    const auto rank = static_cast<uint64_t>(call.collectives.rank());
-    HOCKET_TRY(through(*codec_, values, mix(call.draw + part) + rank, sent));
-    keep(kind_, kept, values, sent, call.state.next[part]);
+  // Values, corrected by what was kept, as they are sent: what selects does so of all at once.
+  Status prepare(const ProgramCall& call, Part part, std::vector<float>& values, std::vector<float>& sent) const {
+    correct(kind_, call.state.now[part], values);
+    if (codec_->block() == 0) return through(*codec_, values, draw(call, part), sent);
+    sent = values;
     return {};
+  }
+
+  static uint64_t draw(const ProgramCall& call, Part part) {
+    return mix(call.draw + part) + static_cast<uint64_t>(call.collectives.rank());
   }
 
   // What has come so far, and this.
   static void gather(const ProgramCall& call, Part part, std::vector<float>& values) {
-    add(call.state.now[part], values);
+    add(1, call.state.now[part], values);
     call.state.next[part] = values;
   }
 
