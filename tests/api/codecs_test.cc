@@ -260,10 +260,10 @@ TEST(Feedback, LosesLittleOverManySteps) {
   EXPECT_LT(shortfall("topk:ratio=0.1", "w"), 0.25);
   EXPECT_GT(shortfall("topk:ratio=0.1", nullptr), 0.5);
   // Of contributions and of sums, also where encoding again would give something else.
-  for (const char* specification :
-       {"sign", "int2:scale=minmax", "int2:round=stochastic", "int2:rotate=1", "terngrad"}) {
-    EXPECT_LT(shortfall(specification, "w"), 0.1) << specification;
+  for (const char* specification : {"sign", "int2:scale=minmax", "int2:rotate=1", "int3:round=stochastic"}) {
+    EXPECT_LT(shortfall(specification, "w"), 0.2) << specification;
   }
+  EXPECT_GT(shortfall("sign", nullptr), 0.5);
 }
 
 TEST(Feedback, ASavedStateGoesOnWithTheSameBits) {

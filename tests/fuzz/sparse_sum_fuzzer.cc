@@ -40,14 +40,11 @@ class Strangers final : public Collectives {
   Status exchange(const std::vector<Bytes>& to, std::vector<Bytes>& from) override { return all_of(to[0], from); }
   Status gather(const Bytes& mine, std::vector<Bytes>& all) override { return all_of(mine, all); }
   // No sum of sparse vectors asks for the rest.
-  Status sum(const std::shared_ptr<const Codec>&, float*, size_t) override { std::abort(); }
-  Status reduce_scatter(const std::shared_ptr<const Codec>&, const float*, float*,
-                        const std::vector<size_t>&) override {
+  Status sum(const CodedMessages&, float*, size_t) override { std::abort(); }
+  Status reduce_scatter(const CodedMessages&, const float*, float*, const std::vector<size_t>&) override {
     std::abort();
   }
-  Status all_gather(const std::shared_ptr<const Codec>&, const float*, float*, const std::vector<size_t>&) override {
-    std::abort();
-  }
+  Status all_gather(const CodedMessages&, const float*, float*, const std::vector<size_t>&) override { std::abort(); }
 
  private:
   Status all_of(const Bytes& mine, std::vector<Bytes>& all) {
