@@ -15,9 +15,9 @@ import tempfile
 import traceback
 from typing import Any, Callable, Optional, Sequence
 
-from hocket._errors import InvalidArgument
+from hocket._errors import InvalidArgument, RemoteError
 
-_CALL, _RESULT, _FAILURE = "call", "result", "failure"
+_CALL, _RESULT, _FAILURE, _CONSEQUENCE = "call", "result", "failure", "consequence"
 _MOST_RANKS, _MOST_RESTARTS = 1024, 1 << 20  # of `hocket run`
 _SAYS = b"hocket run: "
 # Becomes `hocket run`, which the kernel ends with the thread that started it, and which then ends its ranks. In a process of
@@ -164,9 +164,12 @@ def _result_of(file):
 
 
 def _first_failure(folder):
-    """What the rank raised that failed first: it has often made others fail."""
-    failures = sorted(folder.glob(f"{_FAILURE}.*"), key=lambda file: file.stat().st_mtime_ns)
-    return failures[0].read_text(encoding="utf-8") if failures else None
+    """What the rank raised that failed first. It has often made others fail, and they may have told so earlier."""
+    for kind in (_FAILURE, _CONSEQUENCE):
+        failures = sorted(folder.glob(f"{kind}.*"), key=lambda file: file.stat().st_mtime_ns)
+        if failures:
+            return failures[0].read_text(encoding="utf-8")
+    return None
 
 
 def _put(folder, kind, content):
@@ -184,7 +187,8 @@ def _be_a_rank(folder):
     except BaseException as error:
         told = "".join(traceback.format_exception_only(type(error), error)).strip()
         told = f"rank {os.environ.get('HOCKET_RANK', '(a newcomer)')}: {told}"
-        _put(folder, _FAILURE, told.encode(errors="backslashreplace"))
+        kind = _CONSEQUENCE if isinstance(error, RemoteError) else _FAILURE
+        _put(folder, kind, told.encode(errors="backslashreplace"))
         raise
 
 

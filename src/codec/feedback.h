@@ -5,12 +5,15 @@
 // next values, so that nothing is lost for good. Knows codecs by name only, and no collective.
 //
 // One call on a tensor: correct() gives the values to encode in place of the caller's; keep() hears what they decode
-// to; commit() makes that the state, once the collective has succeeded (states.h). Two kinds:
+// to; commit() makes that the state, once the collective has succeeded (states.h). A step whose result has something
+// infinite or NaN is dropped on all ranks, which have the same result: whoever scales losses takes no such step, so
+// what was sent in it is still owed. Two kinds:
 //   residual   x + e is encoded; e becomes what of it was lost
 //   ef21       x - g is encoded; g, the estimate of x that all ranks can form, becomes g + what was decoded
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,7 +27,7 @@ enum class FeedbackKind : uint8_t { kResidual = 0, kEf21 = 1 };
 
 // The two halves of a call on one state: what to encode, and what the state becomes once that has been decoded. An
 // empty state is zero.
-void correct(FeedbackKind kind, const std::vector<float>& state, std::vector<float>& values);
+void correct(FeedbackKind kind, std::span<const float> state, std::span<float> values);
 void keep(FeedbackKind kind, const std::vector<float>& state, const std::vector<float>& corrected,
           const std::vector<float>& decoded, std::vector<float>& next);
 
@@ -41,7 +44,7 @@ class Feedback {
   void keep(const std::vector<float>& corrected, const std::vector<float>& decoded);
   // What will be kept of each element, until commit(): to add what is lost on the way.
   std::vector<float>& kept() { return open_->next[0]; }
-  void commit(std::string_view key) { states_.commit(key); }
+  void commit(std::string_view key, ConstValues result);
 
   // The state under a key (residual: e; ef21: g); empty: none yet.
   const std::vector<float>& state(std::string_view key) const;

@@ -40,6 +40,8 @@ class States {
   // `next` becomes `now`, unless something in it is not finite: such a step is dropped (loss scaling does so), and what
   // it leaves would spoil all steps to come.
   void commit(std::string_view key);
+  // Likewise, whatever is in `next`.
+  void drop(std::string_view key) { ++tensors_.find(key)->second.steps; }
 
   // Null: nothing is kept under the key.
   const Tensor* find(std::string_view key) const;

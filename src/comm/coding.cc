@@ -113,7 +113,8 @@ Status Coding::correct(std::string_view key, Request& request, Rank ranks, const
     sent = &decoded_;
     request.send = values_.data();
   }
-  feedback_.keep(corrected_, *sent);
+  if (sent != &corrected_) feedback_.keep(corrected_, *sent);
+  if (sent == &corrected_) feedback_.kept().assign(count, 0);
   if (codec != nullptr && !selects) request.losses = feedback_.kept().data();
   // Another call than one without a key.
   mark(request, codec == nullptr ? nullptr : wire_of(codec), digest_ ^ 0x40000000u);

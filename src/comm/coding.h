@@ -45,9 +45,10 @@ class Coding {
   Status with_feedback(std::string_view key, Request& request, Rank ranks, const std::shared_ptr<const Codec>& codec,
                        Run run) {
     const std::lock_guard lock(mutex_);
+    const ConstValues result{request.facts.type, static_cast<const std::byte*>(request.recv), request.facts.count};
     HOCKET_TRY(correct(key, request, ranks, codec));
     HOCKET_TRY(run(request));
-    feedback_.commit(key);
+    feedback_.commit(key, result);
     return {};
   }
 

@@ -266,6 +266,29 @@ TEST(Feedback, LosesLittleOverManySteps) {
   EXPECT_GT(shortfall("sign", nullptr), 0.5);
 }
 
+// Whoever scales losses takes no step whose gradients are not finite: on all ranks what is owed stays owed.
+TEST(Feedback, AStepThatIsNotFiniteLeavesNoTrace) {
+  constexpr size_t kCount = 3000;
+  for (const char* specification : {"int2", "topk:ratio=0.05"}) {
+    run_threads(2, [&](Member& member) {
+      const auto step = [&](const Codec& codec, const Values& send) {
+        Values recv(kCount);
+        EXPECT_EQ(hocketAllReduceCompressed(send.data(), recv.data(), kCount, hocketFloat32, hocketAvg, codec, "w",
+                                            member.comm, nullptr),
+                  hocketSuccess);
+        return recv;
+      };
+      const Codec smooth(specification), interrupted(specification);
+      const Values first = input(member.rank, kCount, 1), last = input(member.rank, kCount, 2);
+      EXPECT_EQ(step(smooth, first), step(interrupted, first));
+      Values spoilt = input(member.rank, kCount, 3);
+      if (member.rank == 0) spoilt[1234] = NAN;
+      EXPECT_TRUE(std::isnan(step(interrupted, spoilt)[1234]));
+      EXPECT_EQ(step(smooth, last), step(interrupted, last)) << specification << ", rank " << member.rank;
+    });
+  }
+}
+
 TEST(Feedback, ASavedStateGoesOnWithTheSameBits) {
   constexpr size_t kCount = 3000;
   for (const char* specification : {"topk:ratio=0.05", "sign", "int4", "int4:scale=minmax,round=stochastic,rotate=1",

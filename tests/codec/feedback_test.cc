@@ -45,7 +45,7 @@ class Training {
     EXPECT_TRUE(status.ok()) << status.message();
     const std::vector<float> decoded = through(*codec_, corrected, feedback_.steps("w"));
     feedback_.keep(corrected, decoded);
-    if (succeed) feedback_.commit("w");
+    if (succeed) feedback_.commit("w", view(decoded));
     return decoded;
   }
   Feedback& feedback() { return feedback_; }

@@ -21,6 +21,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ConstValues view{DataType::kFloat32, reinterpret_cast<const std::byte*>(values.data()), values.size()};
   if (!feedback.correct("w", view, corrected).ok()) return 0;
   feedback.keep(corrected, values);
-  feedback.commit("w");
+  feedback.commit("w", view);
   return 0;
 }
