@@ -12,12 +12,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from typing import Any, Callable, Optional, Sequence
 
 from hocket._errors import InvalidArgument, RemoteError
 
 _CALL, _RESULT, _FAILURE, _CONSEQUENCE = "call", "result", "failure", "consequence"
+_OTHERS_SECONDS = 1
 _MOST_RANKS, _MOST_RESTARTS = 1024, 1 << 20  # of `hocket run`
 _SAYS = b"hocket run: "
 # Becomes `hocket run`, which the kernel ends with the thread that started it, and which then ends its ranks. In a process of
@@ -187,9 +189,18 @@ def _be_a_rank(folder):
     except BaseException as error:
         told = "".join(traceback.format_exception_only(type(error), error)).strip()
         told = f"rank {os.environ.get('HOCKET_RANK', '(a newcomer)')}: {told}"
-        kind = _CONSEQUENCE if isinstance(error, RemoteError) else _FAILURE
-        _put(folder, kind, told.encode(errors="backslashreplace"))
+        is_consequence = isinstance(error, RemoteError)
+        _put(folder, _CONSEQUENCE if is_consequence else _FAILURE, told.encode(errors="backslashreplace"))
+        if is_consequence:
+            _let_others_tell(folder)
         raise
+
+
+def _let_others_tell(folder):
+    """When this rank ends, `hocket run` ends the others, and so the one that knows why, which may be slower to tell."""
+    latest = time.monotonic() + _OTHERS_SECONDS
+    while time.monotonic() < latest and not any(folder.glob(f"{_FAILURE}.*")):
+        time.sleep(0.01)
 
 
 if __name__ == "__main__":

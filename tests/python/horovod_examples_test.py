@@ -170,7 +170,11 @@ class FromWithinAProgram(unittest.TestCase):
             "    with hocket.Communicator.from_environment() as ranks:\n"
             "        if ranks.rank == 1: raise KeyError('lost')\n"
             "        ranks.barrier()\n"
-            "run(fail, num_proc=2)\n")
+            "def fail_slowly():\n"
+            "    import time\n"
+            "    try: fail()\n"
+            "    except KeyError: time.sleep(0.3); raise\n"  # rank 0 has told by then
+            "run(fail_slowly, num_proc=2)\n")
         self.assertIn("RuntimeError: hocket.launch.run: rank 1: KeyError: 'lost'", told)
         _, told = self.run_program("run(lambda: os.abort(), num_proc=2)")
         self.assertRegex(told, r"RuntimeError: hocket.launch.run: rank [01] ended with status 134")
