@@ -96,8 +96,9 @@ void MeshRank::on_link_moved(int32_t peer, size_t from, size_t to) {
   }
   if (!has_pipes || transports_[static_cast<size_t>(peer)]->follows_socket()) return;
   fail(Status(Code::kRemote,
-              fmt::format("nothing comes from {} over {} any more, and {} cannot go over another interface",
-                          describe(peer), info.way(from), transport_name(peer))));
+              fmt::format("rank {} and {} hear nothing of each other over {} any more, and {} cannot go over another "
+                          "interface",
+                          rank_, describe(peer), info.way(from), transport_name(peer))));
 }
 
 // The thread that sent may not come back for long.
