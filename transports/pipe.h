@@ -154,6 +154,8 @@ class Transport {
   virtual Carrier carrier() const = 0;
   // kSocket: a connection carries one pipe each way, for two ends in each process, each used by one thread.
   virtual bool is_two_way() const { return false; }
+  // kSocket: where the socket goes over another interface, because one is lost, the pipe's messages do so, too.
+  virtual bool follows_socket() const { return true; }
   // What peers must know of this process for reaches(): words, divided by blanks.
   virtual std::string presence() const { return {}; }
   virtual bool reaches(const PeerInfo& self, const PeerInfo& peer) const = 0;

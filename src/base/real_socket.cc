@@ -3,8 +3,10 @@
 //
 // Stream sockets that never block: TCP and unix.
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -90,6 +92,11 @@ class RealSocket : public Socket {
 
   Handle handle() const override { return descriptor_.get(); }
   std::string peer_name() const override { return peer_name_; }
+
+  size_t under_way() const override {
+    int bytes = 0;  // of a unix socket: those that nobody has read, which cannot be lost
+    return !passes_handles_ && ::ioctl(handle(), SIOCOUTQ, &bytes) == 0 ? static_cast<size_t>(bytes) : 0;
+  }
 
  private:
   Result<size_t> send_message(const msghdr& message) {

@@ -68,6 +68,9 @@ class Socket {
   virtual std::vector<Handle> take_handles() = 0;
   virtual Handle handle() const = 0;
   virtual std::string peer_name() const = 0;
+  // Bytes accepted that the other end's system has not got yet. Whoever closes may lose them: news that comes for a
+  // closed socket resets the connection.
+  virtual size_t under_way() const { return 0; }
 };
 
 class Listener {

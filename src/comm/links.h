@@ -55,6 +55,8 @@ class Link {
   // flushed(). They travel on unix sockets only.
   void send(std::string frame, std::vector<Handle> handles = {});
   bool flushed() const { return queue_.empty(); }
+  // The other end's system has all of it.
+  bool arrived() const { return queue_.empty() && socket_->under_way() == 0; }
   // One more frame for a peer that was given up, if it happens to fit.
   void send_last(const std::string& frame);
   void beat();

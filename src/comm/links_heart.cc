@@ -35,7 +35,7 @@ void Heart::tick() {
   const std::vector<Link*> links = links_;
   for (Link* link : links) {
     if (std::find(links_.begin(), links_.end(), link) == links_.end()) continue;  // went with an earlier one
-    if (lateness > period_) link->forgive(lateness, now);
+    link->forgive(lateness, now);
     if (beat) link->beat();
     link->expect_news_since(now - timeout_, now - timeout_ / 2);
   }

@@ -110,6 +110,11 @@ void PeerLinks::send(int32_t peer, const std::string& frame, std::vector<Handle>
   }
 }
 
+void PeerLinks::beat(int32_t peer) {
+  const auto found = entries_.find(peer);
+  if (found != entries_.end() && found->second.link != nullptr) found->second.link->beat();
+}
+
 void PeerLinks::send_to_all(const std::string& frame) {
   std::vector<int32_t> peers;
   for (const auto& [peer, found] : entries_) peers.push_back(peer);
@@ -226,6 +231,12 @@ void PeerLinks::on_end(int32_t peer, Link::End end, const Status& why) {
 bool PeerLinks::flushed() const {
   return std::all_of(entries_.begin(), entries_.end(), [](const auto& each) {
     return each.second.link == nullptr ? each.second.waiting.empty() : each.second.link->flushed();
+  });
+}
+
+bool PeerLinks::arrived() const {
+  return std::all_of(entries_.begin(), entries_.end(), [](const auto& each) {
+    return each.second.link == nullptr ? each.second.waiting.empty() : each.second.link->arrived();
   });
 }
 

@@ -51,6 +51,8 @@ class PeerLinks {
   void open(int32_t peer) { (void)entry(peer); }
   // Opens the link if needed; frames wait for it. Handles must live until flushed() or close().
   void send(int32_t peer, const std::string& frame, std::vector<Handle> handles = {});
+  // A heartbeat at once, if there is a link.
+  void beat(int32_t peer);
   // To every peer to which there is or will be a link.
   void send_to_all(const std::string& frame);
   // To peers that can hear it now.
@@ -64,6 +66,8 @@ class PeerLinks {
 
   // Nothing waits to be sent, nor for a link.
   bool flushed() const;
+  // And the peers' systems have it.
+  bool arrived() const;
   // Who is lost is dialled no more, and what waits for it goes nowhere.
   void stop_dialling(int32_t peer);
   void close() { entries_.clear(); }

@@ -143,6 +143,10 @@ void MeshRank::say_farewell() {
   }
 }
 
+// The farewell may be lost on its way, and the peer's next heartbeat would end a closed connection before it is sent
+// again. When the communicator has failed, nobody waits for it.
+bool MeshRank::flushed() const { return failed() ? links_.flushed() : links_.arrived(); }
+
 void MeshRank::disown() {
   disowned_ = true;
   failed_ = true;
@@ -206,7 +210,7 @@ void MeshRank::finish_leaving(Time limit) {
     service_.reactor().at(now + kFlushLook, [self = shared_from_this(), limit] { self->finish_leaving(limit); });
     return Status();
   };
-  if (!links_.flushed() && now < limit && tried(look_again).ok()) return;
+  if (!flushed() && now < limit && tried(look_again).ok()) return;
   shut();
   poller_->wake();
 }

@@ -75,7 +75,7 @@ class MeshRank final : public Mesh,
   Refusal decide(const Hello& hello) override;
   void enter(const Hello& hello, std::unique_ptr<Socket> socket) override;
   void say_farewell() override;
-  bool flushed() const override { return links_.flushed(); }
+  bool flushed() const override;
   void look_round() override;
   void shut() override;
   void disown() override;

@@ -27,6 +27,7 @@ void MeshRank::on_message(int32_t peer, std::string_view frame, std::vector<Hand
       on_dismissal(peer);
       break;
     case MessageType::kFarewell:
+      links_.beat(peer);  // it waits until our system has acknowledged it, and this takes that along
       note_left(peer);
       break;
     case MessageType::kOffer:

@@ -89,9 +89,16 @@ void MeshRank::on_link_moved(int32_t peer, size_t from, size_t to) {
       "rank {}: nothing comes over {} of {} any more, or over ours that leads there: 1 of {} interfaces is lost, "
       "and what goes to {} goes over {}",
       rank_, info.way(from), info.host_name, interface_count(info.interfaces), describe(peer), info.way(to));
+  bool has_pipes = false;
   for (const auto& [name, stream] : streams_) {
+    has_pipes |= name.first.peer == peer;
     if (name.first.peer == peer && name.second == PipeEnd::kSender) stream->drop("its interface is silent");
   }
+  if (!has_pipes || transports_[static_cast<size_t>(peer)]->follows_socket()) return;
+  fail(Status(Code::kRemote,
+              fmt::format("rank {} and {} hear nothing of each other over {} any more, and {} cannot go over another "
+                          "interface",
+                          rank_, describe(peer), info.way(from), transport_name(peer))));
 }
 
 // The thread that sent may not come back for long.

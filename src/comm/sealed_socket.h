@@ -33,6 +33,7 @@ class SealedSocket final : public Socket {
   std::vector<Handle> take_handles() override { return {}; }
   Handle handle() const override { return socket_->handle(); }
   std::string peer_name() const override { return socket_->peer_name(); }
+  size_t under_way() const override { return socket_->under_way(); }
 
  private:
   struct Free {

@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kRememberedDoors = 4096;
 constexpr size_t kRetiredRoots = 64;
 constexpr Duration kRound = std::chrono::milliseconds(250);
-constexpr Duration kFarewellTime = std::chrono::milliseconds(200);
+constexpr Duration kFarewellTime = std::chrono::seconds(1);
 constexpr Duration kFarewellLook = std::chrono::milliseconds(2);
 
 std::string hex(std::string_view bytes) {

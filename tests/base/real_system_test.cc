@@ -127,6 +127,26 @@ TEST_P(RealSocketTest, AFullSocketAcceptsNothingAndLosesNothing) {
   EXPECT_EQ(received, sent);
 }
 
+// Until the other end has it; what goes over a unix socket is there at once.
+TEST_P(RealSocketTest, WhatTheOtherEndHasNoRoomForIsUnderWay) {
+  Pair pair = connect_pair(GetParam());
+  ASSERT_NE(pair.server, nullptr);
+  EXPECT_EQ(pair.client->under_way(), 0u);
+  const std::string block(64 << 10, 'x');
+  const std::span<const std::byte> part = as_bytes(block);
+  size_t sent = 0;
+  for (Result<size_t> taken = size_t{1}; *taken > 0; sent += *taken) {
+    taken = pair.client->send(std::span(&part, 1));
+    ASSERT_TRUE(taken.ok()) << taken.status().message();
+  }
+  const bool is_unix = std::string_view(GetParam()).starts_with("unix:");
+  EXPECT_EQ(pair.client->under_way() > 0, !is_unix);
+  EXPECT_EQ(receive_text(*pair.server, sent).size(), sent);
+  for (Time limit = soon(); pair.client->under_way() > 0 && real_system().clock.now() < limit;)
+    real_system().threads.yield();
+  EXPECT_EQ(pair.client->under_way(), 0u);
+}
+
 TEST_P(RealSocketTest, EndOfStreamNamesThePeerAndEndsSending) {
   Pair pair = connect_pair(GetParam());
   ASSERT_NE(pair.server, nullptr);

@@ -134,6 +134,19 @@ TEST(Heart, HoldsAgainstNobodyWhatItMissedBetweenBeats) {
   });
 }
 
+// Its core comes too late for each beat, so that it looks half as often as it should.
+TEST(Heart, HoldsAgainstNobodyWhatItMissedInSmallPieces) {
+  with_linked_sides([](SimulatedSystem&, Side& here, Side& there) {
+    there.stop_for(milliseconds(700));
+    for (int piece = 0; piece < 20; ++piece) {
+      here.stop_for(milliseconds(30));  // a beat is due 31 ms after the one before
+      sleep(here.system(), milliseconds(61));
+    }
+    EXPECT_EQ(here.ended(), Time());
+    EXPECT_EQ(there.ended(), Time());
+  });
+}
+
 // What came meanwhile lies in the socket, and is heard the moment it runs again.
 TEST(Heart, ThatWasStoppedGivesNobodyMoreThanTheTimeout) {
   with_linked_sides([](SimulatedSystem& world, Side& here, Side&) {

@@ -30,6 +30,21 @@ struct DialOutcome {
   Refusal refusal = Refusal::kNone;
 };
 
+// Whoever is told by the operation timeout alone is never told: where something is to be told before, no bound on the
+// time is needed, which a machine that stands still would break.
+ServiceOptions endless_options() {
+  ServiceOptions options = quick_options();
+  options.operation_timeout = std::chrono::hours(24);
+  return options;
+}
+
+// Nobody is too slow.
+ServiceOptions patient_options() {
+  ServiceOptions options = endless_options();
+  options.timeout = options.handshake_timeout = std::chrono::hours(1);
+  return options;
+}
+
 // One dial from `service`, waited for.
 DialOutcome dial_once(Service& service, const Address& address, const Hello& hello, const std::string& key) {
   std::promise<DialOutcome> outcome;
@@ -216,7 +231,7 @@ TEST(Strangers, GetNoMoreThanAQuarterOfTheDescriptors) {
 }
 
 TEST(WrongKey, IsRefusedAndBothSidesKnow) {
-  const auto services = make_services(2);
+  const auto services = make_services(2, patient_options());
   const auto id = decode_unique_id(*make_unique_id(*services[0]));
   const Address address = services[0]->self().addresses[0];
   const Hello hello{Purpose::kCheckIn, id->public_id(), 1, kRoot};
@@ -228,7 +243,7 @@ TEST(WrongKey, IsRefusedAndBothSidesKnow) {
 
 // WRONG_KEYS: how many (./dev soak: 1,000).
 TEST(WrongKey, NoneOfManyOpens) {
-  const auto services = make_services(2);
+  const auto services = make_services(2, patient_options());
   const auto id = decode_unique_id(*make_unique_id(*services[0]));
   const Hello hello{Purpose::kCheckIn, id->public_id(), 1, kRoot};
   std::mt19937_64 random(1);
@@ -242,7 +257,7 @@ TEST(WrongKey, NoneOfManyOpens) {
 
 // A listener that accepts everything proves nothing.
 TEST(WrongKey, AnAcceptorMustProveItToo) {
-  Service service(real_system(), quick_options());
+  Service service(real_system(), patient_options());
   auto listener = real_system().network.listen("127.0.0.1:0");
   std::thread impostor([&] {
     std::unique_ptr<Socket> socket;
@@ -273,7 +288,7 @@ TEST(UnknownCommunicator, IsRefusedAfterAWhile) {
 }
 
 TEST(ClosedDoor, SaysThatTheRankHasLeft) {
-  const auto services = make_services(2);
+  const auto services = make_services(2, patient_options());
   const auto text = make_unique_id(*services[0]);
   const auto id = decode_unique_id(*text);
   {
@@ -308,7 +323,7 @@ TEST(WrongSize, IsRefusedNamingBothWhenTheOthersStart) {
 
 // The right ranks may come late: whoever waits with a wrong number hears it long before the operation timeout.
 TEST(WrongSize, IsRefusedNamingBothWhileTheOthersWait) {
-  const auto services = make_services(3);
+  const auto services = make_services(3, endless_options());
   const auto id = make_unique_id(*services[0]);
   std::vector<MeshPointer> meshes(3);
   std::vector<std::thread> threads;
@@ -320,10 +335,8 @@ TEST(WrongSize, IsRefusedNamingBothWhileTheOthersWait) {
     });
   }
   sleep_in_steps(100);
-  const Time start = real_system().clock.now();
   EXPECT_EQ(join_as(*services[2], *id, 2, 8).status().message(),
             "rank 2 expects 8 ranks, but ranks 0, 1 expect 3 ranks");
-  EXPECT_LT(real_system().clock.now() - start, std::chrono::seconds(5));
   const JoinResult right = join_as(*services[2], *id, 2, 3);
   for (std::thread& thread : threads) thread.join();
   ASSERT_TRUE(right.ok()) << right.status().message();
@@ -332,20 +345,17 @@ TEST(WrongSize, IsRefusedNamingBothWhileTheOthersWait) {
 }
 
 TEST(WrongSize, IsToldToBothSidesWhenNobodyElseComes) {
-  const auto services = make_services(2);
+  const auto services = make_services(2, endless_options());
   const auto id = make_unique_id(*services[0]);
-  const Time start = real_system().clock.now();
   for_each_rank(2, [&](int32_t rank) {
     EXPECT_EQ(join_as(*services[static_cast<size_t>(rank)], *id, rank, 2 + rank).status().message(),
               "rank 1 expects 3 ranks, but rank 0 expects 2 ranks");
   });
-  EXPECT_LT(real_system().clock.now() - start, std::chrono::seconds(8));
 }
 
 TEST(LostRank, IsNamedToWhoeverWaitsForMore) {
-  const auto services = make_services(3);
+  const auto services = make_services(3, endless_options());
   const auto id = make_unique_id(*services[0]);
-  const Time start = real_system().clock.now();
   std::vector<std::thread> threads;
   for (const int32_t rank : {0, 1}) {
     threads.emplace_back([&, rank] {
@@ -358,7 +368,6 @@ TEST(LostRank, IsNamedToWhoeverWaitsForMore) {
   sleep_in_steps(200);
   services[2]->end();
   for (std::thread& thread : threads) thread.join();
-  EXPECT_LT(real_system().clock.now() - start, std::chrono::seconds(6));
 }
 
 TEST(RankTwice, TheSecondIsRefusedAndTheOthersStart) {
@@ -413,19 +422,17 @@ TEST(MissingRank, IsNamedToAllWhoCame) {
 }
 
 TEST(MissingRank, IsWaitedForAsLongAsTheLeastPatientSays) {
-  const auto services = make_services(2);
+  const auto services = make_services(2, endless_options());
   const auto id = make_unique_id(*services[0]);
-  const Time start = real_system().clock.now();
   for_each_rank(2, [&](int32_t rank) {
     JoinOptions options;
     options.unique_id = *id;
     options.rank = rank;
     options.ranks = 3;
-    options.operation_timeout = rank == 1 ? std::chrono::milliseconds(300) : std::chrono::minutes(10);
+    options.operation_timeout = rank == 1 ? std::chrono::milliseconds(300) : std::chrono::hours(24);
     EXPECT_EQ(join_mesh(*services[static_cast<size_t>(rank)], options).status().message(),
               "rank 2 of 3 did not join within 0.3 s (the operation timeout)");
   });
-  EXPECT_LT(real_system().clock.now() - start, std::chrono::seconds(5));
 }
 
 TEST(GuestThatGivesUp, FreesItsPlace) {

@@ -68,6 +68,13 @@ class Hosts {
     }
     return all;
   }
+  // Nothing that this host sends arrives any more, or all does again.
+  bool silence(int host, bool on) const {
+    const std::string tc = "tc -n " + name() + std::to_string(host);
+    if (!on) return run(tc + " qdisc del dev eth0 clsact");
+    return up_ && run(tc + " qdisc add dev eth0 clsact") &&
+           run(tc + " filter add dev eth0 egress bpf da bytecode '1,6 0 0 2'");
+  }
   static std::string name() { return "hk" + std::to_string(getpid() % 100000) + "f"; }
 
  private:
@@ -213,6 +220,23 @@ TEST_F(NoLoss, IsOnePacketInTwenty) {
   expect_nothing(
       kMaxRanks, 40, [](Processes::Settings& settings, uint64_t) { spread_over_hosts(settings, kMaxRanks); },
       [](Processes&, std::mt19937_64&) {});
+}
+
+// What a rank says when it leaves is lost, and its peer's heartbeats come before it is said again: it has left, and
+// has not died.
+TEST_F(NoLoss, IsAFarewellThatHasToBeSaidAgain) {
+  const Hosts hosts;
+  Processes::Settings settings;
+  settings.environment = {"HOCKET_TIMEOUT=2s"};
+  spread_over_hosts(settings, 2);
+  if (!hosts.up()) GTEST_SKIP() << "network namespaces need root";
+  Processes processes("parting", 2, settings);
+  for (const int rank : {0, 1}) ASSERT_TRUE(processes.wait_for(rank, "running", kStart));
+  ASSERT_TRUE(hosts.silence(1, true));
+  processes.send_signal(1, SIGUSR1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  ASSERT_TRUE(hosts.silence(1, false));
+  EXPECT_THAT(processes.finish(kEnd)[0].output, testing::HasSubstr("rank 1 has left"));
 }
 
 TEST_F(NoLoss, IsACrowdOfTenToACore) {

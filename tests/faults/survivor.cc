@@ -2,6 +2,7 @@
 // Copyright The Hocket authors
 //
 // The role of every rank of a trial: random collectives, each checked, until one fails; then on without the lost ones.
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -161,6 +162,22 @@ const Role steady_role("steady", [](const Part& part) {
   const bool unharmed = steady.run(static_cast<uint32_t>(std::stoul(part.arguments[1])));
   if (!unharmed) std::printf("failed for no reason\n");
   return unharmed && steady.leave() ? 0 : 1;
+});
+
+// Rank 1 leaves when it is told to; the others wait for it in vain.
+const Role parting_role("parting", [](const Part& part) {
+  sigset_t word;
+  sigemptyset(&word);
+  sigaddset(&word, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &word, nullptr);
+  const Member member = join(part);
+  if (hocketBarrier(member.comm, nullptr) != hocketSuccess) return 1;
+  std::printf("running\n");
+  int signal = 0;
+  if (part.rank == 1) return sigwait(&word, &signal), hocketCommDestroy(member.comm) == hocketSuccess ? 0 : 1;
+  (void)hocketBarrier(member.comm, nullptr);
+  std::printf("%s\n", hocketGetLastError(member.comm));
+  return 0;
 });
 
 }  // namespace

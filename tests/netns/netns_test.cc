@@ -181,7 +181,11 @@ class Hosts : public testing::Test {
 
   // How ranks end that sum while these are lost.
   std::vector<Processes::End> sum_while_losing(const std::vector<Loss>& losses) const {
-    Processes processes("summer", kHosts, by_two_interfaces());
+    return sum_while_losing(losses, by_two_interfaces());
+  }
+  static std::vector<Processes::End> sum_while_losing(const std::vector<Loss>& losses,
+                                                      const Processes::Settings& settings) {
+    Processes processes("summer", kHosts, settings);
     for (int rank = 0; rank < kHosts; ++rank)
       EXPECT_TRUE(processes.wait_for(rank, "running", Seconds(60))) << "rank " << rank;
     for (const auto& [host, interface] : losses) EXPECT_TRUE(lose(host, interface));
@@ -244,6 +248,19 @@ TEST_F(Hosts, AnotherInterfaceCarriesOnWhenTwoHostsLoseOne) {
 TEST_F(Hosts, AHostThatLosesAllItsInterfacesIsNamed) {
   const std::vector<Processes::End> ends = sum_while_losing({{2, "eth0"}, {2, "eth1"}});
   for (const int rank : {0, 1, 3}) expect_failure(ends[static_cast<size_t>(rank)], "rank 2 ");
+}
+
+// UCX has connections of its own, which say nothing for a quarter of an hour.
+TEST_F(Hosts, UcxThatLosesOneOfTwoInterfacesEndsNamingTheHost) {
+  if (!HOCKET_HAS_UCX) GTEST_SKIP() << "this build has no UCX";
+  if (std::filesystem::exists("/sys/class/infiniband")) GTEST_SKIP() << "UCX may go over RDMA here";
+  Processes::Settings settings = by_two_interfaces();
+  settings.environment.emplace_back("HOCKET_TRANSPORTS=ucx");
+  for (const Processes::End& end : sum_while_losing({{2, "eth0"}}, settings)) {
+    EXPECT_FALSE(end.hung) << end.output;
+    EXPECT_THAT(end.output, testing::ContainsRegex("failed 6: rank (2 and rank .|. and rank 2) .*hear nothing of each "
+                                                   "other over eth. .*ucx cannot go over another interface"));
+  }
 }
 
 // Host 1 is on the one network now, host 2 on the other, hosts 0 and 3 on both: which of the two goes, all agree on.

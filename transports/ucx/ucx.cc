@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <random>
 
 #include "transports/pipe_end.h"
@@ -33,6 +34,12 @@ Result<std::shared_ptr<const UcxContext>> UcxTransport::context() const {
 }
 
 std::string UcxTransport::presence() const { return context().ok() ? "ucx" : ""; }
+
+bool UcxTransport::follows_socket() const {
+  std::error_code none;
+  const std::filesystem::directory_iterator devices("/sys/class/infiniband", none);
+  return devices != std::filesystem::directory_iterator();
+}
 
 bool UcxTransport::reaches(const PeerInfo& self, const PeerInfo& peer) const {
   return !self.addresses.empty() && !peer.addresses.empty() && share_word(self.presence, peer.presence, "ucx");

@@ -25,6 +25,9 @@ class UcxTransport final : public Transport {
 
   std::string_view name() const override { return "ucx"; }
   Carrier carrier() const override { return Carrier::kSocket; }
+  // Without devices for RDMA it has connections of its own over all interfaces, and says nothing for a quarter of an
+  // hour when one of these is lost.
+  bool follows_socket() const override;
   std::string presence() const override;
   bool reaches(const PeerInfo& self, const PeerInfo& peer) const override;
   Result<std::unique_ptr<Sender>> open(const PipeContext& context, Offer& offer) const override;

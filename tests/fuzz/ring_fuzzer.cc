@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The memory of a ring, in which the peer writes anything, before and while either end uses it: the end fails, or its
+// messages lie in the ring and are no longer than they may be. The input is a list of changes: where (two bytes), how
+// many bytes, and these; after each, both ends look.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/real_system.h"
+#include "transports/ring.h"
+
+namespace {
+
+using namespace hocket;
+
+constexpr size_t kMaxMessage = 2048;
+
+// Lent messages cannot be read, as where the system forbids it: of whom they are said to be is the peer's word.
+class NobodysMemory final : public SharedMemory {
+ public:
+  Result<std::unique_ptr<Segment>> create(size_t) override { return Status(Code::kSystem, "none"); }
+  Result<std::unique_ptr<Segment>> map(Handle, size_t) override { return Status(Code::kSystem, "none"); }
+  int64_t process() override { return 1; }
+  bool read(int64_t, uint64_t, std::span<std::byte>) override { return false; }
+};
+
+void check(bool holds) {
+  if (!holds) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static NobodysMemory nobodys;
+  const size_t bytes = Ring::bytes(kMaxMessage);
+  const std::shared_ptr<std::byte> memory(
+      static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096)), std::free);
+  std::memset(memory.get(), 0, bytes);
+  const std::span<std::byte> all(memory.get(), bytes);
+  RingSender sender(Ring(memory, all, kMaxMessage), nobodys, "sender", [] {});
+  RingReceiver receiver(Ring(memory, all, kMaxMessage), nobodys, "receiver", [] {});
+  for (size_t at = 0; at + 3 < size;) {
+    const size_t to = (data[at] | data[at + 1] << 8) % bytes;
+    const size_t count = std::min({size_t{data[at + 2]}, size - at - 3, bytes - to});
+    std::memcpy(memory.get() + to, data + at + 3, count);
+    at += 3 + std::max<size_t>(count, 1);
+    const size_t length = data[at - 1] * size_t{8};
+    if (std::byte* room = sender.reserve(length); room != nullptr) {
+      check(room >= all.data() && room + length <= all.data() + all.size());
+      std::memset(room, 1, length);
+      sender.commit(length, Envelope{1, 2});
+    }
+    if (const Message* message = receiver.peek(); message != nullptr) {
+      check(message->size <= kMaxMessage);
+      check(message->data >= all.data() && message->data + message->size <= all.data() + all.size());
+      receiver.release();
+    }
+  }
+  return 0;
+}

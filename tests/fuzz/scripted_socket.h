@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// A peer that says what the fuzzer says, in small pieces, and hears nothing.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "base/system.h"
+
+namespace hocket {
+
+class ScriptedSocket final : public Socket {
+ public:
+  // At most `piece` bytes at a time, and then none any more. `handle`: somebody else's.
+  ScriptedSocket(std::string bytes, size_t piece, Handle handle = kNoHandle)
+      : bytes_(std::move(bytes)), piece_(piece), handle_(handle) {}
+
+  Result<size_t> send(std::span<const std::span<const std::byte>> parts) override {
+    size_t total = 0;
+    for (const auto& part : parts) total += part.size();
+    return total;
+  }
+  Result<size_t> receive(std::span<std::byte> into) override {
+    const size_t count = std::min({into.size(), bytes_.size() - read_, piece_});
+    std::memcpy(into.data(), bytes_.data() + read_, count);
+    read_ += count;
+    return count;
+  }
+  Result<size_t> send_handles(std::span<const std::byte>, std::span<const Handle>) override { return size_t{0}; }
+  std::vector<Handle> take_handles() override { return {}; }
+  Handle handle() const override { return handle_; }
+  std::string peer_name() const override { return "peer"; }
+
+ private:
+  const std::string bytes_;
+  const size_t piece_;
+  const Handle handle_;
+  size_t read_ = 0;
+};
+
+// Little-endian, as all that travels.
+inline uint32_t word_at(const std::string& text, size_t at) {
+  uint32_t word = 0;
+  std::memcpy(&word, text.data() + at, sizeof word);
+  return word;
+}
+inline void set_word(std::string& text, size_t at, uint32_t word) { std::memcpy(text.data() + at, &word, sizeof word); }
+
+}  // namespace hocket
