@@ -229,6 +229,40 @@ class ProgramTest(unittest.TestCase):
             self.assertNotEqual(0, answer.returncode)
             self.assertIn(f"{option} excludes --text", answer.stderr)
 
+    def test_topo_writes_what_others_read(self):
+        # Eight GPUs around a switch, with a NIC.
+        lines = ["hocket topology 1"] + [f"gpu gpu{i} sm_90 @0000:{i + 16:02x}:00.0" for i in range(8)]
+        lines += ["cpu cpu0 arm64"] + [f"link gpu{i} - cpu0 pci x16 12 GB/s 0.4 us" for i in range(8)]
+        lines += ["nic nic0000:30:00.0", "link nic0000:30:00.0 - cpu0 pci x16 12 GB/s 0.4 us", "fabric nvswitch"]
+        lines += [f"link gpu{i} - nvswitch nvlink x18 450 GB/s 0.6 us" for i in range(8)]
+        with tempfile.TemporaryDirectory() as folder:
+            source, other = pathlib.Path(folder, "eight.txt"), pathlib.Path(folder, "other")
+
+            def written(form):
+                answer = hocket("topo", "--file", str(source), "--format", form)
+                self.assertEqual(0, answer.returncode, answer.stderr)
+                other.write_text(answer.stdout, encoding="utf-8")
+                return answer.stderr
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            whole = hocket("topo", "--text", "--file", str(source)).stdout
+            self.assertEqual("", written("text"))
+            self.assertEqual(whole, other.read_text(encoding="utf-8"))
+            self.assertEqual("", written("nccl"))
+            self.assertEqual(sorted(whole.splitlines()), sorted(hocket("topo", "--text", "--file", str(other)).stdout.splitlines()))
+            self.assertEqual("", written("nvidia-smi"))
+            self.assertRegex(hocket("topo", "--file", str(other)).stdout, r"(?m)^rings .* 450 GB/s in all; .* more than 450$")
+            self.assertEqual("", written("nccl-graph"))
+            answer = hocket("topo", "--file", str(source), "--graphs", str(other))
+            self.assertIn("nccl       18 rings of 25 GB/s, 450 GB/s in all\n", answer.stdout)
+            source.write_text(source.read_text(encoding="utf-8").replace("x18 450 GB/s", "x18 440 GB/s"), encoding="utf-8")
+            self.assertIn("warning    lost: 56 pairs of seats are told otherwise, as 450 GB/s, not 440, from gpu0 to gpu1\n", written("nccl"))
+            source.write_text("hocket topology 1\ncpu cpu0\n", encoding="utf-8")
+            for form, reason in (("nccl", "ranks sit on GPUs, of which there are none"), ("nvidia-smi", "there are no GPUs"),
+                                 ("nccl-graph", "no rings were found"), ("dot", "dot not in {")):
+                answer = hocket("topo", "--file", str(source), "--format", form)
+                self.assertNotEqual(0, answer.returncode)
+                self.assertIn(reason, answer.stderr)
+
     def test_topo_shows_what_nccl_found_beside_what_we_find(self):
         with tempfile.TemporaryDirectory() as folder:
             source, graphs = pathlib.Path(folder, "pair.txt"), pathlib.Path(folder, "graphs.xml")
@@ -316,6 +350,20 @@ class ProgramTest(unittest.TestCase):
             answer = hocket("topo", "--file", str(source))
             self.assertEqual(0, answer.returncode, answer.stderr)
             self.assertIn("neither they nor trees are looked for: 20000 seats and 40000 links are too many", answer.stdout)
+
+    def test_topo_shows_the_rails_of_several_hosts(self):
+        # The second host has its NICs the other way round.
+        lines = ["hocket topology 1"]
+        for host, mark, nics in ((0, "", (0, 1)), (1, "@1", (1, 0))):
+            lines += [f"host {host}", f"cpu cpu0{mark}"]
+            for gpu, nic in enumerate(nics):
+                lines += [f"gpu gpu{2 * host + gpu}", f"nic mlx5_{nic}{mark}", f"pci p{gpu}{mark}",
+                          f"link p{gpu}{mark} - cpu0{mark} pci x16 12 GB/s 0.4 us"]
+                lines += [f"link {device} - p{gpu}{mark} pci x16 12 GB/s 0.4 us" for device in (f"gpu{2 * host + gpu}", f"mlx5_{nic}{mark}")]
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder, "rails.txt")
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            self.assertIn("\nrails      {0 3} {1 2}\n", hocket("topo", "--file", str(source)).stdout)
 
     def test_topo_names_file_line_and_reason(self):
         with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
