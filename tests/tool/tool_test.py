@@ -59,6 +59,51 @@ class ProgramTest(unittest.TestCase):
         answer = hocket("simulate", "all_reduce", "--algorithm", "ring", "--ranks", "16", "--dead-rank", "3=1us")
         self.assertIn("rank 4 lane 0 step 2 waits for a message from rank 3", answer.stdout)
 
+    def test_simulate_takes_the_links_of_a_file(self):
+        # Two sockets with two GPUs each: a ring sends six quarters from one socket to the other, one after the other.
+        lines = ["hocket topology 1", "cpu cpu0", "cpu cpu1", "link cpu0 - cpu1 socket x1 1 GB/s 0.2 us"]
+        lines += [f"gpu {gpu}\nlink {gpu} - cpu{i // 2} pci x16 10 GB/s 0.4 us" for i, gpu in enumerate("abcd")]
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder, "sockets.txt")
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            words = ("simulate", "all_reduce", "--topology", str(source), "--bytes", "40K", "--algorithm", "ring")
+            answer = hocket(*words, "--slow-link", "cpu0 > cpu1 socket=3", "--links", "1")
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            self.assertIn("all_reduce ring, 4 ranks, 40960 bytes: 62.440 us", answer.stdout)
+            self.assertIn("with that, all_reduce ring, 4 ranks, 40960 bytes: 185.320 us", answer.stdout)
+            self.assertRegex(answer.stdout, r"(?m)^cpu0 > cpu1 socket +61440 +184.320 +99.5%$")
+            answer = hocket(*words, "--slow-link", "cpu0 > cpu2 socket=3")
+            self.assertIn("no link is named 'cpu0 > cpu2 socket'; there are 10 links, 'cpu0 > cpu1 socket' to", answer.stderr)
+            self.assertIn("it has 4 seats for 5 ranks", hocket(*words, "--ranks", "5").stderr)
+            self.assertIn("--network excludes --topology", hocket(*words, "--network", "here").stderr)
+            self.assertNotIn("window", hocket(*words[:-2]).stdout)
+            source.write_text("hocket topology 1\nhost x\n", encoding="utf-8")
+            answer = hocket(*words)
+            self.assertEqual((1, f"hocket simulate: {source}: topology text line 2: expected the number of a host\n"),
+                             (answer.returncode, answer.stderr))
+
+    def test_what_is_simulated_on_links_is_what_is_explained_of_them(self):
+        # A ring of eight that the ranks' numbers do not follow; everything else takes the slow way.
+        lines = ["hocket topology 1", "cpu cpu0"] + [f"gpu g{i}\nlink g{i} - cpu0 pci x1 1 GB/s 1 us" for i in range(8)]
+        order = [0, 3, 5, 1, 7, 2, 6, 4]
+        lines += [f"link g{a} - g{b} nvlink x1 25 GB/s 0.6 us" for a, b in zip(order, order[1:] + order[:1])]
+        with tempfile.TemporaryDirectory() as folder:
+            source, tuning = pathlib.Path(folder, "ring.txt"), pathlib.Path(folder, "tuning")
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            self.assertEqual(0, hocket("topo", "--file", str(source), "--tuning", str(tuning)).returncode)
+            call = ("all_reduce", "--bytes", "256M")
+            explained = hocket("explain", *call, "--ranks", "8", "--tuning", str(tuning), "--network", "8@50GB/s/1us").stdout
+            simulated = hocket("simulate", *call, "--topology", str(source)).stdout
+        predicted = {name: float(time) for name, time in re.findall(r"(?m)^[> ] (\w+)(?: by \d+ KiB)? +([\d.]+) ", explained)}
+        took = {name: float(time) for name, time in re.findall(r"(?m)^all_reduce (\w+), .* bytes: ([\d.]+) us", simulated)}
+        both = predicted.keys() & took.keys()
+        self.assertGreater(len(both), 12)
+        # These keep the busiest link busy; others leave it waiting, which the model does not count.
+        for name in ("ring", "chain", "dual_root", "routed_rings", "routed_trees"):
+            self.assertAlmostEqual(1, took[name] / predicted[name], delta=0.02, msg=name)
+        for name in both:
+            self.assertGreater(took[name] / predicted[name], 0.98, name)
+
     def test_simulate_writes_what_it_reads_and_a_timeline(self):
         with tempfile.TemporaryDirectory() as folder:
             goal, trace = folder + "/ring.goal", folder + "/trace.json"
