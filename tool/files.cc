@@ -36,6 +36,14 @@ Result<std::string> read_file(std::string_view option, const std::string& path) 
   return file.bad() ? refused(option, "read", path) : Result<std::string>(std::move(text));
 }
 
+Result<topology::Reading> read_topology(std::string_view option, const std::string& path) {
+  const Result<std::string> text = read_file(option, path);
+  if (!text.ok()) return text.status();
+  Result<topology::Reading> reading = topology::read(*text);
+  if (reading.ok()) return reading;
+  return Status(reading.status().code(), fmt::format("{}: {}", path, reading.status().message()));
+}
+
 Status check_is_writable(std::string_view option, const std::string& path) {
   std::error_code none;
   const bool exists = std::filesystem::exists(path, none);

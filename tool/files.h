@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "topology/read.h"
 
 namespace hocket::tool {
 
@@ -15,6 +16,7 @@ inline constexpr size_t kMaxFileBytes = size_t{1} << 30;
 
 // Failures name the option, the file and why: it cannot be read, or holds more than kMaxFileBytes.
 Result<std::string> read_file(std::string_view option, const std::string& path);
+Result<topology::Reading> read_topology(std::string_view option, const std::string& path);
 // What write_file will refuse, as far as can be told without writing.
 Status check_is_writable(std::string_view option, const std::string& path);
 Status write_file(std::string_view option, const std::string& path, std::string_view text);

@@ -8,14 +8,19 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <optional>
 
 #include "choose/choose.h"
+#include "choose/loads.h"
 #include "commands.h"
 #include "files.h"
 #include "network_option.h"
 #include "simulate/goal.h"
 #include "simulate/report.h"
+#include "simulate/topology_fabric.h"
 #include "simulate/trace.h"
+#include "topology/rings.h"
+#include "topology/trees.h"
 
 namespace hocket::tool {
 namespace {
@@ -23,18 +28,20 @@ namespace {
 using namespace simulate;  // NOLINT(google-build-using-namespace): this command is its face
 
 constexpr int64_t kMaxRanks = 1 << 20;
+constexpr Rank kDefaultRanks = 8;
 constexpr int64_t kLeastSlice = 64;
 
 struct Words {
   std::string collective = "all_reduce";
   std::string algorithm;
-  Rank ranks = 8;
+  std::optional<Rank> ranks;
   Rank root = 0;
   int32_t lanes = 1;
   std::string bytes = "1M";
   std::string slice = "128K";
   int32_t calls = 1;
   std::string network = std::string(kExampleNetwork);
+  std::string topology;
   std::vector<std::string> slow_links;
   std::vector<std::string> lost_links;
   std::vector<std::string> late_ranks;
@@ -69,9 +76,7 @@ class Simulation {
   explicit Simulation(const Words& words) : words_(words) {}
 
   Status run() {
-    Result<NetworkModel> model = network_option(words_.network);
-    if (!model.ok()) return model.status();
-    model_ = std::move(*model);
+    HOCKET_TRY(words_.topology.empty() ? read_network() : read_topology());
     HOCKET_TRY(collect());
     std::stable_sort(runs_.begin(), runs_.end(), [](const Run& a, const Run& b) { return a.end < b.end; });
     for (const Run& run : runs_) fmt::print("{}", run.report);
@@ -84,6 +89,30 @@ class Simulation {
     std::string report;
   };
 
+  Status read_network() {
+    Result<NetworkModel> model = network_option(words_.network);
+    if (!model.ok()) return model.status();
+    model_ = std::move(*model);
+    ranks_ = words_.ranks.value_or(kDefaultRanks);
+    return {};
+  }
+
+  // What the search finds is simulated too, where each seat has its rank.
+  Status read_topology() {
+    Result<topology::Reading> reading = tool::read_topology("--topology", words_.topology);
+    if (!reading.ok()) return reading.status();
+    for (const std::string& remark : reading->remarks) fmt::print(stderr, "warning    {}\n", remark);
+    Result<TopologyFabric> fabric = TopologyFabric::make(std::move(reading->topology));
+    if (!fabric.ok()) return {fabric.status().code(), fmt::format("--topology: {}", fabric.status().message())};
+    const Topology& topology = topology_.emplace(std::move(*fabric)).topology();
+    const auto seats = static_cast<Rank>(topology.seats().size());
+    ranks_ = words_.ranks.value_or(seats);
+    if (ranks_ != seats || seats > kMaxRoutedRanks) return {};
+    rings_ = topology::find_rings(topology).orders;
+    trees_ = topology::find_trees(topology).parents;
+    return {};
+  }
+
   Status collect() {
     if (!words_.goal.empty()) return simulate_goal();
     Result<CallShape> shape = this->shape();
@@ -92,16 +121,20 @@ class Simulation {
       if (name(builder.collective) != words_.collective) continue;
       if (!words_.algorithm.empty() && builder.name != words_.algorithm) continue;
       BuildOptions options;
-      options.ranks = words_.ranks;
+      options.ranks = ranks_;
       options.root = words_.root;
       options.lanes = words_.lanes;
+      options.routes = rings_;
+      options.trees = trees_;
       if (!builder.fits(options)) continue;
+      // Who reaches into others' memory sends no messages, and nothing else is known of links.
+      if (topology_.has_value() && builder.uses_windows()) continue;
       HOCKET_TRY(simulate_plan(builder, options, *shape));
     }
     if (!runs_.empty()) return {};
     return {Code::kInvalidArgument,
             fmt::format("no algorithm for {} '{}' of {} ranks, root {} and {} lanes", words_.collective,
-                        words_.algorithm, words_.ranks, words_.root, words_.lanes)};
+                        words_.algorithm, ranks_, words_.root, words_.lanes)};
   }
 
   Result<CallShape> shape() const {
@@ -123,19 +156,28 @@ class Simulation {
     shape.window_bytes = static_cast<int64_t>(pieces.window_bytes);
     shape.slice_bytes = static_cast<int64_t>(pieces.slice_bytes);
     const Result<Program> program = make_program(builder, options, shape);
-    return program.ok() ? simulate_program(*program) : program.status();
+    if (!program.ok()) return program.status();
+    const Status carried = topology_.has_value() ? topology_->carries(*program) : Status();
+    if (carried.ok() || !words_.algorithm.empty()) return carried.ok() ? simulate_program(*program) : carried;
+    fmt::print(stderr, "warning    {}\n", carried.message());
+    return {};
   }
 
   Status simulate_goal() {
     const Result<std::string> text = read_file("--goal", words_.goal);
     HOCKET_TRY(text.status());
     const Result<Program> program = read_goal(*text);
-    if (program.ok()) return simulate_program(*program);
-    return {program.status().code(), fmt::format("{}: {}", words_.goal, program.status().message())};
+    if (!program.ok()) return {program.status().code(), fmt::format("{}: {}", words_.goal, program.status().message())};
+    if (topology_.has_value()) HOCKET_TRY(topology_->carries(*program));
+    return simulate_program(*program);
   }
 
   Status simulate_program(const Program& program) {
-    const LevelFabric fabric(model_, program.ranks());
+    return topology_.has_value() ? simulate_on(*topology_, program)
+                                 : simulate_on(LevelFabric(model_, program.ranks()), program);
+  }
+
+  Status simulate_on(const Fabric& fabric, const Program& program) {
     SimulateOptions options;
     options.calls = words_.calls;
     const Outcome healthy = simulate::simulate(program, fabric, options);
@@ -152,7 +194,7 @@ class Simulation {
     if (words_.links > 0) run.report += link_table(fabric, outcome, words_.links);
     runs_.push_back(std::move(run));
     HOCKET_TRY(write_trace(trace, fabric));
-    return write_goal_file(program);
+    return write_goal_file(program, fabric);
   }
 
   Result<Faults> faults(const Fabric& fabric, int32_t ranks, Picoseconds span) const {
@@ -222,15 +264,19 @@ class Simulation {
     return {};
   }
 
-  Status write_goal_file(const Program& program) const {
+  Status write_goal_file(const Program& program, const Fabric& fabric) const {
     if (words_.write_goal.empty()) return {};
     std::ofstream out(words_.write_goal);
-    write_goal(program, model_.local, out);
+    write_goal(program, fabric.local(), out);
     return out.flush() ? Status() : no_file("--write-goal", words_.write_goal);
   }
 
   const Words& words_;
+  Rank ranks_ = 0;
   NetworkModel model_;
+  std::optional<TopologyFabric> topology_;  // or else the model
+  std::vector<std::vector<Rank>> rings_;    // that a search of the topology found
+  std::vector<std::vector<Rank>> trees_;
   std::vector<Run> runs_;
 };
 
@@ -241,9 +287,9 @@ Command simulate(CLI::App& program) {
   const auto words = std::make_shared<Words>();
   app->add_option("collective", words->collective, "all_reduce, broadcast, ...")->capture_default_str();
   app->add_option("--algorithm", words->algorithm, "Only this one; not given: all that fit, fastest first");
-  app->add_option("--ranks", words->ranks, "Number of ranks")
-      ->check(CLI::Range(int64_t{1}, kMaxRanks))
-      ->capture_default_str();
+  app->add_option("--ranks", words->ranks,
+                  fmt::format("Number of ranks; not given: {}, or one on each seat of the topology", kDefaultRanks))
+      ->check(CLI::Range(int64_t{1}, kMaxRanks));
   app->add_option("--root", words->root, "Of rooted collectives")->capture_default_str();
   app->add_option("--lanes", words->lanes, "Parts that run side by side")->check(CLI::Range(1, kMaxLanes));
   app->add_option("--bytes", words->bytes, "As callers count them: of the buffer, or of one rank's block")
@@ -251,8 +297,12 @@ Command simulate(CLI::App& program) {
   app->add_option("--slice", words->slice, "Longest message; at most 128K")->capture_default_str();
   app->add_option("--calls", words->calls, "One after the other; the time is that of one among them")
       ->check(CLI::Range(1, 1000));
-  app->add_option("--network,--topology", words->network, std::string(kNetworkHelp))->capture_default_str();
-  app->add_option("--slow-link", words->slow_links, "NAME=TIMES, such as 'host 3 up=10'");
+  CLI::Option* network = app->add_option("--network", words->network, std::string(kNetworkHelp))->capture_default_str();
+  app->add_option("--topology", words->topology,
+                  "Instead of levels, the links of this file, any that hocket topo --file reads; rank r on seat r")
+      ->excludes(network);
+  app->add_option("--slow-link", words->slow_links,
+                  "NAME=TIMES, such as 'host 3 up=10', or 'gpu0 > nvswitch nvlink=10' of a topology");
   app->add_option("--lost-link", words->lost_links, "NAME=TIME: messages are lost from then on");
   app->add_option("--late-rank", words->late_ranks, "RANK=TIME: begins so much later");
   app->add_option("--dead-rank", words->dead_ranks, "RANK=TIME: stops then");

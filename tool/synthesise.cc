@@ -61,10 +61,8 @@ Status write(const std::string& path, const std::vector<Plan>& plans) {
 Status run(const Wish& wish) {
   const Result<Collective> collective = collective_of(wish.collective);
   if (!collective.ok()) return collective.status();
-  const Result<std::string> text = read_file("--file", wish.file);
-  HOCKET_TRY(text.status());
-  const Result<topology::Reading> reading = topology::read(*text);
-  if (!reading.ok()) return {reading.status().code(), fmt::format("{}: {}", wish.file, reading.status().message())};
+  const Result<topology::Reading> reading = read_topology("--file", wish.file);
+  if (!reading.ok()) return reading.status();
   const std::vector<Wire> wires = wires_of(reading->topology);
   const auto ranks = static_cast<Rank>(reading->topology.seats().size());
   const Result<Synthesis> made = hocket::synthesise(*collective, ranks, wires);

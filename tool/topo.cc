@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "choose/loads.h"
@@ -20,6 +21,7 @@
 #include "topology/read.h"
 #include "topology/rings.h"
 #include "topology/text.h"
+#include "topology/write.h"
 #include "tuning_file.h"
 
 namespace hocket::tool {
@@ -30,17 +32,9 @@ struct Wish {
   std::string graphs;
   std::string svg;
   std::string tuning;
-  bool text = false;
+  std::string format;
   bool measure = false;
 };
-
-Result<topology::Reading> reading_of(const std::string& path) {
-  const Result<std::string> text = read_file("--file", path);
-  if (!text.ok()) return text.status();
-  Result<topology::Reading> reading = topology::read(*text);
-  if (reading.ok()) return reading;
-  return Status(reading.status().code(), fmt::format("{}: {}", path, reading.status().message()));
-}
 
 void print_vertices(const Topology& topology) {
   for (const Vertex::Kind kind : {Vertex::Kind::kGpu, Vertex::Kind::kComplex, Vertex::Kind::kCpu, Vertex::Kind::kNic,
@@ -51,6 +45,11 @@ void print_vertices(const Topology& topology) {
     for (const int32_t vertex : all) fmt::print(" {}", topology.vertex(vertex).name);
     fmt::print("\n");
   }
+}
+
+bool has_several_hosts(const Topology& topology) {
+  const auto elsewhere = [&](const Vertex& vertex) { return vertex.host != topology.vertices()[0].host; };
+  return std::ranges::any_of(topology.vertices(), elsewhere);
 }
 
 void print_groups(std::string_view title, const std::vector<std::vector<int32_t>>& groups) {
@@ -73,10 +72,8 @@ void print_trees(const topology::Trees& trees) {
 }
 
 std::string_view kind_of(const topology::NcclGraph& graph) {
-  constexpr int64_t kRing = 4;
-  constexpr int64_t kMulticast = 5;
-  if (graph.pattern == kMulticast) return "multicasts";
-  return graph.pattern == kRing ? "rings" : "trees";
+  if (graph.pattern == topology::kNcclMulticast) return "multicasts";
+  return graph.pattern == topology::kNcclRing ? "rings" : "trees";
 }
 
 // What NCCL found, to be held beside what we find. Its channels name GPUs by number.
@@ -116,6 +113,27 @@ Status write_routes(const std::string& path, const Topology& topology) {
   return write_file("--tuning", path, text);
 }
 
+// A file of another program, or ours, and nothing else. What that loses is told beside it.
+Status print_as(const std::string& format, const Topology& topology) {
+  if (format == "text") {
+    fmt::print("{}", to_text(topology));
+  } else if (format == "nccl-graph") {
+    if (has_several_hosts(topology))
+      return {Code::kInvalidArgument, "--format: NCCL's graphs are those of one host, and there are several"};
+    const std::vector<topology::NcclGraph> graphs =
+        topology::nccl_graphs(topology::find_rings(topology), topology::find_trees(topology));
+    if (graphs.empty()) return {Code::kInvalidArgument, "--format: no rings were found"};
+    fmt::print("{}", topology::write_nccl_graphs(graphs));
+  } else {
+    const Result<topology::Writing> writing =
+        format == "nccl" ? topology::write_nccl(topology) : topology::write_smi(topology);
+    if (!writing.ok()) return {writing.status().code(), fmt::format("--format: {}", writing.status().message())};
+    fmt::print("{}", writing->text);
+    for (const std::string& remark : writing->remarks) fmt::print(stderr, "warning    lost: {}\n", remark);
+  }
+  return {};
+}
+
 Result<topology::Reading> seen_here() {
   Result<Topology> topology = topology::discover(machine());
   if (!topology.ok()) return topology.status();
@@ -129,6 +147,7 @@ Status show_all(const Wish& wish, const topology::Reading& reading) {
   const topology::Trees trees = topology::find_trees(topology);
   print_vertices(topology);
   for (const topology::Level& level : topology::levels(topology)) print_groups(level.name, level.groups);
+  if (has_several_hosts(topology)) print_groups("rails", topology::rails(topology));
   if (rings.too_large) {
     fmt::print("rings      neither they nor trees are looked for: {} seats and {} links are too many\n",
                topology.seats().size(), topology.links().size());
@@ -143,7 +162,7 @@ Status show_all(const Wish& wish, const topology::Reading& reading) {
 
 Status show(const Wish& wish) {
   HOCKET_TRY(check_is_ours("--tuning", wish.tuning));
-  Result<topology::Reading> reading = wish.file.empty() ? seen_here() : reading_of(wish.file);
+  Result<topology::Reading> reading = wish.file.empty() ? seen_here() : read_topology("--file", wish.file);
   if (!reading.ok()) return reading.status();
   std::string report;
   if (wish.measure) {
@@ -153,8 +172,8 @@ Status show(const Wish& wish) {
     reading->topology = std::move((*measured)->topology);
     report = std::move((*measured)->report);
   }
-  if (wish.text) {
-    fmt::print("{}", to_text(reading->topology));
+  if (!wish.format.empty()) {
+    HOCKET_TRY(print_as(wish.format, reading->topology));
   } else {
     HOCKET_TRY(show_all(wish, *reading));
     fmt::print("{}", report);
@@ -174,7 +193,13 @@ Command topo(CLI::App& program) {
   CLI::Option* svg = words->add_option("--svg", wish->svg, "Draw it, with the rings and trees, into this file");
   words->add_option("--tuning", wish->tuning,
                     "Write the rings, the trees and what each algorithm asks of the links into this tuning file");
-  words->add_flag("--text", wish->text, "Print it, and nothing else, in our text form")
+  CLI::Option* format = words->add_option("--format", wish->format,
+                                          "Print it, and nothing else, as a file: text (ours), nccl, nccl-graph (the "
+                                          "rings, and trees that are chains) or nvidia-smi (topo -m)");
+  format->check(CLI::IsMember({"text", "nccl", "nccl-graph", "nvidia-smi"}))->excludes(graphs)->excludes(svg);
+  words->add_flag_callback(
+           "--text", [wish] { wish->format = "text"; }, "--format text")
+      ->excludes(format)
       ->excludes(graphs)
       ->excludes(svg);
   words

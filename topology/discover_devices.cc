@@ -134,7 +134,8 @@ class Host {
       if (!type.starts_with("0x0302") && !type.starts_with("0x1200")) continue;
       std::string model = read_file(folder + "/" + bus + "/vendor").substr(0, 6) + ":" +
                           read_file(folder + "/" + bus + "/device").substr(0, 6);
-      join_pci(draft_.add(Vertex::Kind::kGpu, fmt::format("gpu{}", gpus++), std::move(model)), folder + "/" + bus);
+      join_pci(draft_.add(Vertex::Kind::kGpu, fmt::format("gpu{}", gpus++), std::move(model), 0, bus),
+               folder + "/" + bus);
     }
   }
 

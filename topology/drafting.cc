@@ -19,10 +19,11 @@ std::string word(std::string text) {
 
 }  // namespace
 
-int32_t Draft::add(Vertex::Kind kind, std::string name, std::string model, int32_t host) {
+int32_t Draft::add(Vertex::Kind kind, std::string name, std::string model, int32_t host, std::string bus) {
   name = word(std::move(name));
   if (const int before = taken_[name]++; before > 0) name += fmt::format("~{}", before + 1);
-  vertices.push_back({kind, std::move(name), word(std::move(model)), host});
+  if (model.starts_with('@')) model[0] = '_';
+  vertices.push_back({kind, std::move(name), word(std::move(model)), host, word(std::move(bus))});
   return static_cast<int32_t>(vertices.size()) - 1;
 }
 

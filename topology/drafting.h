@@ -22,7 +22,7 @@ class Draft {
   std::vector<std::string> remarks;
 
   // Blanks become underscores; a name that is taken gets a number.
-  int32_t add(Vertex::Kind kind, std::string name, std::string model = {}, int32_t host = 0);
+  int32_t add(Vertex::Kind kind, std::string name, std::string model = {}, int32_t host = 0, std::string bus = {});
   // One direction; what the pair of vertices has of this kind already grows.
   void join(int32_t from, int32_t to, Link::Kind kind, int32_t count, double gb_per_s);
   void join_both(int32_t one, int32_t other, Link::Kind kind, int32_t count, double gb_per_s) {

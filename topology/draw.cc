@@ -11,6 +11,8 @@
 #include <numbers>
 #include <vector>
 
+#include "base/xml.h"
+
 namespace hocket::topology {
 namespace {
 
@@ -29,20 +31,6 @@ Point on_circle(double radius, size_t index, size_t count) {
   const double angle =
       2 * std::numbers::pi * static_cast<double>(index) / static_cast<double>(count) - std::numbers::pi / 2;
   return {kMiddle + radius * std::cos(angle), kMiddle + radius * std::sin(angle)};
-}
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<') {
-      result += "&lt;";
-    } else if (c == '&') {
-      result += "&amp;";
-    } else {
-      result += c;
-    }
-  }
-  return result;
 }
 
 class Picture {
@@ -107,8 +95,8 @@ class Picture {
         "<title>{} - {}: {} x{}, {:.4g} GB/s</title></line>\n",
         at(link.from).x, at(link.from).y, at(link.to).x, at(link.to).y,
         std::min(8.0, 0.5 + std::sqrt(link.gb_per_s) / 4), is_fast(link.kind) ? "" : " stroke-dasharray=\"6 4\"",
-        escaped(topology_.vertex(link.from).name), escaped(topology_.vertex(link.to).name), name(link.kind), link.count,
-        link.gb_per_s);
+        xml_escaped(topology_.vertex(link.from).name), xml_escaped(topology_.vertex(link.to).name), name(link.kind),
+        link.count, link.gb_per_s);
   }
 
   bool has_reverse(const Link& link) const {
@@ -152,10 +140,10 @@ class Picture {
     const Vertex& vertex = topology_.vertex(static_cast<int32_t>(number));
     const bool is_seat = std::ranges::find(seats_, static_cast<int32_t>(number)) != seats_.end();
     print("<circle cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"{}\" fill=\"{}\" stroke=\"black\"><title>{} {}</title></circle>\n",
-          points_[number].x, points_[number].y, is_seat ? 22 : 8, is_seat ? "#ffe9b3" : "#dde6f0", escaped(vertex.name),
-          escaped(vertex.model));
+          points_[number].x, points_[number].y, is_seat ? 22 : 8, is_seat ? "#ffe9b3" : "#dde6f0",
+          xml_escaped(vertex.name), xml_escaped(vertex.model));
     print("<text x=\"{:.0f}\" y=\"{:.0f}\" font-size=\"{}\" text-anchor=\"middle\">{}</text>\n", points_[number].x,
-          points_[number].y + (is_seat ? 4 : -10), is_seat ? 12 : 8, escaped(vertex.name));
+          points_[number].y + (is_seat ? 4 : -10), is_seat ? 12 : 8, xml_escaped(vertex.name));
   }
 
   const Topology& topology_;

@@ -127,7 +127,7 @@ class Reader {
       const std::string type = value_or_none(device, "pci_type");
       const size_t model = type.find('[');
       vertex = draft_.add(Vertex::Kind::kGpu, fmt::format("gpu{}", gpus_++),
-                          model == std::string::npos ? "" : type.substr(model + 1, type.find(']') - model - 1));
+                          model == std::string::npos ? "" : type.substr(model + 1, type.find(']') - model - 1), 0, bus);
     } else if (is_nic(device)) {
       vertex = draft_.add(Vertex::Kind::kNic, fmt::format("nic{}", bus));
     }

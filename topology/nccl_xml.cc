@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kMaxCpus = 1024;  // each is joined with the others of its host
 constexpr int64_t kMost = int64_t{1} << 40;
 constexpr double kMegabitsPerGbPerS = 8000;
+constexpr std::string_view kCpuBridge = "0x068001";  // where NVLinks of POWER's processors end
 
 const XmlElement* child(const XmlElement& element, std::string_view name) {
   for (const auto& each : element.children) {
@@ -106,7 +107,8 @@ class Reader {
   void add_gpus() {
     std::ranges::stable_sort(gpus_, {}, [](const Gpu& gpu) { return gpu.rank; });
     for (Gpu& gpu : gpus_) {
-      gpu.vertex = draft_.add(Vertex::Kind::kGpu, fmt::format("gpu{}", &gpu - gpus_.data()), model(gpu), gpu.host);
+      gpu.vertex = draft_.add(Vertex::Kind::kGpu, fmt::format("gpu{}", &gpu - gpus_.data()), model(gpu), gpu.host,
+                              value_or_none(*gpu.pci, "busid"));
       gpu_at_[gpu.pci] = static_cast<size_t>(&gpu - gpus_.data());
       const bool is_new = by_bus_.try_emplace({gpu.host, value_or_none(*gpu.pci, "busid")}, gpu.vertex).second;
       if (!is_new) draft_.remarks.push_back(gpu.pci->fault("there is a GPU with this busid already").message());
@@ -238,6 +240,8 @@ class Reader {
         return {};
       }
       draft_.join(gpu.vertex, peer->second, kind, wires, wire * wires);
+    } else if (value_or_none(element, "tclass") == kCpuBridge) {
+      draft_.join_both(gpu.vertex, gpu.cpu, kind, wires, wire * wires);
     } else if (value_or_none(element, "tclass").starts_with("0x0680")) {
       draft_.join_both(gpu.vertex, fabric(*target, gpu.host), kind, wires, wire * wires);
     } else {

@@ -18,9 +18,6 @@
 namespace hocket::topology {
 namespace {
 
-constexpr size_t kMaxDevices = 256;
-constexpr int32_t kMostNvlinks = 18;  // of a GPU; cells that ask for more all lead to the same switch
-
 struct Row {
   std::string name;
   std::vector<std::string> cells;
@@ -86,8 +83,8 @@ class Matrix {
       }
       if (columns == 0) {
         columns = static_cast<size_t>(std::ranges::find(words, "CPU") - words.begin());
-        if (!words[0].starts_with("GPU") || columns > kMaxDevices)
-          return refused(number, fmt::format("expected up to {} devices, GPU0 first", kMaxDevices));
+        if (!words[0].starts_with("GPU") || columns > kMaxSmiDevices)
+          return refused(number, fmt::format("expected up to {} devices, GPU0 first", kMaxSmiDevices));
         heads_ = {words.begin(), words.begin() + static_cast<ptrdiff_t>(columns)};
         continue;
       }

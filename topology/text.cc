@@ -83,9 +83,18 @@ class Parser {
   void read_vertex(std::string_view word, std::string_view rest) {
     const auto kind = vertex_kind(word);
     if (!kind) return fail(fmt::format("expected host, link or a kind of vertex, found '{}'", word.substr(0, 64)));
-    Vertex vertex{.kind = *kind, .name = {}, .model = {}, .host = host_};
+    Vertex vertex{.kind = *kind, .name = {}, .model = {}, .host = host_, .bus = {}};
     vertex.name = next_word(rest);
-    vertex.model = next_word(rest);
+    std::string_view after = rest;
+    if (const std::string_view model = next_word(after); !model.starts_with('@')) {
+      vertex.model = model;
+      rest = after;
+    }
+    after = rest;
+    if (const std::string_view bus = next_word(after); bus.starts_with('@')) {
+      vertex.bus = bus.substr(1);
+      rest = after;
+    }
     if (vertex.name.empty()) return fail("expected a name");
     expect_end(rest);
     if (vertices_.size() == kMaxVertices) return fail(fmt::format("more than {} vertices", kMaxVertices));
@@ -164,7 +173,8 @@ std::string to_text(const Topology& topology) {
   int32_t host = 0;
   for (const Vertex& vertex : topology.vertices()) {
     if (vertex.host != host) fmt::format_to(end, "host {}\n", host = vertex.host);
-    fmt::format_to(end, "{} {}{}{}\n", name(vertex.kind), vertex.name, vertex.model.empty() ? "" : " ", vertex.model);
+    fmt::format_to(end, "{} {}{}{}{}{}\n", name(vertex.kind), vertex.name, vertex.model.empty() ? "" : " ",
+                   vertex.model, vertex.bus.empty() ? "" : " @", vertex.bus);
   }
   const auto links = topology.links();
   for (size_t i = 0; i < links.size(); ++i) {

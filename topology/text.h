@@ -5,14 +5,14 @@
 //
 //   hocket topology 1
 //   host 0
-//   gpu gpu0 sm_90
+//   gpu gpu0 sm_90 @0000:11:00.0
 //   fabric nvswitch
 //   link gpu0 - nvswitch nvlink x18 450 GB/s 0.6 us
 //   link gpu0 > nvswitch pci x1 1 GB/s 1 us measured
 //
 // "-" is a pair of equal links, one for each direction; ">" is one link. "host N" tells where the vertices below it
-// are. The model may be missing. "measured": its rate was seen, not claimed. Empty lines, and what follows
-// a #, are ignored.
+// are. The model may be missing, and where PCI has a GPU. "measured": its rate was seen, not claimed. Empty lines, and
+// what follows a #, are ignored.
 #pragma once
 
 #include <string>

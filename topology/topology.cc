@@ -24,7 +24,7 @@ std::optional<Kind> kind_of(const std::array<std::string_view, n>& words, std::s
 
 Status refused(std::string_view reason) { return {Code::kInvalidArgument, fmt::format("topology: {}", reason)}; }
 
-// Text files tell words apart by blanks, and what follows a # is a comment.
+// Text files tell words apart by blanks, and what follows a # is a comment. Places begin with an @.
 bool is_word(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c > ' ' && c < 127 && c != '#'; });
 }
@@ -44,6 +44,11 @@ std::string flaw(const Vertex& vertex) {
   if (vertex.model.size() > kMaxVertexName || !is_word(vertex.model)) {
     return fmt::format("{}: the model '{}' is not up to {} characters without blanks", vertex.name,
                        vertex.model.substr(0, 80), kMaxVertexName);
+  }
+  if (vertex.model.starts_with('@')) return fmt::format("{}: the model begins with '@'", vertex.name);
+  if (vertex.bus.size() > kMaxVertexName || !is_word(vertex.bus)) {
+    return fmt::format("{}: the place '{}' is not up to {} characters without blanks", vertex.name,
+                       vertex.bus.substr(0, 80), kMaxVertexName);
   }
   if (vertex.host < 0 || vertex.host >= kMaxHosts)
     return fmt::format("{}: host {} is not 0 to {}", vertex.name, vertex.host, kMaxHosts - 1);

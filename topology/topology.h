@@ -31,6 +31,7 @@ struct Vertex {
   std::string name;   // unique, without blanks: "gpu0", "pci0000:08:00.0"
   std::string model;  // "sm_90", "gfx942", "0x15b3:0x1021"; without blanks; empty: not known
   int32_t host = 0;
+  std::string bus = {};  // of a GPU: where PCI has it, "0000:11:00.0"; without blanks; empty: not known
   friend bool operator==(const Vertex&, const Vertex&) = default;
 };
 

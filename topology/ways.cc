@@ -83,6 +83,18 @@ std::optional<Ways> Ways::within(const Topology& topology, Reach reach, size_t m
   return ways;
 }
 
+std::optional<Ways> Ways::taken(const Topology& topology, size_t most_links) {
+  std::optional<Ways> ways = within(topology, Reach::kFast, most_links);
+  std::optional<Ways> others = within(topology, Reach::kAll, most_links);
+  if (!ways.has_value() || !others.has_value()) return std::nullopt;
+  for (size_t pair = 0; pair < ways->ways_.size(); ++pair) {
+    if (!ways->ways_[pair].empty()) continue;
+    ways->ways_[pair] = std::move(others->ways_[pair]);
+    ways->links_ += ways->ways_[pair].size();
+  }
+  return ways;
+}
+
 bool Ways::fill(const Topology& topology, Reach reach, size_t most_links) {
   const std::vector<int32_t> seats = topology.seats();
   seats_ = seats.size();

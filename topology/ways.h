@@ -26,6 +26,8 @@ class Ways {
   Ways(const Topology& topology, Reach reach);
   // Nothing where all ways together have more than so many links.
   static std::optional<Ways> within(const Topology& topology, Reach reach, size_t most_links);
+  // Fast ways where two seats have one, else any: those that messages take.
+  static std::optional<Ways> taken(const Topology& topology, size_t most_links);
 
   // By place in seats(): the way of least latency, and among these the widest.
   const Way& way(size_t from, size_t to) const { return ways_[from * seats_ + to]; }

@@ -132,4 +132,24 @@ Result<std::unique_ptr<XmlElement>> parse_xml(std::string_view text) {
   return Builder().run(text);
 }
 
+std::string xml_escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '<':
+        result += "&lt;";
+        break;
+      case '&':
+        result += "&amp;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
 }  // namespace hocket

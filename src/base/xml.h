@@ -43,4 +43,7 @@ struct XmlElement {
 // The root element. The failure names the line.
 Result<std::unique_ptr<XmlElement>> parse_xml(std::string_view text);
 
+// As an attribute's value or a text has it.
+std::string xml_escaped(std::string_view text);
+
 }  // namespace hocket

@@ -23,8 +23,7 @@ constexpr double kFemtosecondsPerByte = 1e6;  // at 1 GB/s
 
 class Loads {
  public:
-  Loads(const Topology& topology, topology::Ways all)
-      : topology_(topology), fast_(topology, topology::Reach::kFast), all_(std::move(all)) {}
+  Loads(const Topology& topology, topology::Ways ways) : topology_(topology), ways_(std::move(ways)) {}
 
   // Nothing where the algorithm is none that the model knows.
   std::optional<Femtoseconds> of(const Builder& builder, BuildOptions options) const {
@@ -46,21 +45,15 @@ class Loads {
         const double share = static_cast<double>(chunks_moved(step)) / parts;
         for (const Place& place : step.destinations) {
           if (place.kind != Place::Kind::kMessage) continue;
-          for (const int32_t link : way(plan.rank, place.peer))
+          for (const int32_t link : ways_.way(static_cast<size_t>(plan.rank), static_cast<size_t>(place.peer)))
             seconds[static_cast<size_t>(link)] += share / topology_.link(link).gb_per_s;
         }
       }
     }
   }
 
-  const topology::Way& way(Rank from, Rank to) const {
-    const topology::Way& fast = fast_.way(static_cast<size_t>(from), static_cast<size_t>(to));
-    return fast.empty() ? all_.way(static_cast<size_t>(from), static_cast<size_t>(to)) : fast;
-  }
-
   const Topology& topology_;
-  const topology::Ways fast_;
-  const topology::Ways all_;
+  const topology::Ways ways_;
 };
 
 }  // namespace
@@ -71,12 +64,12 @@ Result<Routes> find_routes(const Topology& topology) {
     return Status(Code::kInvalidArgument, fmt::format("{} seats, not 2 to {}", ranks, kMaxRoutedRanks));
   topology::Rings rings = topology::find_rings(topology);
   // Where fast ways join all seats, nobody has looked at the others yet.
-  auto all = topology::Ways::within(topology, topology::Reach::kAll, topology::kMaxWayLinks);
-  if (rings.too_large || !all.has_value())
+  auto ways = topology::Ways::taken(topology, topology::kMaxWayLinks);
+  if (rings.too_large || !ways.has_value())
     return Status(Code::kInvalidArgument, "seats and links are too many to search");
   Routes routes{std::move(rings.orders), topology::find_trees(topology).parents, {}};
   if (routes.rings.empty()) return Status(Code::kInvalidArgument, "a seat cannot reach all others");
-  const Loads loads(topology, std::move(*all));
+  const Loads loads(topology, std::move(*ways));
   BuildOptions options{.ranks = ranks};
   options.routes = routes.rings;
   options.trees = routes.trees;

@@ -36,11 +36,13 @@ std::string link_table(const Fabric& fabric, const Outcome& outcome, size_t rows
     const Picoseconds right = outcome.links[b].busy;
     return left != right ? left > right : a < b;
   });
-  std::string text = fmt::format("{:<20} {:>14} {:>12} {:>7}\n", "link", "bytes", "busy us", "busy");
+  size_t width = 20;
+  for (size_t row = 0; row < rows; ++row) width = std::max(width, fabric.link_name(order[row]).size());
+  std::string text = fmt::format("{:<{}} {:>14} {:>12} {:>7}\n", "link", width, "bytes", "busy us", "busy");
   for (size_t row = 0; row < rows; ++row) {
     const LinkUse& use = outcome.links[order[row]];
     const double share = outcome.end > 0 ? 100.0 * static_cast<double>(use.busy) / static_cast<double>(outcome.end) : 0;
-    text += fmt::format("{:<20} {:>14} {:>12.3f} {:>6.1f}%\n", fabric.link_name(order[row]), use.bytes,
+    text += fmt::format("{:<{}} {:>14} {:>12.3f} {:>6.1f}%\n", fabric.link_name(order[row]), width, use.bytes,
                         microseconds(use.busy), share);
   }
   if (rows < order.size()) text += fmt::format("... and {} more\n", order.size() - rows);

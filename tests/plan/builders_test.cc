@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
 #include <set>
 
 #include "plan/check.h"
@@ -75,6 +77,26 @@ TEST(Builders, PlansAreAsLongAsTheyClaim) {
       EXPECT_LE(steps(plan), limit) << name(builder.collective) << " " << builder.name << " " << ranks;
     }
   }
+}
+
+// The best of several, in time of this processor: others may have the machine.
+TEST(Builders, OneRanksPlanOf100000TakesMilliseconds) {
+  constexpr double kMostMilliseconds = 5;
+  double slowest = 0;
+  for (const Builder& builder : builders()) {
+    const BuildOptions options{.ranks = 100'000};
+    if (!builder.logarithmic || !builder.fits(options)) continue;
+    double best = kMostMilliseconds;
+    for (int i = 0; i < 3; ++i) {
+      const std::clock_t begin = std::clock();
+      EXPECT_GT(steps(builder.build(options)), 0U);
+      best = std::min(best, 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+    }
+    EXPECT_LT(best, kMostMilliseconds) << name(builder.collective) << " " << builder.name;
+    slowest = std::max(slowest, best);
+  }
+  RecordProperty("slowest_milliseconds", std::to_string(slowest));
+  EXPECT_GT(slowest, 0);
 }
 
 }  // namespace

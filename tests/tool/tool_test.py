@@ -59,6 +59,51 @@ class ProgramTest(unittest.TestCase):
         answer = hocket("simulate", "all_reduce", "--algorithm", "ring", "--ranks", "16", "--dead-rank", "3=1us")
         self.assertIn("rank 4 lane 0 step 2 waits for a message from rank 3", answer.stdout)
 
+    def test_simulate_takes_the_links_of_a_file(self):
+        # Two sockets with two GPUs each: a ring sends six quarters from one socket to the other, one after the other.
+        lines = ["hocket topology 1", "cpu cpu0", "cpu cpu1", "link cpu0 - cpu1 socket x1 1 GB/s 0.2 us"]
+        lines += [f"gpu {gpu}\nlink {gpu} - cpu{i // 2} pci x16 10 GB/s 0.4 us" for i, gpu in enumerate("abcd")]
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder, "sockets.txt")
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            words = ("simulate", "all_reduce", "--topology", str(source), "--bytes", "40K", "--algorithm", "ring")
+            answer = hocket(*words, "--slow-link", "cpu0 > cpu1 socket=3", "--links", "1")
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            self.assertIn("all_reduce ring, 4 ranks, 40960 bytes: 62.440 us", answer.stdout)
+            self.assertIn("with that, all_reduce ring, 4 ranks, 40960 bytes: 185.320 us", answer.stdout)
+            self.assertRegex(answer.stdout, r"(?m)^cpu0 > cpu1 socket +61440 +184.320 +99.5%$")
+            answer = hocket(*words, "--slow-link", "cpu0 > cpu2 socket=3")
+            self.assertIn("no link is named 'cpu0 > cpu2 socket'; there are 10 links, 'cpu0 > cpu1 socket' to", answer.stderr)
+            self.assertIn("it has 4 seats for 5 ranks", hocket(*words, "--ranks", "5").stderr)
+            self.assertIn("--network excludes --topology", hocket(*words, "--network", "here").stderr)
+            self.assertNotIn("window", hocket(*words[:-2]).stdout)
+            source.write_text("hocket topology 1\nhost x\n", encoding="utf-8")
+            answer = hocket(*words)
+            self.assertEqual((1, f"hocket simulate: {source}: topology text line 2: expected the number of a host\n"),
+                             (answer.returncode, answer.stderr))
+
+    def test_what_is_simulated_on_links_is_what_is_explained_of_them(self):
+        # A ring of eight that the ranks' numbers do not follow; everything else takes the slow way.
+        lines = ["hocket topology 1", "cpu cpu0"] + [f"gpu g{i}\nlink g{i} - cpu0 pci x1 1 GB/s 1 us" for i in range(8)]
+        order = [0, 3, 5, 1, 7, 2, 6, 4]
+        lines += [f"link g{a} - g{b} nvlink x1 25 GB/s 0.6 us" for a, b in zip(order, order[1:] + order[:1])]
+        with tempfile.TemporaryDirectory() as folder:
+            source, tuning = pathlib.Path(folder, "ring.txt"), pathlib.Path(folder, "tuning")
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            self.assertEqual(0, hocket("topo", "--file", str(source), "--tuning", str(tuning)).returncode)
+            call = ("all_reduce", "--bytes", "256M")
+            explained = hocket("explain", *call, "--ranks", "8", "--tuning", str(tuning), "--network", "8@50GB/s/1us").stdout
+            simulated = hocket("simulate", *call, "--topology", str(source)).stdout
+        predicted = {name: float(time) for name, time in re.findall(r"(?m)^[> ] (\w+)(?: by \d+ KiB)? +([\d.]+) ", explained)}
+        took = {name: float(time) for name, time in re.findall(r"(?m)^all_reduce (\w+), .* bytes: ([\d.]+) us", simulated)}
+        both = predicted.keys() & took.keys()
+        self.assertGreater(len(both), 12)
+        # These keep the busiest link busy; others leave it waiting, which the model does not count.
+        for name in ("ring", "chain", "dual_root", "routed_rings", "routed_trees"):
+            self.assertAlmostEqual(1, took[name] / predicted[name], delta=0.02, msg=name)
+        for name in both:
+            self.assertGreater(took[name] / predicted[name], 0.98, name)
+
     def test_simulate_writes_what_it_reads_and_a_timeline(self):
         with tempfile.TemporaryDirectory() as folder:
             goal, trace = folder + "/ring.goal", folder + "/trace.json"
@@ -229,6 +274,40 @@ class ProgramTest(unittest.TestCase):
             self.assertNotEqual(0, answer.returncode)
             self.assertIn(f"{option} excludes --text", answer.stderr)
 
+    def test_topo_writes_what_others_read(self):
+        # Eight GPUs around a switch, with a NIC.
+        lines = ["hocket topology 1"] + [f"gpu gpu{i} sm_90 @0000:{i + 16:02x}:00.0" for i in range(8)]
+        lines += ["cpu cpu0 arm64"] + [f"link gpu{i} - cpu0 pci x16 12 GB/s 0.4 us" for i in range(8)]
+        lines += ["nic nic0000:30:00.0", "link nic0000:30:00.0 - cpu0 pci x16 12 GB/s 0.4 us", "fabric nvswitch"]
+        lines += [f"link gpu{i} - nvswitch nvlink x18 450 GB/s 0.6 us" for i in range(8)]
+        with tempfile.TemporaryDirectory() as folder:
+            source, other = pathlib.Path(folder, "eight.txt"), pathlib.Path(folder, "other")
+
+            def written(form):
+                answer = hocket("topo", "--file", str(source), "--format", form)
+                self.assertEqual(0, answer.returncode, answer.stderr)
+                other.write_text(answer.stdout, encoding="utf-8")
+                return answer.stderr
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            whole = hocket("topo", "--text", "--file", str(source)).stdout
+            self.assertEqual("", written("text"))
+            self.assertEqual(whole, other.read_text(encoding="utf-8"))
+            self.assertEqual("", written("nccl"))
+            self.assertEqual(sorted(whole.splitlines()), sorted(hocket("topo", "--text", "--file", str(other)).stdout.splitlines()))
+            self.assertEqual("", written("nvidia-smi"))
+            self.assertRegex(hocket("topo", "--file", str(other)).stdout, r"(?m)^rings .* 450 GB/s in all; .* more than 450$")
+            self.assertEqual("", written("nccl-graph"))
+            answer = hocket("topo", "--file", str(source), "--graphs", str(other))
+            self.assertIn("nccl       18 rings of 25 GB/s, 450 GB/s in all\n", answer.stdout)
+            source.write_text(source.read_text(encoding="utf-8").replace("x18 450 GB/s", "x18 440 GB/s"), encoding="utf-8")
+            self.assertIn("warning    lost: 56 pairs of seats are told otherwise, as 450 GB/s, not 440, from gpu0 to gpu1\n", written("nccl"))
+            source.write_text("hocket topology 1\ncpu cpu0\n", encoding="utf-8")
+            for form, reason in (("nccl", "ranks sit on GPUs, of which there are none"), ("nvidia-smi", "there are no GPUs"),
+                                 ("nccl-graph", "no rings were found"), ("dot", "dot not in {")):
+                answer = hocket("topo", "--file", str(source), "--format", form)
+                self.assertNotEqual(0, answer.returncode)
+                self.assertIn(reason, answer.stderr)
+
     def test_topo_shows_what_nccl_found_beside_what_we_find(self):
         with tempfile.TemporaryDirectory() as folder:
             source, graphs = pathlib.Path(folder, "pair.txt"), pathlib.Path(folder, "graphs.xml")
@@ -316,6 +395,20 @@ class ProgramTest(unittest.TestCase):
             answer = hocket("topo", "--file", str(source))
             self.assertEqual(0, answer.returncode, answer.stderr)
             self.assertIn("neither they nor trees are looked for: 20000 seats and 40000 links are too many", answer.stdout)
+
+    def test_topo_shows_the_rails_of_several_hosts(self):
+        # The second host has its NICs the other way round.
+        lines = ["hocket topology 1"]
+        for host, mark, nics in ((0, "", (0, 1)), (1, "@1", (1, 0))):
+            lines += [f"host {host}", f"cpu cpu0{mark}"]
+            for gpu, nic in enumerate(nics):
+                lines += [f"gpu gpu{2 * host + gpu}", f"nic mlx5_{nic}{mark}", f"pci p{gpu}{mark}",
+                          f"link p{gpu}{mark} - cpu0{mark} pci x16 12 GB/s 0.4 us"]
+                lines += [f"link {device} - p{gpu}{mark} pci x16 12 GB/s 0.4 us" for device in (f"gpu{2 * host + gpu}", f"mlx5_{nic}{mark}")]
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder, "rails.txt")
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            self.assertIn("\nrails      {0 3} {1 2}\n", hocket("topo", "--file", str(source)).stdout)
 
     def test_topo_names_file_line_and_reason(self):
         with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:

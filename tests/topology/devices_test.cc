@@ -68,23 +68,23 @@ TEST_F(Devices, GpusAndPortsHangWhereTheyAre) {
   write("class/net/br0/speed", "10000");
   const Result<Topology> topology = discover(machine_, root_);
   ASSERT_TRUE(topology.ok()) << topology.status().message();
-  EXPECT_EQ(
-      to_text(*topology),
-      "hocket topology 1\n"
-      "cpu cpu0\ncpu cpu1\ncomplex complex0\ncomplex complex1\ngpu gpu0 0x10de:0x2330\nnic mlx5_0 RoCE-v2:10.1.2.3\n"
-      "network network\nnic mlx5_1 InfiniBand:fe80::202:c9ff:fe00:1\nnic eth0\nnic eth1\n"
-      "link cpu0 - cpu1 socket x1 16 GB/s 0.2 us\n"
-      "link complex0 - cpu0 cache x1 32 GB/s 0.1 us\n"
-      "link complex1 - cpu1 cache x1 32 GB/s 0.1 us\n"
-      "link gpu0 - cpu1 pci x1 63.01538461538462 GB/s 0.4 us\n"
-      "link mlx5_0 - cpu1 pci x1 12 GB/s 0.4 us\n"
-      "link mlx5_0 - network network x1 50 GB/s 1.5 us\n"
-      "link mlx5_1 - cpu0 pci x1 12 GB/s 0.4 us\n"
-      "link mlx5_1 - network network x1 12.5 GB/s 1.5 us\n"
-      "link eth0 - cpu0 pci x1 12 GB/s 0.4 us\n"
-      "link eth0 - network network x1 3.125 GB/s 1.5 us\n"
-      "link eth1 - cpu0 pci x1 12 GB/s 0.4 us\n"
-      "link eth1 - network network x1 1.25 GB/s 1.5 us\n");
+  EXPECT_EQ(to_text(*topology),
+            "hocket topology 1\n"
+            "cpu cpu0\ncpu cpu1\ncomplex complex0\ncomplex complex1\ngpu gpu0 0x10de:0x2330 @0000:41:00.0\nnic mlx5_0 "
+            "RoCE-v2:10.1.2.3\n"
+            "network network\nnic mlx5_1 InfiniBand:fe80::202:c9ff:fe00:1\nnic eth0\nnic eth1\n"
+            "link cpu0 - cpu1 socket x1 16 GB/s 0.2 us\n"
+            "link complex0 - cpu0 cache x1 32 GB/s 0.1 us\n"
+            "link complex1 - cpu1 cache x1 32 GB/s 0.1 us\n"
+            "link gpu0 - cpu1 pci x1 63.01538461538462 GB/s 0.4 us\n"
+            "link mlx5_0 - cpu1 pci x1 12 GB/s 0.4 us\n"
+            "link mlx5_0 - network network x1 50 GB/s 1.5 us\n"
+            "link mlx5_1 - cpu0 pci x1 12 GB/s 0.4 us\n"
+            "link mlx5_1 - network network x1 12.5 GB/s 1.5 us\n"
+            "link eth0 - cpu0 pci x1 12 GB/s 0.4 us\n"
+            "link eth0 - network network x1 3.125 GB/s 1.5 us\n"
+            "link eth1 - cpu0 pci x1 12 GB/s 0.4 us\n"
+            "link eth1 - network network x1 1.25 GB/s 1.5 us\n");
 }
 
 TEST_F(Devices, AHostThatTellsNothingHasOneNode) {

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What is written is read again: the same machine, or remarks that say what is lost.
+#include "topology/write.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "tests/texts.h"
+#include "topology/text.h"
+
+namespace hocket::topology {
+namespace {
+
+using std::filesystem::path;
+using test::contents;
+using test::replaced;
+using testing::HasSubstr;
+
+Topology known(const std::string& text) {
+  Result<Reading> reading = read(text);
+  EXPECT_TRUE(reading.ok()) << reading.status().message();
+  return reading.ok() ? std::move(reading->topology) : Topology();
+}
+
+std::string fixture(const char* name) { return contents(path(FIXTURES) / name); }
+
+TEST(WriteNccl, WhatWasReadComesBack) {
+  const Topology topology = known(fixture("two_switches.xml"));
+  const Result<Writing> writing = write_nccl(topology);
+  ASSERT_TRUE(writing.ok()) << writing.status().message();
+  EXPECT_THAT(writing->remarks, testing::IsEmpty());
+  EXPECT_EQ(known(writing->text), topology) << writing->text;
+  EXPECT_THAT(writing->text, HasSubstr("<pci busid=\"0000:11:00.0\" class=\"0x030200\""));
+  EXPECT_THAT(writing->text, HasSubstr("<nvlink target=\"0000:21:00.0\" count=\"4\" tclass=\"0x030200\"/>"));
+  EXPECT_THAT(writing->text, HasSubstr("link_speed=\"32 GT/s PCIe\" link_width=\"16\""));
+}
+
+TEST(WriteNccl, WhatItsFormCannotSayIsTold) {
+  const std::string text =
+      "hocket topology 1\ncpu one\ngpu a\ngpu b\ncomplex c\nlink a - one pci x16 12 GB/s 0.4 us\n"
+      "link b - one pci x16 12 GB/s 0.4 us\nlink c - one cache x1 32 GB/s 0.1 us\nlink a - b nvlink x4 110 GB/s 0.6 "
+      "us\n";
+  const Result<Writing> writing = write_nccl(known(text));
+  ASSERT_TRUE(writing.ok()) << writing.status().message();
+  EXPECT_THAT(
+      writing->remarks,
+      testing::ElementsAre("0 of 1 vertices of the kind complex are told",
+                           "nvlink links carry 200 GB/s together, not 220", "cache links carry 0 GB/s together, not 64",
+                           "2 pairs of seats are told otherwise, as 100 GB/s, not 110, from a to b",
+                           "schedules are bounded by 100 GB/s, not 110"));
+  // A rate that so many wires of some generation have is kept.
+  EXPECT_EQ(write_nccl(known(replaced(text, "110", "100")))->remarks.size(), 2U);
+}
+
+TEST(WriteNccl, GpusWithoutAPlaceGetOne) {
+  const std::string text = "hocket topology 1\ngpu a & @\ngpu b <\"> @\nlink a - b nvlink x4 100 GB/s 0.6 us\n";
+  const Result<Writing> writing = write_nccl(known(text));
+  ASSERT_TRUE(writing.ok()) << writing.status().message();
+  const Topology again = known(writing->text);
+  EXPECT_EQ(again.vertex(0).bus, "f000:00:00.0");
+  EXPECT_EQ(again.vertex(1).bus, "f000:00:01.0");
+  // What they hang from is not there, and neither is its link.
+  EXPECT_THAT(writing->remarks, testing::ElementsAre("1 of 0 vertices of the kind cpu are told",
+                                                     "pci links carry 48 GB/s together, not 0"));
+}
+
+TEST(WriteNccl, InventedPlacesAreNobodyElses) {
+  const std::string text =
+      "hocket topology 1\ncpu cpu0\ngpu gpu0 sm_70\nfabric f\ngpu gpu1 sm_70 @f000:00:00.0\n"
+      "link gpu0 - cpu0 pci x16 12 GB/s 0.4 us\nlink gpu1 - cpu0 pci x16 12 GB/s 0.4 us\n"
+      "link gpu0 - cpu0 nvlink x3 75 GB/s 0.6 us\nlink gpu0 - f nvlink x2 50 GB/s 0.6 us\n"
+      "link gpu1 - f nvlink x2 50 GB/s 0.6 us\n";
+  const Result<Writing> writing = write_nccl(known(text));
+  ASSERT_TRUE(writing.ok()) << writing.status().message();
+  EXPECT_THAT(writing->remarks, testing::IsEmpty());
+  const Topology again = known(writing->text);
+  EXPECT_EQ(again.vertex(0).bus, "f000:00:01.0");
+  EXPECT_EQ(again.vertex(1).bus, "f000:00:00.0");
+}
+
+TEST(WriteNccl, NamesAreEscaped) {
+  const std::string text = replaced(fixture("two_switches.xml"), "name=\"mlx5_0\"", "name=\"&lt;&quot;&amp;>\"");
+  const Topology topology = known(text);
+  EXPECT_TRUE(topology.find("<\"&>").has_value());
+  EXPECT_EQ(known(write_nccl(topology)->text), topology);
+}
+
+TEST(WriteNccl, WhatItCannotHoldIsRefused) {
+  EXPECT_EQ(write_nccl(known("hocket topology 1\ncpu a\n")).status().message(),
+            "NCCL's topology: ranks sit on GPUs, of which there are none");
+  std::string deep = "hocket topology 1\ncpu p0\n";
+  for (int i = 1; i < 100; ++i) {
+    deep += "pci p" + std::to_string(i) + "\nlink p" + std::to_string(i - 1) + " - p" + std::to_string(i) +
+            " pci x1 1 GB/s 1 us\n";
+  }
+  deep += "gpu g\nlink p99 - g pci x1 1 GB/s 1 us\n";
+  EXPECT_EQ(write_nccl(known(deep)).status().message(), "NCCL's topology: p57 hangs more than 56 deep");
+  EXPECT_EQ(write_smi(known(deep)).status().message(), "the matrix of nvidia-smi: g hangs more than 64 deep");
+}
+
+TEST(WriteSmi, WhatWasReadComesBack) {
+  const Topology topology = known(
+      "\tGPU0\tGPU1\tGPU2\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV4\tSYS\tPIX\tSYS\tN/A\t0\n"
+      "GPU1\tNV4\t X \tSYS\tNODE\tSYS\tN/A\t0\nGPU2\tSYS\tSYS\t X \tSYS\tNODE\tN/A\t1\n"
+      "NIC0\tPIX\tNODE\tSYS\t X \tSYS\tN/A\t0\nNIC1\tSYS\tSYS\tNODE\tSYS\t X \tN/A\t1\n");
+  const Result<Writing> writing = write_smi(topology);
+  ASSERT_TRUE(writing.ok()) << writing.status().message();
+  EXPECT_THAT(writing->remarks, testing::IsEmpty());
+  EXPECT_EQ(known(writing->text), topology) << writing->text;
+  EXPECT_THAT(writing->text, HasSubstr("GPU1\tNV4\t X \tSYS\tNODE\tSYS\tN/A\t0\n"));
+  EXPECT_THAT(writing->text, HasSubstr("  NIC1: nic1\n"));
+}
+
+TEST(WriteSmi, SwitchesAreTold) {
+  const Result<Writing> writing = write_smi(known(fixture("two_switches.xml")));
+  ASSERT_TRUE(writing.ok()) << writing.status().message();
+  EXPECT_THAT(writing->text, HasSubstr("GPU0\t X \tNV10\tPIX\tSYS\tN/A\t0\n"));
+  EXPECT_THAT(writing->text, HasSubstr("NIC1\tSYS\tPIX\tSYS\t X \tN/A\t1\n"));
+  EXPECT_THAT(writing->remarks, testing::Contains(HasSubstr("vertices of the kind fabric")));
+}
+
+TEST(WriteSmi, WhatItCannotHoldIsRefused) {
+  EXPECT_EQ(write_smi(known("hocket topology 1\ncpu a\n")).status().message(),
+            "the matrix of nvidia-smi: there are no GPUs");
+  EXPECT_EQ(write_smi(known("hocket topology 1\ngpu a\nhost 1\ngpu b\n")).status().message(),
+            "the matrix of nvidia-smi: there are several hosts");
+}
+
+TEST(WriteGraphs, RingsAndChainsComeBack) {
+  Rings rings;
+  rings.orders = {{0, 2, 1}, {1, 2, 0}};
+  rings.ring_gb_per_s = 12.5;
+  Trees trees;
+  trees.parents = {{1, 1, 0}, {0, 0, 0}};  // 1, 0, 2, and a star
+  trees.tree_gb_per_s = 25;
+  const std::vector<NcclGraph> graphs = nccl_graphs(rings, trees);
+  ASSERT_EQ(graphs.size(), 2U);
+  EXPECT_EQ(graphs[0], (NcclGraph{kNcclRing, 12.5, rings.orders}));
+  EXPECT_EQ(graphs[1], (NcclGraph{kNcclTree, 25, {{1, 0, 2}}}));
+  const auto again = read_nccl_graphs(write_nccl_graphs(graphs));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(*again, graphs);
+  EXPECT_THAT(write_nccl_graphs(graphs), HasSubstr("<graph id=\"1\" pattern=\"1\" crossnic=\"0\" nchannels=\"1\""));
+}
+
+class Published : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::is_directory(SHARED_TOPOLOGIES)) GTEST_SKIP() << "there is no " << SHARED_TOPOLOGIES;
+  }
+  // All but graphs, by folder and name.
+  static std::map<std::string, Topology> all() {
+    std::map<std::string, Topology> topologies;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(SHARED_TOPOLOGIES)) {
+      const path file = entry.path();
+      const std::string folder = file.parent_path().filename();
+      if (file.extension() != ".xml" && file.extension() != ".yml" && folder != "smi") continue;
+      if (file.filename().string().find("graph") != std::string::npos) continue;
+      topologies[folder + "/" + file.filename().string()] = known(contents(file));
+    }
+    EXPECT_GE(topologies.size(), 47U);
+    return topologies;
+  }
+  static void expect_the_same_rings(const Topology& one, const Topology& other, const std::string& file) {
+    const Rings rings = find_rings(one);
+    const Rings others = find_rings(other);
+    EXPECT_NEAR(rings.gb_per_s(), others.gb_per_s(), 1e-6 * rings.gb_per_s()) << file;
+    EXPECT_NEAR(rings.bound_gb_per_s, others.bound_gb_per_s, 1e-6 * rings.bound_gb_per_s) << file;
+  }
+  static bool is_of(const std::string& file, std::initializer_list<std::string_view> folders) {
+    return std::ranges::any_of(folders, [&](std::string_view folder) { return file.starts_with(folder); });
+  }
+};
+
+TEST_F(Published, MachinesComeBackFromNcclsForm) {
+  int same = 0;
+  int rings = 0;
+  for (const auto& [file, topology] : all()) {
+    const Result<Writing> writing = write_nccl(topology);
+    if (topology.all(Vertex::Kind::kGpu).empty()) {
+      EXPECT_FALSE(writing.ok()) << file;
+      continue;
+    }
+    ASSERT_TRUE(writing.ok()) << file << ": " << writing.status().message();
+    const Topology again = known(writing->text);
+    if (is_of(file, {"rccl", "oci", "azhpc", "aws"})) {
+      EXPECT_EQ(again, topology) << file;
+      EXPECT_THAT(writing->remarks, testing::IsEmpty()) << file;
+      ++same;
+    } else {
+      expect_the_same_rings(topology, again, file);
+      ++rings;
+    }
+  }
+  EXPECT_GE(same, 36);
+  EXPECT_GE(rings, 7);
+}
+
+// A matrix knows no rates, no other makers' links, and one host. Where ranks are worse or better off by that, it is
+// told.
+TEST_F(Published, MachinesComeBackFromMatricesOrAreToldToBeOthers) {
+  int same = 0;
+  int told = 0;
+  for (const auto& [file, topology] : all()) {
+    const Result<Writing> writing = write_smi(topology);
+    if (!writing.ok()) {
+      EXPECT_TRUE(is_of(file, {"hwloc", "oci-hpc/GB300"})) << file << ": " << writing.status().message();
+      continue;
+    }
+    const bool differs = std::ranges::any_of(writing->remarks, [](const std::string& remark) {
+      return remark.find("pairs of seats") != std::string::npos || remark.find("schedules") != std::string::npos;
+    });
+    ++(differs ? told : same);
+    if (!differs) expect_the_same_rings(topology, known(writing->text), file);
+    if (!is_of(file, {"smi"})) continue;
+    EXPECT_EQ(known(writing->text), topology) << file;
+    EXPECT_THAT(writing->remarks, testing::IsEmpty()) << file;
+  }
+  EXPECT_GE(same, 6);
+  EXPECT_GE(told, 30);
+}
+
+TEST_F(Published, GraphsComeBack) {
+  const auto graphs = read_nccl_graphs(contents(path(SHARED_TOPOLOGIES) / "azhpc-images/ncv4-graph.xml"));
+  ASSERT_TRUE(graphs.ok());
+  const auto again = read_nccl_graphs(write_nccl_graphs(*graphs));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(*again, *graphs);
+}
+
+}  // namespace
+}  // namespace hocket::topology
