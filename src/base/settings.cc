@@ -153,6 +153,14 @@ constexpr Setting kSettings[] = {
      "before the list, all but those; with `=`, whole names. Of several that are named, the others carry on when the "
      "first is lost. Not set: the first that leads to other hosts.",
      text<&Settings::interface>},
+    {"HOCKET_RDMA_SERVICE_LEVEL", "number", "0",
+     "The service level (0 to 15) of RDMA connections (docs/rdma.md): on InfiniBand it chooses the lane, on RoCE the "
+     "priority, if the network was told to keep them apart. Each sender decides for itself.",
+     number<&Settings::rdma_service_level, 0, 15>},
+    {"HOCKET_RDMA_TRAFFIC_CLASS", "number", "0",
+     "The traffic class (0 to 255; its upper six bits are the DSCP) of RDMA connections over RoCE, by which switches "
+     "choose a queue. Each sender decides for itself.",
+     number<&Settings::rdma_traffic_class, 0, 255>},
     {"HOCKET_ALGORITHM", "list", "",
      "Forces algorithms, for one collective or for all that have it: `ring`, or `all_reduce=ring,broadcast=chain`. Not "
      "set: chosen by size and number of ranks. Must be equal on all ranks.",

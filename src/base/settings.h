@@ -39,8 +39,10 @@ struct Settings {
   Reproducibility reproducibility = Reproducibility::kFast;
   std::string transports;  // empty: all
   std::string interface;   // empty: chosen
-  std::string algorithm;   // empty: chosen
-  int32_t lanes = 0;       // 0: chosen
+  int32_t rdma_service_level = 0;
+  int32_t rdma_traffic_class = 0;
+  std::string algorithm;  // empty: chosen
+  int32_t lanes = 0;      // 0: chosen
   Encoding compression = Encoding::kWherePays;
   bool device_codecs = false;
   int32_t explore = 0;      // percent; 0: off

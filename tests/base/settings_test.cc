@@ -42,6 +42,8 @@ TEST(SettingsTest, EveryVariableFillsItsMember) {
                                         {"HOCKET_LOG", "debug"},
                                         {"HOCKET_TRANSPORTS", "tcp"},
                                         {"HOCKET_INTERFACE", "^docker,lo"},
+                                        {"HOCKET_RDMA_SERVICE_LEVEL", "15"},
+                                        {"HOCKET_RDMA_TRAFFIC_CLASS", "255"},
                                         {"HOCKET_ALGORITHM", "all_reduce=ring"},
                                         {"HOCKET_SPIN", "25"},
                                         {"HOCKET_RANK", "3"},
@@ -57,6 +59,8 @@ TEST(SettingsTest, EveryVariableFillsItsMember) {
   EXPECT_EQ(settings->log, LogLevel::kDebug);
   EXPECT_EQ(settings->transports, "tcp");
   EXPECT_EQ(settings->interface, "^docker,lo");
+  EXPECT_EQ(settings->rdma_service_level, 15);
+  EXPECT_EQ(settings->rdma_traffic_class, 255);
   EXPECT_EQ(settings->algorithm, "all_reduce=ring");
   EXPECT_EQ(settings->spin, microseconds(25));
   EXPECT_EQ(settings->rank, 3);
@@ -98,6 +102,10 @@ TEST(SettingsTest, BadValuesNameTheVariableTheValueAndWhatWasExpected) {
     EXPECT_EQ(message_for({{"HOCKET_RANK", text}}),
               "HOCKET_RANK='" + std::string(text) + "' in the environment: expected a number from 0 to 2147483647");
   }
+  EXPECT_EQ(message_for({{"HOCKET_RDMA_SERVICE_LEVEL", "16"}}),
+            "HOCKET_RDMA_SERVICE_LEVEL='16' in the environment: expected a number from 0 to 15");
+  EXPECT_EQ(message_for({{"HOCKET_RDMA_TRAFFIC_CLASS", "256"}}),
+            "HOCKET_RDMA_TRAFFIC_CLASS='256' in the environment: expected a number from 0 to 255");
   EXPECT_FALSE(parse_settings({{"HOCKET_SIZE", "0"}}).ok());
   EXPECT_FALSE(parse_settings({{"HOCKET_SPIN", "-2"}}).ok());
 }

@@ -37,6 +37,7 @@ struct Pair : ibv_qp {
   ibv_qp_cap cap{};
   size_t port = 0;
   uint32_t peer = 0;
+  ibv_ah_attr path{};
   uint32_t first_packet_in = 0;
   uint32_t first_packet_out = 0;
   int access = 0;
@@ -62,6 +63,9 @@ struct World {
   uint32_t next_number = 0x100;
   size_t objects = 0;
   size_t openings = 0;
+  size_t fork_inits = 0;
+  bool used = false;  // devices were looked for
+  bool may_fork = false;
   size_t registered = 0;
   bool hold = false;
   bool apart = false;
@@ -228,6 +232,7 @@ int modify_qp(ibv_qp* modified, ibv_qp_attr* attributes, int mask) {
     constexpr int kNeeded = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MIN_RNR_TIMER;
     if ((mask & kNeeded) != kNeeded) return EINVAL;
     pair.peer = attributes->dest_qp_num;
+    pair.path = attributes->ah_attr;
     pair.first_packet_in = attributes->rq_psn;
   }
   if (wanted == IBV_QPS_RTS) {
@@ -386,7 +391,14 @@ ssize_t query_gid_table(ibv_context*, ibv_gid_entry* entries, size_t max, uint32
 
 VerbsTable make_table() {
   VerbsTable table{};
+  table.fork_init = [] {
+    ++world().fork_inits;
+    if (world().used && !world().may_fork) return EINVAL;  // too late
+    world().may_fork = true;
+    return 0;
+  };
   table.get_device_list = [](int* count) {
+    world().used = true;
     *count = world().ports.empty() ? 0 : 1;
     return world().list;
   };
@@ -434,7 +446,7 @@ ibv_gid_entry fake_gid(const char* address, uint32_t index, uint32_t type) {
 
 void reset_fake_verbs() {
   EXPECT_EQ(fake_objects(), 0u) << "an earlier test left something behind";
-  world().hold = world().apart = false;
+  world().hold = world().apart = world().used = world().may_fork = false;
   world().reads = 0;
   world().fault = {};
   FakePort port;
@@ -496,6 +508,15 @@ size_t fake_reads() {
   const std::lock_guard lock(world().mutex);
   return world().reads;
 }
+
+std::vector<ibv_ah_attr> fake_paths() {
+  const std::lock_guard lock(world().mutex);
+  std::vector<ibv_ah_attr> paths;
+  for (const auto& [number, pair] : world().pairs) paths.push_back(pair->path);
+  return paths;
+}
+
+size_t fake_fork_inits() { return world().fork_inits; }
 
 size_t fake_openings() { return world().openings; }
 

@@ -50,6 +50,10 @@ void hold_fake_acknowledgements(bool hold);
 void tell_fake_immediate(bool to_receivers, uint32_t immediate);
 // How often a device has read a peer's memory.
 size_t fake_reads();
+// The address of each queue pair's peer, in which the marks are.
+std::vector<ibv_ah_attr> fake_paths();
+// How often the library was prepared for forks, ever.
+size_t fake_fork_inits();
 // How often a device was opened, ever.
 size_t fake_openings();
 // All that was made and not destroyed; of registered memory, its bytes.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "transports/lasting_memory.h"
+#include "transports/verbs/burst.h"
 #include "transports/verbs/rails.h"
 #include "transports/verbs/silence.h"
 #include "verbs_pipes.h"
@@ -60,6 +61,18 @@ class Failover : public Verbs {
   static std::string reason(PipePair& pair) {
     return pair.sender->progress().message() + " / " + pair.receiver->progress().message();
   }
+  // More than is measured at once, which the device takes so long to acknowledge.
+  static constexpr uint64_t kBurst = Burst::kBytes / kMaxMessage + 1;
+  void send_burst(PipePair& pair, uint64_t& message, Duration time) {
+    hold_fake_acknowledgements(true);
+    for (const uint64_t end = message + kBurst; message < end; ++message) {
+      ASSERT_TRUE(wait_until(real_system(), [&] { return send(*pair.sender, message, kMaxMessage); })) << reason(pair);
+      ASSERT_TRUE(receive(pair, message, kMaxMessage)) << reason(pair);
+    }
+    pass(time);
+    hold_fake_acknowledgements(false);
+    ASSERT_TRUE(flush(pair)) << reason(pair);
+  }
   // Both ends look, and time passes, until so many queue pairs are connected at a port.
   bool settles(std::vector<PipePair>& pairs, size_t port, size_t connected) {
     return wait_until(real_system(), [&] {
@@ -100,6 +113,48 @@ TEST_F(Failover, ThePeerTakesThePortThatIsNearestInAddress) {
   set_fake_port_up(2, false);
   EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, clock_.now()), 0u) << "the other is down";
   EXPECT_FALSE(rails.take_for(Fabric::kInfiniBand, peer, clock_.now()));
+}
+
+TEST_F(Failover, APortThatDoesMuchLessOfItsClaimThanAnotherCountsForLess) {
+  const VerbsPorts ports(**fake_verbs());
+  VerbsRails rails(**fake_verbs(), ports.all());
+  // So many Gbit/s, by two pipes at once.
+  const auto report = [&](size_t port, int gigabits) {
+    const Time begin = clock_.now();
+    pass(Duration(8 * VerbsRails::kMeasured / static_cast<size_t>(gigabits)));
+    for (int pipe = 0; pipe < 2; ++pipe) rails.report_speed(port, VerbsRails::kMeasured / 2, begin, clock_.now());
+  };
+  const auto next = [&] {
+    const size_t port = *rails.take(clock_.now());
+    rails.leave(port);
+    return port;
+  };
+  EXPECT_EQ(next(), 0u) << "it claims 50 Gbit/s, the other 25";
+  report(0, 5);
+  EXPECT_EQ(next(), 0u) << "nothing is known of the other";
+  report(1, 2);
+  EXPECT_EQ(next(), 0u) << "0.1 and 0.08 of what they claim is alike";
+  for (int i = 0; i < 3; ++i) report(1, 20);
+  EXPECT_EQ(next(), 1u) << "0.1 against 0.7: 7 Gbit/s against 25";
+  pass(2 * VerbsRails::kRemembered);
+  EXPECT_EQ(next(), 0u) << "that was long ago";
+}
+
+TEST_F(Failover, PipesMeasureTheirPortsAndLeaveASlowOne) {
+  std::vector<PipePair> pairs;
+  pairs.push_back(open_pair());
+  ASSERT_EQ(fake_connected_pairs(1), 2u);
+  pairs.push_back(open_pair());
+  ASSERT_EQ(fake_connected_pairs(2), 2u);
+  // The port that claims twice as much takes ten times as long.
+  for (size_t round = 0; round < VerbsRails::kMeasured / Burst::kBytes; ++round) {
+    send_burst(pairs[0], messages_[0], std::chrono::milliseconds(10));
+    send_burst(pairs[1], messages_[1], std::chrono::milliseconds(1));
+  }
+  pairs.push_back(pair());
+  EXPECT_TRUE(settles(pairs, 2, 6));
+  pass(VerbsRails::kRemembered);
+  EXPECT_TRUE(settles(pairs, 1, 4)) << "it is tried again";
 }
 
 TEST_F(Failover, ABrokenPortRestsTwiceAsLongEachTime) {

@@ -113,6 +113,35 @@ TEST_F(Verbs, AForkedChildOpensItsDevicesAnew) {
   EXPECT_TRUE(send(*parents.sender, 1, kShort) && receive(parents, 1, kShort));
 }
 
+TEST_F(Verbs, PreparesForForksBeforeAllElse) {
+  const size_t before = fake_fork_inits();
+  testing::internal::CaptureStderr();
+  PipePair first = open_pair();
+  PipePair second = open_pair();
+  EXPECT_EQ(fake_fork_inits() - before, 1u);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(Verbs, SaysThatItIsTooLateToPrepareForForksAndGoesOn) {
+  const VerbsPorts of_another_library(**fake_verbs());
+  testing::internal::CaptureStderr();
+  PipePair made = open_pair();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("a forked child may disturb RDMA"));
+}
+
+TEST_F(Verbs, MarksItsPacketsAsTheSettingsSay) {
+  VerbsTransport marked(fake_verbs, {.service_level = 5, .traffic_class = 104});
+  add_transport("marked", marked);
+  PipePair made = make_pair(real_system(), {"verbs", "marked", "127.0.0.1:0", 0, {}}, kMaxMessage);
+  ASSERT_TRUE(send(*made.sender, 0, kShort) && receive(made, 0, kShort));
+  const std::vector<ibv_ah_attr> paths = fake_paths();
+  ASSERT_EQ(paths.size(), 2u);
+  for (const ibv_ah_attr& path : paths) {
+    EXPECT_EQ(path.sl, 5);
+    EXPECT_EQ(path.grh.traffic_class, 104);
+  }
+}
+
 // ---- Devices that refuse
 
 class Refusals : public Verbs, public testing::WithParamInterface<std::tuple<FakeCall, std::string>> {};

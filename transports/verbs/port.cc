@@ -80,7 +80,7 @@ std::optional<ChosenGid> choose_gid(std::span<const VerbsGid> gids, const std::o
   return ChosenGid{*best, why(*best)};
 }
 
-VerbsPorts::VerbsPorts(const VerbsTable& table) : table_(table) {
+VerbsPorts::VerbsPorts(const VerbsTable& table, TrafficMarks marks) : table_(table), marks_(marks) {
   int count = 0;
   ibv_device** list = table_.get_device_list(&count);
   if (list == nullptr) return;
@@ -115,6 +115,7 @@ void VerbsPorts::add_port(ibv_context* context, const std::string& device, uint8
   port.lid = attributes.lid;
   port.mtu = attributes.active_mtu;
   port.gigabits = lane_gigabits(attributes.active_speed) * lanes(attributes.active_width);
+  port.marks = marks_;
   port.gids = gids(context, number);
   if (!port.gids.empty()) ports_.push_back(std::move(port));
 }

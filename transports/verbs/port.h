@@ -23,6 +23,12 @@ struct VerbsGid : Gid {
   uint32_t index = 0;  // in the port's table
 };
 
+// How a network tells our packets from others. Zero: like all others.
+struct TrafficMarks {
+  uint8_t service_level = 0;  // 0 to 15
+  uint8_t traffic_class = 0;  // of RoCE v2 packets, and of what has a global route
+};
+
 struct VerbsPort {
   ibv_context* context = nullptr;  // the owner of the ports keeps it open
   std::string name;                // "mlx5_0 port 1"
@@ -31,6 +37,7 @@ struct VerbsPort {
   uint16_t lid = 0;
   ibv_mtu mtu = IBV_MTU_1024;
   double gigabits = 0;  // per second
+  TrafficMarks marks;
   std::vector<VerbsGid> gids;
 
   // Equal for two ports that may reach each other: "verbs:roce", or "verbs:ib-" and the subnet's prefix.
@@ -50,7 +57,7 @@ class VerbsPorts {
  public:
   static constexpr size_t kMaxPorts = 16;
 
-  explicit VerbsPorts(const VerbsTable& table);
+  explicit VerbsPorts(const VerbsTable& table, TrafficMarks marks = {});
   ~VerbsPorts();
   VerbsPorts(const VerbsPorts&) = delete;
   VerbsPorts& operator=(const VerbsPorts&) = delete;
@@ -63,6 +70,7 @@ class VerbsPorts {
   std::vector<VerbsGid> gids(ibv_context* context, uint8_t port) const;
 
   const VerbsTable& table_;
+  const TrafficMarks marks_;
   std::vector<ibv_context*> contexts_;
   std::vector<VerbsPort> ports_;
 };

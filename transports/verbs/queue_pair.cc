@@ -123,11 +123,13 @@ Status QueuePair::make_ready_to_receive(const VerbsCard& peer, const VerbsGid& g
   attributes.min_rnr_timer = kNotReadyTimer;
   attributes.ah_attr.port_num = port_.number;
   attributes.ah_attr.dlid = peer.lid;
+  attributes.ah_attr.sl = port_.marks.service_level;
   if (port_.fabric == Fabric::kEthernet) {
     attributes.ah_attr.is_global = 1;
     std::memcpy(attributes.ah_attr.grh.dgid.raw, peer.gid.raw.data(), peer.gid.raw.size());
     attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(gid.index);
     attributes.ah_attr.grh.hop_limit = kHops;
+    attributes.ah_attr.grh.traffic_class = port_.marks.traffic_class;
   }
   const int error = table_.modify_qp(pair_, &attributes,
                                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |

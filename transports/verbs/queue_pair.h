@@ -53,7 +53,8 @@ class QueuePair {
   bool has_room() const { return sent_ - completed_ < options_.sends; }
   // The peer has had something.
   bool has_sent() const { return completed_ > 0; }
-  // So many sends are done.
+  // So many sends were begun, and so many are done.
+  uint64_t sent() const { return sent_; }
   uint64_t completed() const { return completed_; }
   // All sends are done: the peer has them.
   bool idle() const { return sent_ == completed_; }

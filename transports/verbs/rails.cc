@@ -35,7 +35,7 @@ std::optional<size_t> VerbsRails::lightest(Time now) const {
   std::optional<size_t> best;
   for (size_t i = 0; i < ports_.size(); ++i) {
     if (!usable(i, now)) continue;
-    if (!best || load(i, uses_[i].pipes + 1) < load(*best, uses_[*best].pipes + 1)) best = i;
+    if (!best || load(i, uses_[i].pipes + 1, now) < load(*best, uses_[*best].pipes + 1, now)) best = i;
   }
   return best;
 }
@@ -55,7 +55,7 @@ std::optional<size_t> VerbsRails::take_for(Fabric fabric, const VerbsGid& peer, 
   for (size_t i = 0; i < ports_.size(); ++i) {
     const auto gid = ports_[i].fabric == fabric ? choose_gid(ports_[i].gids, peer) : std::nullopt;
     if (!gid) continue;
-    const Merit merit{is_up(i), nearness(gid->gid, peer), !rests(i, now), -load(i, uses_[i].pipes + 1)};
+    const Merit merit{is_up(i), nearness(gid->gid, peer), !rests(i, now), -load(i, uses_[i].pipes + 1, now)};
     if (!best || merit > merit_of_best) std::tie(best, merit_of_best) = std::tuple(std::optional(i), merit);
   }
   if (best) ++uses_[*best].pipes;
@@ -66,7 +66,7 @@ std::optional<size_t> VerbsRails::take_better(std::optional<size_t> than, Time n
   const std::lock_guard lock(mutex_);
   const std::optional<size_t> best = lightest(now);
   if (!best || best == than) return {};
-  if (than && load(*best, uses_[*best].pipes + 1) >= load(*than, uses_[*than].pipes)) return {};
+  if (than && load(*best, uses_[*best].pipes + 1, now) >= load(*than, uses_[*than].pipes, now)) return {};
   ++uses_[*best].pipes;
   return best;
 }
@@ -93,6 +93,37 @@ void VerbsRails::report_working(size_t index) {
   use.rest = {};
   use.rests_until = {};
   if (std::exchange(use.lost, false)) log_warn("{} carries again", ports_[index].name);
+}
+
+void VerbsRails::report_speed(size_t index, size_t bytes, Time begin, Time end) {
+  const std::lock_guard lock(mutex_);
+  Use& use = uses_[index];
+  if (end - use.until > kRemembered) {
+    use.bytes = 0;
+    use.time = {};
+    use.gigabits = 0;
+  }
+  use.bytes += bytes;
+  use.time += std::max(Duration(), end - std::max(begin, use.until));
+  use.until = std::max(use.until, end);
+  if (use.bytes < kMeasured || use.time == Duration()) return;
+  const double measured = 8 * static_cast<double>(use.bytes) / static_cast<double>(use.time.count());
+  use.gigabits = use.gigabits == 0 ? measured : (use.gigabits + measured) / 2;
+  use.bytes = 0;
+  use.time = {};
+}
+
+double VerbsRails::share_of_claim(size_t index, Time now) const {
+  const Use& use = uses_[index];
+  return now - use.until > kRemembered ? 0 : use.gigabits / ports_[index].gigabits;
+}
+
+double VerbsRails::speed(size_t index, Time now) const {
+  double best = 0;
+  for (size_t i = 0; i < ports_.size(); ++i) best = std::max(best, share_of_claim(i, now));
+  const double own = share_of_claim(index, now);
+  const bool is_slow = own > 0 && own < kMuchLess * best;
+  return ports_[index].gigabits * (is_slow ? own / best : 1);
 }
 
 double VerbsRails::sum_of_gigabits() const {

@@ -2,7 +2,8 @@
 // Copyright The Hocket authors
 //
 // How the pipes of a process share the ports of its host: each goes to the port that has the least to carry for its
-// speed, and away from one that has broken; after a rest such a port is tried again. What is lost is told once.
+// speed, and away from one that has broken; after a rest such a port is tried again. What is lost is told once. A
+// port's speed is what it claims, until pipes measure that it does much less of it than another one.
 #pragma once
 
 #include <mutex>
@@ -22,6 +23,12 @@ class VerbsRails {
   // A port that broke is tried again after this rest, and after twice the last one if it broke again.
   static constexpr Duration kRest = std::chrono::seconds(1);
   static constexpr Duration kLongestRest = std::chrono::seconds(64);
+
+  // Ports are compared by how long they took for so many bytes, until that is so old.
+  static constexpr size_t kMeasured = 8 << 20;
+  static constexpr Duration kRemembered = std::chrono::seconds(10);
+  // Of its claim, and of what the best port does of its own: who does more than that is as good.
+  static constexpr double kMuchLess = 2.0 / 3;
 
   // The ports must outlive it.
   VerbsRails(const VerbsTable& table, std::span<const VerbsPort> ports);
@@ -45,6 +52,8 @@ class VerbsRails {
   void report_broken(size_t index, std::string_view pipe, std::string_view why, Time now);
   // Something went or came by it: its rest is over.
   void report_working(size_t index);
+  // A pipe that kept the port's device busy saw it take so many bytes.
+  void report_speed(size_t index, size_t bytes, Time begin, Time end);
 
  private:
   struct Use {
@@ -52,12 +61,21 @@ class VerbsRails {
     bool lost = false;
     Duration rest{};
     Time rests_until{};
+    // What is measured at present: the times of pipes that send at once count once.
+    size_t bytes = 0;
+    Duration time{};
+    Time until{};
+    // What was measured; 0: nothing.
+    double gigabits = 0;
   };
 
   bool rests(size_t index, Time now) const { return now < uses_[index].rests_until; }
   bool usable(size_t index, Time now) const { return !rests(index, now) && is_up(index); }
   // Of a port that so many pipes share.
-  double load(size_t index, size_t pipes) const { return static_cast<double>(pipes) / ports_[index].gigabits; }
+  double load(size_t index, size_t pipes, Time now) const { return static_cast<double>(pipes) / speed(index, now); }
+  double speed(size_t index, Time now) const;
+  // Measured, of what it claims; 0: not known.
+  double share_of_claim(size_t index, Time now) const;
   std::optional<size_t> lightest(Time now) const;
   double sum_of_gigabits() const;
 

@@ -75,6 +75,7 @@ void SendingPath::turn() {
   open_ = proved_ = false;
   lends_ = true;
   silence_.end(system_.clock.now());
+  burst_.end();
   next_change_ = system_.clock.now() + kChangeEvery;
   records_.send(RecordKind::kTurn, encode_turn(turn));
 }
@@ -110,7 +111,8 @@ void SendingPath::send(uint64_t position, std::span<const std::byte> frame, Ring
   }
   const uint64_t address = ring_.address + position % ring_bytes_ + kHeaderOffset;
   const Status posted = pair_->write(frame, address, ring_.key, amount);
-  if (!posted.ok()) lose(posted.message());
+  if (!posted.ok()) return lose(posted.message());
+  burst_.sent(frame.size(), pair_->sent(), system_.clock);
 }
 
 uint32_t SendingPath::key_for(std::span<const std::byte> bytes) const {
@@ -155,6 +157,9 @@ Status SendingPath::poll() {
   if (!proved_ && polled.ok() && pair_->has_sent()) {
     proved_ = true;
     rails_.report_working(*port_);
+  }
+  if (const auto burst = polled.ok() ? burst_.completed(pair_->completed()) : std::nullopt) {
+    rails_.report_speed(*port_, burst->bytes, burst->begin, system_.clock.now());
   }
   if (polled.ok() || polled.code() == Code::kInternal) return polled;
   // A receiver that has left breaks the connection, too.

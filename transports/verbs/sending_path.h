@@ -11,6 +11,7 @@
 #include <string>
 
 #include "transports/pipe.h"
+#include "transports/verbs/burst.h"
 #include "transports/verbs/queue_pair.h"
 #include "transports/verbs/rails.h"
 #include "transports/verbs/record.h"
@@ -106,6 +107,7 @@ class SendingPath {
   std::optional<uint64_t> farewell_;
   uint32_t looks_ = 0;  // in vain
   Silence silence_;
+  Burst burst_;
   Time next_watch_{};
   Time next_change_{};
 };

@@ -8,6 +8,7 @@ namespace hocket {
 namespace {
 
 void load_devices(Library& library, VerbsTable* table) {
+  library.load("ibv_fork_init", &table->fork_init);
   library.load("ibv_get_device_list", &table->get_device_list);
   library.load("ibv_free_device_list", &table->free_device_list);
   library.load("ibv_get_device_name", &table->get_device_name);

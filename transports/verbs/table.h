@@ -13,6 +13,7 @@
 namespace hocket {
 
 struct VerbsTable {
+  int (*fork_init)();
   ibv_device** (*get_device_list)(int* count);
   void (*free_device_list)(ibv_device** list);
   const char* (*get_device_name)(ibv_device* device);

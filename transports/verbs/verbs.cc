@@ -5,8 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 
+#include "base/log.h"
+#include "base/settings.h"
 #include "transports/pipe_end.h"
 #include "transports/verbs/receiver.h"
 #include "transports/verbs/sender.h"
@@ -24,6 +27,18 @@ Result<const VerbsTable*> library_for_devices() {
   return libibverbs();
 }
 
+// Programs fork (loaders of data do) while devices use their memory. Must come before all else that libibverbs does.
+void allow_forks(const VerbsTable& table) {
+  const int error = table.fork_init();
+  if (error == 0) return;
+  log_warn("a forked child may disturb RDMA: libibverbs cannot prepare for it ({})", std::strerror(error));
+}
+
+TrafficMarks marks_of_settings() {
+  if (!settings().ok()) return {};  // nobody comes so far then
+  return {static_cast<uint8_t>(settings()->rdma_service_level), static_cast<uint8_t>(settings()->rdma_traffic_class)};
+}
+
 }  // namespace
 
 Result<VerbsTransport::Devices*> VerbsTransport::devices() const {
@@ -32,7 +47,8 @@ Result<VerbsTransport::Devices*> VerbsTransport::devices() const {
   if (devices == nullptr) {
     const Result<const VerbsTable*> table = load_();
     if (!table.ok()) return table.status();
-    devices = std::make_unique<Devices>(**table);
+    allow_forks(**table);
+    devices = std::make_unique<Devices>(**table, marks_);
   }
   if (devices->ports.all().empty()) return Status(Code::kSystem, "no RDMA device of this host has an active port");
   return devices.get();
@@ -79,7 +95,7 @@ Result<std::unique_ptr<Receiver>> VerbsTransport::accept(const PipeContext& cont
 }
 
 const Transport& verbs_transport() {
-  static const VerbsTransport kTransport(library_for_devices);
+  static const VerbsTransport kTransport(library_for_devices, marks_of_settings());
   return kTransport;
 }
 

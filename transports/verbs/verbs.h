@@ -18,7 +18,7 @@ class VerbsTransport final : public Transport {
   using Load = Result<const VerbsTable*> (*)();
 
   // Loads the table when it is needed.
-  explicit VerbsTransport(Load load) : load_(load) {}
+  explicit VerbsTransport(Load load, TrafficMarks marks = {}) : load_(load), marks_(marks) {}
 
   std::string_view name() const override { return "verbs"; }
   Carrier carrier() const override { return Carrier::kSocket; }
@@ -29,7 +29,8 @@ class VerbsTransport final : public Transport {
 
  private:
   struct Devices {
-    explicit Devices(const VerbsTable& functions) : table(functions), ports(functions), rails(functions, ports.all()) {}
+    Devices(const VerbsTable& functions, TrafficMarks marks)
+        : table(functions), ports(functions, marks), rails(functions, ports.all()) {}
     const VerbsTable& table;
     VerbsPorts ports;
     VerbsRails rails;
@@ -39,6 +40,7 @@ class VerbsTransport final : public Transport {
   Result<Devices*> prepare(const PipeContext& context, const Offer& offer, const std::string& pipe) const;
 
   const Load load_;
+  const TrafficMarks marks_;
   mutable std::mutex mutex_;
   mutable OfProcess<std::unique_ptr<Devices>> devices_;
 };
