@@ -316,9 +316,9 @@ void print_throughput(const Transport& transport, const std::vector<std::byte>& 
     const double around = throughput(transport, slice, Way::kAround, from, to);
     const double strings = throughput(transport, slice, Way::kStrings, from, to);
     const double in_place = throughput(transport, slice, Way::kInPlace, from, to);
-    fmt::print("  {:>8} {:>8.2f} {:>8.2f} {:>8.2f} {:>9.2f} {:>4.0f}-{:<4.0f}", slice, plain, around, strings, in_place,
+    fmt::print("  {:>8} {:>8.3g} {:>8.3g} {:>8.3g} {:>9.3g} {:>4.0f}-{:<4.0f}", slice, plain, around, strings, in_place,
                before, raw_line_latency());
-    fmt::print("{}\n", socket ? fmt::format("{:>9.2f}", raw_socket_throughput(slice, from, to)) : "");
+    fmt::print("{}\n", socket ? fmt::format("{:>9.3g}", raw_socket_throughput(slice, from, to)) : "");
   }
 }
 

@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -154,6 +156,51 @@ TEST_F(TwoPorts, APartitionOfAllIsAnErrorThatNamesThePeer) {
   EXPECT_EQ(end.status, 2);
   EXPECT_THAT(end.output, HasSubstr("failed: "));
   EXPECT_THAT(end.output, HasSubstr("rank " + std::to_string(1 - guest_number("GUEST_ID", 0))));
+}
+
+// ---- A measure, which perf/rdma.sh takes
+
+using PortLoss = TwoPorts;
+
+// Megabytes per second in each span that the output tells of, from the first line with that text on ("": all).
+std::vector<double> rates(const std::string& output, const std::string& since) {
+  std::istringstream lines(output.substr(std::min(output.find(since), output.size())));
+  std::vector<double> found;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("rate ")) found.push_back(std::stod(line.substr(5)));
+  }
+  return found;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+TEST_F(PortLoss, LeavesTheSpeedOfTheOtherPort) {
+  std::string outputs[2];
+  for (const bool loses : {false, true}) {
+    shell(loses ? "ip link set eth1 up; sleep 2" : "ip link set eth1 down");
+    std::filesystem::remove(kStop);
+    Processes rank("steady", 1, settings(loses ? 4487 : 4486));
+    ASSERT_TRUE(rank.wait_for(0, "rate", kLimit));
+    if (first_guest()) {
+      sleep(4);
+      if (loses) shell("ip link set eth1 down; sleep 6");
+      stop();
+    }
+    const Processes::End end = rank.finish(kLimit)[0];
+    EXPECT_EQ(end.status, 0) << end.output;
+    outputs[loses ? 1 : 0] = end.output;
+  }
+  if (!first_guest()) return;
+  // The span in which it was lost, and the rest of the first second, do not count.
+  std::vector<double> after = rates(outputs[1], "carries nothing now");
+  ASSERT_GT(after.size(), 3u) << outputs[1];
+  after.erase(after.begin(), after.begin() + 2);
+  const double alone = median(rates(outputs[0], ""));
+  std::printf("%sone-port-MB/s %.1f\nafter-a-loss-MB/s %.1f\nafter-a-loss-worst-MB/s %.1f\n", outputs[1].c_str(), alone,
+              median(after), *std::min_element(after.begin(), after.end()));
 }
 
 }  // namespace
