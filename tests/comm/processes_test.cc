@@ -59,7 +59,7 @@ class Helper {
   ~Helper() {
     if (in_ >= 0) ::close(in_);
     ::kill(pid_, SIGCONT);
-    (void)eventually([&] { return ended(); }, std::chrono::seconds(5));
+    (void)eventually([&] { return ended(); }, 5'000);
     if (!ended()) ::kill(pid_, SIGKILL), ::waitpid(pid_, nullptr, 0);
     ::close(out_);
   }
