@@ -7,8 +7,22 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
+#include <system_error>
 
 #include "commands.h"
+
+namespace {
+
+// What cannot be written is noticed as late as at the end, or thrown by fmt::print.
+hocket::Status run(const hocket::tool::Command& command) try {
+  HOCKET_TRY(command.run());
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+  return {hocket::Code::kSystem, "the standard output cannot be written"};
+} catch (const std::system_error& error) {
+  return {hocket::Code::kSystem, error.what()};
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App program("Hocket: sees the machine, explains its choices, measures", "hocket");
@@ -20,7 +34,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(program, argc, argv);
   for (const hocket::tool::Command& command : commands) {
     if (!command.words->parsed()) continue;
-    const hocket::Status status = command.run();
+    const hocket::Status status = run(command);
     if (status.ok()) return command.exit_status ? command.exit_status() : EXIT_SUCCESS;
     fmt::print(stderr, "hocket {}: {}\n", command.words->get_name(), status.message());
     return EXIT_FAILURE;
