@@ -122,7 +122,7 @@ Result<Picoseconds> parse_time(std::string_view text) {
 
 Result<Femtoseconds> parse_rate(std::string_view text) {
   constexpr double kFemtosecondsPerSecond = 1e15;
-  constexpr double kSlowest = 1e6;  // the bytes of the longest message still fit
+  constexpr double kSlowest = 1e6;
   const Result<double> value = parse_quantity(text, kRates, "rate", "12.5GB/s");
   if (!value.ok()) return value.status();
   if (*value < kSlowest) return wrong("rate", text, "12.5GB/s");

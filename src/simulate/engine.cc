@@ -5,11 +5,6 @@
 #include <algorithm>
 
 namespace hocket::simulate {
-namespace {
-
-constexpr int64_t kFemtosecondsPerPicosecond = 1000;
-
-}  // namespace
 
 Outcome simulate(const Program& program, const Fabric& fabric, const SimulateOptions& options) {
   return Engine(program, fabric, options).run();
@@ -42,9 +37,13 @@ Engine::Engine(const Program& program, const Fabric& fabric, const SimulateOptio
 
 void Engine::apply(const Faults& faults) {
   std::vector<Picoseconds> begins(ranks_.size(), fabric_.local().call);
-  for (const SlowLink& fault : faults.slow_links) links_[fault.link].byte *= fault.times;
+  for (const SlowLink& fault : faults.slow_links) {
+    links_[fault.link].byte = scaled(links_[fault.link].byte, fault.times, 1);
+  }
   for (const LostLink& fault : faults.lost_links) links_[fault.link].lost_at = fault.at;
-  for (const LateRank& fault : faults.late_ranks) begins[static_cast<size_t>(fault.rank)] += fault.by;
+  for (const LateRank& fault : faults.late_ranks) {
+    begins[static_cast<size_t>(fault.rank)] = later(begins[static_cast<size_t>(fault.rank)], fault.by);
+  }
   for (const DeadRank& fault : faults.dead_ranks) {
     events_.push({.time = fault.at, .subject = static_cast<uint32_t>(fault.rank), .kind = Event::Kind::kDie});
   }
@@ -110,7 +109,7 @@ void Engine::end_call(int32_t rank) {
   if (++ended_calls_[call] == program_.ranks()) outcome_.call_ends.push_back(now_);
   if (state.calls == options_.calls) return;
   events_.push(
-      {.time = now_ + fabric_.local().call, .subject = static_cast<uint32_t>(rank), .kind = Event::Kind::kBegin});
+      {.time = later(now_, fabric_.local().call), .subject = static_cast<uint32_t>(rank), .kind = Event::Kind::kBegin});
 }
 
 void Engine::die(int32_t rank) {
@@ -143,9 +142,10 @@ void Engine::go_on(int32_t rank) {
       const std::optional<Picoseconds> turn = cores_.take(rank);
       if (!turn.has_value()) return;
       const int64_t bytes = std::min(lanes_[lane].extent - lanes_[lane].done, program_.shape.slice_bytes);
-      const Picoseconds end = now_ + *turn + start_slice(lane, bytes);
+      const Picoseconds begin = later(now_, *turn);
+      const Picoseconds end = later(begin, start_slice(lane, bytes));
       if (options_.observer != nullptr) {
-        options_.observer->on_slice(program_.lanes()[lane], lanes_[lane].step, now_ + *turn, end, bytes);
+        options_.observer->on_slice(program_.lanes()[lane], lanes_[lane].step, begin, end, bytes);
       }
       state.working = true;
       events_.push({.time = end, .bytes = bytes, .subject = static_cast<uint32_t>(rank), .kind = Event::Kind::kFinish});
@@ -237,7 +237,7 @@ Picoseconds Engine::start_slice(uint32_t lane, int64_t bytes) const {
     fixed += cost(pipe).send;
     byte += cost(pipe).send_byte;
   }
-  return fixed + bytes * byte / kFemtosecondsPerPicosecond;
+  return later(fixed, scaled(bytes, byte, kFemtosecondsPerPicosecond));
 }
 
 // The lane at the head of the rank's queue has done a slice.

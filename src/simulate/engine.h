@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "simulate/clock.h"
 #include "simulate/cores.h"
 #include "simulate/events.h"
 #include "simulate/simulate.h"

@@ -9,11 +9,6 @@
 #include "simulate/engine.h"
 
 namespace hocket::simulate {
-namespace {
-
-constexpr int64_t kFemtosecondsPerPicosecond = 1000;
-
-}  // namespace
 
 void Engine::Queue::add(int32_t sender, Picoseconds end) {
   senders[next] = sender;
@@ -34,11 +29,11 @@ int64_t Engine::Queue::senders_at(Picoseconds time, int32_t sender) const {
 }
 
 Picoseconds Engine::carry(LinkState& link, int32_t from, int64_t bytes) {
-  Picoseconds time = bytes * link.byte / kFemtosecondsPerPicosecond;
+  Picoseconds time = scaled(bytes, link.byte, kFemtosecondsPerPicosecond);
   if (link.queue == nullptr) return time;
   const int64_t many = link.queue->senders_at(now_, from);
-  time += time * link.incast / 1000 * (many - 1) / many;
-  link.queue->add(from, std::max(now_, link.free_at) + time);
+  time = later(time, scaled(scaled(time, link.incast, 1000), many - 1, many));
+  link.queue->add(from, later(std::max(now_, link.free_at), time));
   return time;
 }
 
@@ -49,7 +44,7 @@ void Engine::depart(uint32_t pipe, int64_t bytes) {
   PipeState& state = pipes_[pipe];
   ++state.held;
   // The head goes out at once, the end when the connection has carried all before it.
-  state.free_at = std::max(now_, state.free_at) + bytes * cost(pipe).flow_byte / kFemtosecondsPerPicosecond;
+  state.free_at = later(std::max(now_, state.free_at), scaled(bytes, cost(pipe).flow_byte, kFemtosecondsPerPicosecond));
   hop(pipe, 0, bytes, state.free_at);
 }
 
@@ -65,7 +60,7 @@ void Engine::hop(uint32_t pipe, int hop, int64_t bytes, Picoseconds tail) {
     LinkState& link = links_[id];
     if (now_ >= link.lost_at) return;
     head = std::max(now_, link.free_at);
-    link.free_at = head + carry(link, from, bytes);
+    link.free_at = later(head, carry(link, from, bytes));
     tail = std::max(tail, link.free_at);
     outcome_.links[id].busy += link.free_at - head;
     outcome_.links[id].bytes += bytes;
@@ -79,7 +74,7 @@ void Engine::hop(uint32_t pipe, int hop, int64_t bytes, Picoseconds tail) {
                   .kind = Event::Kind::kHop,
                   .hop = static_cast<uint8_t>(hop + 1)});
   } else {
-    events_.push({.time = tail + cost(pipe).latency, .subject = pipe, .kind = Event::Kind::kArrive});
+    events_.push({.time = later(tail, cost(pipe).latency), .subject = pipe, .kind = Event::Kind::kArrive});
   }
 }
 
@@ -99,7 +94,7 @@ void Engine::release(uint32_t pipe) {
   if (state.held < program_.shape.pipe_depth) {
     --state.held;
   } else {
-    events_.push({.time = now_ + cost(pipe).latency, .subject = pipe, .kind = Event::Kind::kCredit});
+    events_.push({.time = later(now_, cost(pipe).latency), .subject = pipe, .kind = Event::Kind::kCredit});
   }
 }
 

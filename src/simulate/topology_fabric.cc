@@ -14,7 +14,7 @@ namespace hocket::simulate {
 namespace {
 
 constexpr size_t kMaxHops = UINT8_MAX;        // as events count them
-constexpr double kSlowest = 1e-3;             // GB/s: the bytes of the longest message still fit
+constexpr double kSlowest = 1e-3;             // GB/s
 constexpr double kFemtosecondsPerByte = 1e6;  // at 1 GB/s
 constexpr double kPicosecondsPerMicrosecond = 1e6;
 

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <string_view>
 
 namespace hocket::simulate {
 namespace {
@@ -14,6 +15,16 @@ namespace {
 constexpr int kLinksProcess = -1;
 
 double microseconds(Picoseconds time) { return static_cast<double>(time) / 1e6; }
+
+// As a string of JSON has it; names hold neither blanks nor control characters.
+std::string escaped(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -51,7 +62,7 @@ void ChromeTrace::write(std::ostream& out, const Fabric& fabric) const {
   }
   for (const LinkId link : links) {
     fmt::format_to(end, R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}},)", kLinksProcess,
-                   link, fabric.link_name(link));
+                   link, escaped(fabric.link_name(link)));
     text += '\n';
   }
   fmt::format_to(end, R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":"links"}}}}]}})", kLinksProcess);

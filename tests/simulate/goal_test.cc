@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "networks.h"
+#include "simulate/clock.h"
 #include "simulate/simulate.h"
 
 namespace hocket::simulate {
@@ -96,6 +97,19 @@ TEST(Goal, WrongTextsAreRefusedByLine) {
        }) {
     EXPECT_THAT(read_goal(text).status().message(), testing::StartsWith(reason)) << text;
   }
+}
+
+// The longest messages on the slowest link that may be: 53 days, where reckoning ends, and nothing wraps around.
+TEST(Goal, TimesEnd) {
+  const Result<Program> program = read_goal(
+      "num_ranks 2\nrank 0 { send 1099511627776b to 1 }\nrank 1 {\na: recv 1099511627776b from 0\n"
+      "b: calc 4398046511104\nb requires a\n}\n");
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  const LevelFabric slow(flat(kMicrosecond, kByte * 1000), 2);
+  EXPECT_EQ(simulate(*program, slow).end, (int64_t{1} << 40) * 1'000'000 + kMicrosecond + (int64_t{1} << 42) * 1000);
+  SimulateOptions options;
+  options.faults.slow_links = {{*find_link(slow, "rank 0 up"), kMaxTimesSlower}};
+  EXPECT_EQ(simulate(*program, slow, options).end, kForever);
 }
 
 TEST(Goal, ACycleIsFoundByRunning) {

@@ -8,10 +8,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "choose/cut.h"
 #include "choose/loads.h"
 #include "simulate/simulate.h"
+#include "simulate/trace.h"
 #include "topology/text.h"
 
 namespace hocket::simulate {
@@ -75,6 +77,18 @@ TEST(TopologyFabric, ASlowLinkMakesARingSlow) {
   // One that is ten times as wide may be three times as slow.
   options.faults.slow_links = {{*find_link(sockets, "c > cpu1 pci"), 3}};
   EXPECT_EQ(simulate(ring, sockets, options).end, healthy.end);
+}
+
+// Files may name vertices so.
+TEST(TopologyFabric, NamesInTimelinesAreEscaped) {
+  const TopologyFabric odd = fabric("gpu a\"b\ngpu c\\d\nlink a\"b - c\\d nvlink x1 25 GB/s 0.6 us\n");
+  ChromeTrace trace;
+  SimulateOptions options;
+  options.observer = &trace;
+  simulate(program(Collective::kBroadcast, "direct", 2, {.bytes = 10'000}), odd, options);
+  std::ostringstream out;
+  trace.write(out, odd);
+  EXPECT_THAT(out.str(), testing::HasSubstr(R"("name":"a\"b > c\\d nvlink")"));
 }
 
 TEST(TopologyFabric, FastLinksAreTakenWhereThereAreAny) {
