@@ -9,12 +9,14 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "choose/choose.h"
 #include "choose/loads.h"
 #include "commands.h"
 #include "files.h"
 #include "network_option.h"
+#include "simulate/clock.h"
 #include "simulate/goal.h"
 #include "simulate/report.h"
 #include "simulate/topology_fabric.h"
@@ -107,6 +109,8 @@ class Simulation {
     const Topology& topology = topology_.emplace(std::move(*fabric)).topology();
     const auto seats = static_cast<Rank>(topology.seats().size());
     ranks_ = words_.ranks.value_or(seats);
+    if (ranks_ > seats && words_.goal.empty())
+      return {Code::kInvalidArgument, fmt::format("--ranks: the topology has {} seats for {} ranks", seats, ranks_)};
     if (ranks_ != seats || seats > kMaxRoutedRanks) return {};
     rings_ = topology::find_rings(topology).orders;
     trees_ = topology::find_trees(topology).parents;
@@ -190,6 +194,8 @@ class Simulation {
     options.faults = std::move(*faults);
     const bool again = !told.empty() || options.observer != nullptr;
     const Outcome outcome = again ? simulate::simulate(program, fabric, options) : healthy;
+    if (std::max(healthy.end, outcome.end) >= kForever)
+      return {Code::kInvalidArgument, fmt::format("{} takes longer than the 53 days that are simulated", program.name)};
     if (!told.empty()) run.report += told + "with that, " + summary(program, outcome);
     if (words_.links > 0) run.report += link_table(fabric, outcome, words_.links);
     runs_.push_back(std::move(run));
@@ -209,11 +215,21 @@ class Simulation {
     return faults;
   }
 
+  // One that is not among those named before.
+  static Result<LinkId> find_another(std::string_view option, const Fabric& fabric, std::string_view name,
+                                     std::set<LinkId>& named) {
+    const Result<LinkId> link = find_link(fabric, name);
+    if (!link.ok() || named.insert(*link).second) return link;
+    return Status(Code::kInvalidArgument, fmt::format("{}: '{}' is named twice", option, name));
+  }
+
   Status add_link_faults(const Fabric& fabric, Faults& faults) const {
+    std::set<LinkId> slow;
+    std::set<LinkId> lost;
     for (const std::string& text : words_.slow_links) {
       const auto parts = split("--slow-link", text);
       if (!parts.ok()) return parts.status();
-      const Result<LinkId> link = find_link(fabric, parts->first);
+      const Result<LinkId> link = find_another("--slow-link", fabric, parts->first, slow);
       if (!link.ok()) return link.status();
       const Result<int32_t> times = parse_number("--slow-link", parts->second, 1, kMaxTimesSlower);
       if (!times.ok()) return times.status();
@@ -222,7 +238,7 @@ class Simulation {
     for (const std::string& text : words_.lost_links) {
       const auto parts = split("--lost-link", text);
       if (!parts.ok()) return parts.status();
-      const Result<LinkId> link = find_link(fabric, parts->first);
+      const Result<LinkId> link = find_another("--lost-link", fabric, parts->first, lost);
       if (!link.ok()) return link.status();
       const Result<Picoseconds> at = parse_time(parts->second);
       if (!at.ok()) return at.status();

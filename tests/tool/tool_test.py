@@ -32,6 +32,13 @@ class ProgramTest(unittest.TestCase):
             self.assertNotEqual(0, answer.returncode)
             self.assertIn("subcommand is required", answer.stderr)
 
+    def test_what_cannot_be_written_is_a_failure(self):
+        for words in (["topo"], ["simulate", "--ranks", "2"], ["simulate", "--ranks", "64", "--links", "999"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                answer = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+            self.assertEqual((1, 1), (answer.returncode, answer.stderr.count("\n")), answer.stderr)
+            self.assertRegex(answer.stderr, r"^hocket \w+: .*(written|write|No space)")
+
     def test_topo_shows_this_machine(self):
         answer = hocket("topo")
         self.assertEqual(0, answer.returncode, answer.stderr)
@@ -74,7 +81,13 @@ class ProgramTest(unittest.TestCase):
             self.assertRegex(answer.stdout, r"(?m)^cpu0 > cpu1 socket +61440 +184.320 +99.5%$")
             answer = hocket(*words, "--slow-link", "cpu0 > cpu2 socket=3")
             self.assertIn("no link is named 'cpu0 > cpu2 socket'; there are 10 links, 'cpu0 > cpu1 socket' to", answer.stderr)
-            self.assertIn("it has 4 seats for 5 ranks", hocket(*words, "--ranks", "5").stderr)
+            for ranks in ("5", "1000000"):
+                answer = hocket(*words[:-2], "--ranks", ranks)
+                self.assertEqual((1, f"hocket simulate: --ranks: the topology has 4 seats for {ranks} ranks\n"),
+                                 (answer.returncode, answer.stderr))
+            twice = hocket(*words, *2 * ("--slow-link", "cpu0 > cpu1 socket=3"))
+            self.assertEqual((1, "hocket simulate: --slow-link: 'cpu0 > cpu1 socket' is named twice\n"),
+                             (twice.returncode, twice.stderr))
             self.assertIn("--network excludes --topology", hocket(*words, "--network", "here").stderr)
             self.assertNotIn("window", hocket(*words[:-2]).stdout)
             source.write_text("hocket topology 1\nhost x\n", encoding="utf-8")
