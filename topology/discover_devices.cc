@@ -21,7 +21,6 @@ namespace {
 namespace files = std::filesystem;
 
 constexpr size_t kMaxDevices = 4096;  // of a kind
-constexpr double kMegabitsPerGbPerS = 8000;
 constexpr double kGigabitsPerGbPerS = 8;
 
 // The names in a folder, in order; none when it is not there.

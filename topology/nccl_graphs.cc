@@ -23,6 +23,8 @@ Result<NcclGraph> read_graph(const XmlElement& element) {
   if (!speed.ok()) return speed.status();
   graph.pattern = *pattern;
   graph.speed_gb_per_s = *speed;
+  const std::string* type = element.find("typeintra");
+  graph.over_nvlinks = type != nullptr && *type == "NVL";
   for (const auto& channel : element.children) {
     if (channel->name != "channel") return channel->fault("expected <channel>");
     auto& gpus = graph.channels.emplace_back();
@@ -64,8 +66,9 @@ Result<std::vector<NcclGraph>> read_nccl_graphs(std::string_view text) {
 
 std::vector<NcclGraph> nccl_graphs(const Rings& rings, const Trees& trees) {
   std::vector<NcclGraph> graphs;
-  if (!rings.orders.empty()) graphs.push_back({kNcclRing, rings.ring_gb_per_s, rings.orders});
-  NcclGraph chains{kNcclTree, trees.tree_gb_per_s, {}};
+  if (!rings.orders.empty())
+    graphs.push_back({kNcclRing, rings.ring_gb_per_s, rings.orders, rings.reach == Reach::kFast});
+  NcclGraph chains{kNcclTree, trees.tree_gb_per_s, {}, trees.reach == Reach::kFast};
   for (const std::vector<int32_t>& parents : trees.parents) {
     std::vector<int32_t> child(parents.size(), -1);
     int32_t at = -1;  // the root, and from there on
@@ -91,10 +94,12 @@ std::string write_nccl_graphs(std::span<const NcclGraph> graphs) {
     fmt::format_to(
         end, "  <graph id=\"{}\" pattern=\"{}\" crossnic=\"0\" nchannels=\"{}\" speedintra=\"{}\" speedinter=\"{}\"",
         number_of(graph), graph.pattern, graph.channels.size(), graph.speed_gb_per_s, graph.speed_gb_per_s);
-    text += " latencyinter=\"0\" typeintra=\"SYS\" typeinter=\"SYS\" samechannels=\"0\">\n";
+    fmt::format_to(end, " latencyinter=\"0\" typeintra=\"{}\" typeinter=\"PIX\" samechannels=\"0\">\n",
+                   graph.over_nvlinks ? "NVL" : "SYS");
     for (const std::vector<int32_t>& channel : graph.channels) {
       text += "    <channel>\n";
-      for (const int32_t gpu : channel) fmt::format_to(end, "      <gpu dev=\"{}\"/>\n", gpu);
+      // NCCL reads them as hexadecimal.
+      for (const int32_t gpu : channel) fmt::format_to(end, "      <gpu dev=\"{:#x}\"/>\n", gpu);
       text += "    </channel>\n";
     }
     text += "  </graph>\n";

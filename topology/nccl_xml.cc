@@ -18,7 +18,6 @@ namespace {
 
 constexpr size_t kMaxCpus = 1024;  // each is joined with the others of its host
 constexpr int64_t kMost = int64_t{1} << 40;
-constexpr double kMegabitsPerGbPerS = 8000;
 constexpr std::string_view kCpuBridge = "0x068001";  // where NVLinks of POWER's processors end
 
 const XmlElement* child(const XmlElement& element, std::string_view name) {
@@ -160,6 +159,7 @@ class Reader {
     }
     const std::string place = host == 0 ? *bus : fmt::format("{}@{}", *bus, host);
     const XmlElement* nic = child(pci, "nic");
+    if (nic != nullptr && pci.find(kInventedAdapter) != nullptr) return build_ports(*nic, parent, gb_per_s, host);
     if (nic == nullptr && is_nic(pci)) {
       const int32_t vertex =
           draft_.add(Vertex::Kind::kNic, fmt::format("nic{}", place), value_or_none(pci, "vendor"), host);

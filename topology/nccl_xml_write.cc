@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -19,9 +20,7 @@ namespace hocket::topology {
 namespace {
 
 constexpr int32_t kMaxDepth = kMaxXmlDepth - 8;  // of PCI; there are elements around and inside
-constexpr double kMegabitsPerGbPerS = 8000;
-constexpr double kMostGigatransfers = 1024;  // of a lane that is read again
-constexpr double kLastGeneration = 64;       // of those that NCCL knows
+constexpr double kRounding = 1e-9;
 
 Status refused(std::string_view reason) { return {Code::kInvalidArgument, fmt::format("NCCL's topology: {}", reason)}; }
 
@@ -30,13 +29,21 @@ std::string attribute(std::string_view name, std::string_view value) {
   return value.empty() ? std::string() : fmt::format(" {}=\"{}\"", name, xml_escaped(value));
 }
 
-// What is told of a link of PCI; nothing of one that is assumed where nothing is told.
+// What is told of a link of PCI, in the words that NCCL knows: the generation and width that come nearest, if need be
+// another width. Nothing of a rate that is assumed where nothing is told.
 std::string pci_speed(const Link& link) {
-  if (link.gb_per_s == kPciDefaultGbPerS && link.count == 16) return {};
-  int32_t lanes = std::min(link.count, 64);
-  if (pci_gigatransfers(link.gb_per_s, lanes) > kLastGeneration) lanes = std::max(lanes, 16);
-  const double transfers = std::min(pci_gigatransfers(link.gb_per_s, lanes), kMostGigatransfers);
-  return fmt::format(" link_speed=\"{:.10g} GT/s PCIe\" link_width=\"{}\"", transfers, lanes);
+  if (link.gb_per_s == kPciDefaultGbPerS) return {};
+  double best = std::numeric_limits<double>::infinity();
+  std::string told;
+  for (const int32_t lanes : {std::min(link.count, 32), 1, 2, 4, 8, 12, 16, 32}) {
+    for (const double transfers : {2.5, 5.0, 8.0, 16.0, 32.0, 64.0}) {
+      const double miss = std::abs(pci_gb_per_s(transfers, lanes) - link.gb_per_s);
+      if (miss >= best - kRounding * link.gb_per_s) continue;
+      best = miss;
+      told = fmt::format(" link_speed=\"{:.1f} GT/s PCIe\" link_width=\"{}\"", transfers, lanes);
+    }
+  }
+  return told;
 }
 
 // The generation whose wires come nearest to those of a link.
@@ -70,7 +77,9 @@ class Writer {
       if (from.kind == Vertex::Kind::kGpu && to.kind == Vertex::Kind::kFabric && from.host != to.host)
         shared_.insert(link.to);
     }
-    name_gpus();
+    place_all();
+    number_cpus();
+    number_gpus();
     text_ = "<system version=\"1\">\n";
     for (const auto& [number, host] : hosts_) write_host(number, host);
     return text_ + "</system>\n";
@@ -88,6 +97,11 @@ class Writer {
     return fmt::format("{:04x}:{:02x}:{:02x}.0", kind + (number >> 13), number >> 5 & 0xff, number & 0x1f);
   }
 
+  static Invented range_of(Vertex::Kind kind) {
+    if (kind == Vertex::Kind::kGpu) return kOfGpu;
+    return kind == Vertex::Kind::kNic || kind == Vertex::Kind::kPci ? kOfDevice : kOfTarget;
+  }
+
   // Where there are several hosts, those after the first mark their vertices, when they are read.
   std::string without_host(int32_t vertex) const {
     const Vertex& it = topology_.vertex(vertex);
@@ -95,26 +109,57 @@ class Writer {
     return it.name.substr(0, it.name.size() - (it.host > 0 && it.name.ends_with(mark) ? mark.size() : 0));
   }
 
-  // Vertices that are known by their place on PCI are named after it.
-  std::string bus_of(int32_t vertex, std::string_view kind) const {
-    const std::string name = without_host(vertex);
-    const bool is_place = name.starts_with(kind) && name.find(':') != std::string::npos;
-    return is_place ? name.substr(kind.size()) : invented(kOfDevice, vertex);
+  // Where a file that was read had it; empty: not known. Bridges and NICs are named after it.
+  std::string known_place(int32_t vertex) const {
+    const Vertex& it = topology_.vertex(vertex);
+    std::string place = it.bus;
+    if (it.kind == Vertex::Kind::kNic || it.kind == Vertex::Kind::kPci) {
+      const std::string name = without_host(vertex);
+      if (name.starts_with(hocket::name(it.kind))) place = name.substr(hocket::name(it.kind).size());
+    }
+    const bool is_place = place.find(':') != std::string::npos &&
+                          place.find_first_not_of("0123456789abcdefABCDEF:.") == std::string::npos;
+    return is_place ? place : std::string();
   }
 
-  void name_gpus() {
+  // Everything has a place of its own on its host.
+  void place_all() {
     std::set<std::pair<int32_t, std::string>> taken;
-    for (const int32_t gpu : gpus_) {
-      const Vertex& it = topology_.vertex(gpu);
-      if (!it.bus.empty() && taken.insert({it.host, it.bus}).second) buses_[gpu] = it.bus;
+    const auto take = [&](int32_t vertex, const std::string& place) {
+      if (taken.insert({topology_.vertex(vertex).host, place}).second) places_[vertex] = place;
+    };
+    const auto count = static_cast<int32_t>(topology_.vertices().size());
+    for (int32_t vertex = 0; vertex < count; ++vertex) {
+      if (const std::string place = known_place(vertex); !place.empty()) take(vertex, place);
     }
-    int32_t number = 0;
-    for (const int32_t gpu : gpus_) {
-      while (!buses_.contains(gpu)) {
-        const std::string bus = invented(kOfGpu, number++);
-        if (taken.insert({topology_.vertex(gpu).host, bus}).second) buses_[gpu] = bus;
+    std::map<Invented, int32_t> next;
+    for (int32_t vertex = 0; vertex < count; ++vertex) {
+      const Invented range = range_of(topology_.vertex(vertex).kind);
+      while (!places_.contains(vertex)) take(vertex, invented(range, next[range]++));
+    }
+  }
+
+  // No two of a host alike.
+  void number_cpus() {
+    std::set<std::pair<int32_t, int64_t>> taken;
+    for (const auto& [number, host] : hosts_) {
+      for (const int32_t cpu : host.cpus) {
+        const int64_t told = number_in(without_host(cpu));
+        if (told >= 0 && taken.insert({number, told}).second) numbers_[cpu] = told;
+      }
+      int64_t next = 0;
+      for (const int32_t cpu : host.cpus) {
+        for (; !numbers_.contains(cpu); ++next) {
+          if (taken.insert({number, next}).second) numbers_[cpu] = next;
+        }
       }
     }
+  }
+
+  // By their ranks: NCCL's graphs name them so.
+  void number_gpus() {
+    std::map<int32_t, int64_t> next;
+    for (const int32_t gpu : gpus_) numbers_[gpu] = next[topology_.vertex(gpu).host]++;
   }
 
   template <typename... Arguments>
@@ -127,30 +172,20 @@ class Writer {
   // Devices that hang nowhere are written below the first NUMA node, if need be one that is not there: NCCL asks for
   // it.
   void write_host(int32_t number, const Host& host) {
-    if (host.cpus.empty()) write_cpu(number, -1, 0, host.homeless);
-    for (size_t i = 0; i < host.cpus.size(); ++i) {
-      std::vector<int32_t> children = tree_.children(host.cpus[i]);
-      if (i == 0) children.insert(children.end(), host.homeless.begin(), host.homeless.end());
-      write_cpu(number, host.cpus[i], static_cast<int64_t>(i), children);
+    if (host.cpus.empty()) write_cpu(number, 0, {}, host.homeless);
+    for (const int32_t cpu : host.cpus) {
+      std::vector<int32_t> children = tree_.children(cpu);
+      if (cpu == host.cpus[0]) children.insert(children.end(), host.homeless.begin(), host.homeless.end());
+      write_cpu(number, numbers_.at(cpu), topology_.vertex(cpu).model, children);
     }
   }
 
-  void write_cpu(int32_t host, int32_t cpu, int64_t number, const std::vector<int32_t>& children) {
-    std::string_view model;
-    if (cpu >= 0) {
-      const std::string name = without_host(cpu);
-      int64_t told = 0;
-      const char* const end = name.data() + name.size();
-      const bool is_number = name.starts_with("cpu") && std::from_chars(name.data() + 3, end, told).ptr == end;
-      if (is_number && told >= 0) number = told;
-      model = topology_.vertex(cpu).model;
-    }
+  void write_cpu(int32_t host, int64_t number, std::string_view model, const std::vector<int32_t>& children) {
     const bool is_architecture = model == "x86_64" || model == "arm64" || model == "ppc64";
     const bool is_x86 = model == "GenuineIntel" || model == "AuthenticAMD";
-    line(1, "<cpu numaid=\"{}\"{}{}{}>", number,
-         attribute("arch", is_x86            ? "x86_64"
-                           : is_architecture ? model
-                                             : ""),
+    std::string_view architecture = is_architecture ? model : "";
+    if (is_x86) architecture = "x86_64";
+    line(1, "<cpu numaid=\"{}\"{}{}{}>", number, attribute("arch", architecture),
          attribute("vendor", is_architecture ? "" : model),
          hosts_.size() > 1 ? fmt::format(" host_hash=\"{:#x}\"", host + 1) : "");
     write_children(children, 2);
@@ -160,21 +195,46 @@ class Writer {
   void write_children(const std::vector<int32_t>& children, int32_t depth) {
     bool in_nic = false;
     for (const int32_t child : children) {
-      const bool is_port = tree_.is_port(child);
+      const bool is_lonely = is_lonely_port(child);
+      const bool is_port = tree_.is_port(child) && !is_lonely;
       if (is_port != in_nic) line(depth, "{}", in_nic ? "</nic>" : "<nic>");
       in_nic = is_port;
-      is_port ? write_port(child, depth + 1) : write_pci(child, depth);
+      if (is_port) {
+        write_port(child, depth + 1);
+      } else {
+        is_lonely ? write_lonely_port(child, depth) : write_pci(child, depth);
+      }
     }
     if (in_nic) line(depth, "</nic>");
   }
 
+  // NCCL looks for ports in adapters, not in bridges.
+  bool is_lonely_port(int32_t vertex) const {
+    const int32_t above = tree_.parent(vertex);
+    return above >= 0 && tree_.is_port(vertex) && topology_.vertex(above).kind == Vertex::Kind::kPci &&
+           !tree_.is_adapter(above);
+  }
+
+  // In an adapter that is not there, and is told to be none when it is read.
+  void write_lonely_port(int32_t port, int32_t depth) {
+    line(depth, "<pci busid=\"{}\" class=\"0x020000\" {}=\"1\"{}>", places_.at(port), kInventedAdapter,
+         pci_speed(topology_.link(tree_.link(port))));
+    line(depth + 1, "<nic>");
+    write_port(port, depth + 2);
+    line(depth + 1, "</nic>");
+    line(depth, "</pci>");
+  }
+
+  // Models that are no guid are other things, such as addresses.
   void write_port(int32_t port, int32_t depth) {
     double gb_per_s = 0;
     for (const int32_t number : topology_.links_from(port)) {
       if (topology_.link(number).kind == Link::Kind::kNetwork) gb_per_s += topology_.link(number).gb_per_s;
     }
-    line(depth, "<net name=\"{}\" dev=\"{}\" speed=\"{}\" port=\"1\"{}/>", xml_escaped(without_host(port)), ports_++,
-         std::max(1LL, std::llround(gb_per_s * kMegabitsPerGbPerS)), attribute("guid", topology_.vertex(port).model));
+    const std::string& model = topology_.vertex(port).model;
+    line(depth, "<net name=\"{}\" dev=\"{}\" speed=\"{}\"{}/>", xml_escaped(without_host(port)), ports_++,
+         std::max(1LL, std::llround(gb_per_s * kMegabitsPerGbPerS)),
+         attribute("guid", model.starts_with("0x") ? model : ""));
   }
 
   void write_pci(int32_t vertex, int32_t depth) {
@@ -184,10 +244,10 @@ class Writer {
     if (it.kind == Vertex::Kind::kGpu) {
       write_gpu(vertex, depth, speed);
     } else if (it.kind == Vertex::Kind::kNic) {
-      line(depth, "<pci busid=\"{}\" class=\"0x020000\"{}{}/>", xml_escaped(bus_of(vertex, "nic")),
-           attribute("vendor", it.model), speed);
+      line(depth, "<pci busid=\"{}\" class=\"0x020000\"{}{}/>", places_.at(vertex), attribute("vendor", it.model),
+           speed);
     } else if (it.kind == Vertex::Kind::kPci) {
-      line(depth, "<pci busid=\"{}\" class=\"{}\"{}{}>", xml_escaped(bus_of(vertex, "pci")),
+      line(depth, "<pci busid=\"{}\" class=\"{}\"{}{}>", places_.at(vertex),
            tree_.is_adapter(vertex) ? "0x020000" : "0x060400", attribute("device", it.model), speed);
       write_children(tree_.children(vertex), depth + 1);
       line(depth, "</pci>");
@@ -198,12 +258,12 @@ class Writer {
     const Vertex& it = topology_.vertex(gpu);
     const size_t colon = it.model.find(':');
     const bool has_device = colon != std::string::npos;
-    line(depth, "<pci busid=\"{}\" class=\"0x030200\"{}{}{}>", xml_escaped(buses_.at(gpu)),
+    line(depth, "<pci busid=\"{}\" class=\"0x030200\"{}{}{}>", places_.at(gpu),
          attribute("vendor", has_device ? it.model.substr(0, colon) : ""),
          attribute("device", has_device ? it.model.substr(colon + 1) : ""), speed);
     const auto rank = std::ranges::lower_bound(gpus_, gpu) - gpus_.begin();
     const int64_t sm = sm_of(gpu);
-    line(depth + 1, "<gpu dev=\"{}\"{}{} rank=\"{}\" gdr=\"1\">", devices_[it.host]++,
+    line(depth + 1, "<gpu dev=\"{}\"{}{} rank=\"{}\">", numbers_.at(gpu),
          attribute("sm", sm > 0 ? fmt::format("{}", sm) : ""),
          attribute("gcn", it.model.starts_with("gfx") ? it.model : ""), rank);
     for (const int32_t number : topology_.links_from(gpu)) write_link(gpu, topology_.link(number), sm, depth + 2);
@@ -234,24 +294,23 @@ class Writer {
     const bool is_nvlink = link.kind == Link::Kind::kNvlink;
     const double wire = is_nvlink ? nvlink_gb_per_s(sm) : xgmi_gb_per_s(topology_.vertex(gpu).model);
     const auto count = static_cast<int64_t>(std::clamp(std::round(link.gb_per_s / wire), 1.0, 1024.0));
-    const auto write = [&](const std::string& target, std::string_view type) {
-      line(depth, "<{} target=\"{}\" count=\"{}\" tclass=\"{}\"/>", is_nvlink ? "nvlink" : "xgmi", xml_escaped(target),
-           count, type);
+    const auto write = [&](std::string_view target, std::string_view type) {
+      line(depth, "<{} target=\"{}\" count=\"{}\" tclass=\"{}\"/>", is_nvlink ? "nvlink" : "xgmi", target, count, type);
     };
-    if (peer.kind == Vertex::Kind::kGpu) write(buses_.at(link.to), "0x030200");
+    if (peer.kind == Vertex::Kind::kGpu) write(places_.at(link.to), "0x030200");
     if (peer.kind == Vertex::Kind::kFabric)
-      write(shared_.contains(link.to) ? "fffffff:ff:ff.0" : invented(kOfTarget, link.to), "0x068000");
-    if (peer.kind == Vertex::Kind::kCpu && link.to == tree_.cpu(gpu)) write(invented(kOfTarget, link.to), "0x068001");
+      write(shared_.contains(link.to) ? "fffffff:ff:ff.0" : places_.at(link.to), "0x068000");
+    if (peer.kind == Vertex::Kind::kCpu && link.to == tree_.cpu(gpu)) write(places_.at(link.to), "0x068001");
   }
 
   const Topology& topology_;
   const PciTree tree_;
-  const std::vector<int32_t> gpus_;       // by rank
-  std::map<int32_t, Host> hosts_;         // by number
-  std::set<int32_t> shared_;              // fabrics with GPUs of several hosts
-  std::map<int32_t, std::string> buses_;  // of GPUs
-  std::map<int32_t, int32_t> devices_;    // GPUs written, by host
-  int32_t ports_ = 0;                     // written
+  const std::vector<int32_t> gpus_;        // by rank
+  std::map<int32_t, Host> hosts_;          // by number
+  std::set<int32_t> shared_;               // fabrics with GPUs of several hosts
+  std::map<int32_t, std::string> places_;  // on PCI
+  std::map<int32_t, int64_t> numbers_;     // of NUMA nodes and GPUs, on their host
+  int32_t ports_ = 0;                      // written
   std::string text_;
 };
 

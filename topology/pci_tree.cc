@@ -3,8 +3,16 @@
 #include "topology/pci_tree.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace hocket::topology {
+
+int32_t number_in(std::string_view name) {
+  if (!name.starts_with("cpu")) return -1;
+  int32_t number = -1;
+  const auto [end, error] = std::from_chars(name.data() + 3, name.data() + name.size(), number);
+  return error == std::errc() && end == name.data() + name.size() ? std::max(number, -1) : -1;
+}
 
 PciTree::PciTree(const Topology& topology) : topology_(topology), places_(topology.vertices().size()) {
   std::vector<int32_t> open = topology.all(Vertex::Kind::kCpu);

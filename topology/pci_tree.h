@@ -6,11 +6,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "topology/topology.h"
 
 namespace hocket::topology {
+
+// In the name of a NUMA node, "cpu3"; -1: none that others can hold.
+int32_t number_in(std::string_view name);
 
 class PciTree {
  public:

@@ -26,6 +26,8 @@ Result<Reading> read(std::string_view text);
 
 // NCCL's and RCCL's topology: templates, which hold the PCI tree only, and full dumps; of one host or several.
 Result<Reading> read_nccl(const XmlElement& system);
+// An attribute of adapters that are none: the port in it hangs where they do.
+inline constexpr const char* kInventedAdapter = "invented";
 // What `lstopo` writes; a machine without GPUs has its core complexes.
 Result<Reading> read_hwloc(const XmlElement& topology);
 // `nvidia-smi topo -m`.
@@ -40,6 +42,7 @@ struct NcclGraph {
   int64_t pattern = 0;        // what the channels are: the names below, and others
   double speed_gb_per_s = 0;  // of a channel
   std::vector<std::vector<int32_t>> channels;
+  bool over_nvlinks = false;  // and nothing else, within a host
   friend bool operator==(const NcclGraph&, const NcclGraph&) = default;
 };
 inline constexpr int64_t kNcclTree = 1;

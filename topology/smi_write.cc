@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 
 #include "topology/pci_tree.h"
@@ -73,11 +72,7 @@ class Matrix {
   std::string node(size_t row) const {
     const int32_t cpu = tree_.cpu(devices_[row]);
     if (cpu < 0) return "N/A";
-    const std::string& name = topology_.vertex(cpu).name;
-    int32_t number = -1;
-    const char* const end = name.data() + name.size();
-    if (name.starts_with("cpu") && std::from_chars(name.data() + 3, end, number).ptr == end && number >= 0)
-      return fmt::format("{}", number);
+    if (const int32_t number = number_in(topology_.vertex(cpu).name); number >= 0) return fmt::format("{}", number);
     const std::vector<int32_t> cpus = topology_.all(Vertex::Kind::kCpu);
     return fmt::format("{}", std::ranges::find(cpus, cpu) - cpus.begin());
   }

@@ -24,13 +24,6 @@ double pci_gb_per_s(double gigatransfers, int64_t lanes) {
   return gigatransfers * coding / 8 * static_cast<double>(lanes);
 }
 
-double pci_gigatransfers(double gb_per_s, int64_t lanes) {
-  constexpr double kRounding = 1e-9;
-  const double bits = gb_per_s * 8 / static_cast<double>(lanes);
-  if (const double coded = bits * 130 / 128; coded >= 8 * (1 - kRounding)) return coded;
-  return std::min(bits / 0.8, 8.0);
-}
-
 double socket_gb_per_s(std::string_view vendor, std::string_view architecture) {
   if (vendor == "GenuineIntel") return 20;
   if (vendor == "AuthenticAMD") return 32;

@@ -17,11 +17,10 @@ double nvlink_gb_per_s(int64_t sm);
 double xgmi_gb_per_s(std::string_view architecture);
 // What remains of a PCI link's transfers per second, in each lane, after its coding.
 double pci_gb_per_s(double gigatransfers, int64_t lanes);
-// The other way round: what a link of that rate tells of itself. Between 0.64 and 0.788 GB/s a lane there is nothing.
-double pci_gigatransfers(double gb_per_s, int64_t lanes);
 // Between the sockets of a processor's maker: "GenuineIntel", "AuthenticAMD", or by architecture.
 double socket_gb_per_s(std::string_view vendor, std::string_view architecture);
 
+inline constexpr double kMegabitsPerGbPerS = 8000;
 inline constexpr double kPciDefaultGbPerS = 12;  // third generation, 16 lanes, as measured
 inline constexpr double kNetworkDefaultGbPerS = 1.25;
 inline constexpr double kCacheGbPerS = 32;  // between a core complex and its memory

@@ -38,7 +38,7 @@ TEST(WriteNccl, WhatWasReadComesBack) {
   EXPECT_EQ(known(writing->text), topology) << writing->text;
   EXPECT_THAT(writing->text, HasSubstr("<pci busid=\"0000:11:00.0\" class=\"0x030200\""));
   EXPECT_THAT(writing->text, HasSubstr("<nvlink target=\"0000:21:00.0\" count=\"4\" tclass=\"0x030200\"/>"));
-  EXPECT_THAT(writing->text, HasSubstr("link_speed=\"32 GT/s PCIe\" link_width=\"16\""));
+  EXPECT_THAT(writing->text, HasSubstr("link_speed=\"32.0 GT/s PCIe\" link_width=\"16\""));
 }
 
 TEST(WriteNccl, WhatItsFormCannotSayIsTold) {
@@ -82,6 +82,64 @@ TEST(WriteNccl, InventedPlacesAreNobodyElses) {
   const Topology again = known(writing->text);
   EXPECT_EQ(again.vertex(0).bus, "f000:00:01.0");
   EXPECT_EQ(again.vertex(1).bus, "f000:00:00.0");
+}
+
+// NCCL refuses, or takes for something else, what breaks these rules.
+TEST(WriteNccl, WhatItSaysNcclKnows) {
+  std::string text = "hocket topology 1\ncpu cpu0\nnic p RoCE-v2:10.1.2.3\nnic q 0x1f\nnetwork n\n";
+  for (const int gpu : {2, 0, 1}) {
+    const std::string name = "g" + std::to_string(gpu);
+    const char* rate = gpu == 2 ? "60" : gpu == 1 ? "4" : "12";
+    text += "gpu " + name + " sm_90\nlink " + name + " - cpu0 pci x16 " + rate + " GB/s 0.4 us\n";
+  }
+  for (const char* port : {"p", "q"})
+    text +=
+        std::string("link ") + port + " - cpu0 pci x1 12 GB/s 0.4 us\nlink " + port + " - n network x1 25 GB/s 1 us\n";
+  const std::string written = write_nccl(known(text))->text;
+  EXPECT_THAT(written, HasSubstr("link_speed=\"32.0 GT/s PCIe\" link_width=\"16\""));
+  EXPECT_THAT(written, HasSubstr("link_speed=\"2.5 GT/s PCIe\" link_width=\"16\""));
+  EXPECT_THAT(written, HasSubstr("<gpu dev=\"2\" sm=\"90\" rank=\"2\">"));
+  EXPECT_THAT(written, HasSubstr("<net name=\"p\" dev=\"0\" speed=\"200000\"/>"));
+  EXPECT_THAT(written, HasSubstr("<net name=\"q\" dev=\"1\" speed=\"200000\" guid=\"0x1f\"/>"));
+  EXPECT_THAT(written, testing::Not(HasSubstr("gdr=")));
+}
+
+// The links of a NUMA node need not be in the order of the ranks.
+TEST(WriteNccl, GpusAreNumberedByTheirRanksOnTheirHost) {
+  const std::string written =
+      write_nccl(known("hocket topology 1\ncpu cpu0\ngpu a\ngpu b\nhost 1\ncpu cpu0@1\ngpu c\ngpu d\n"
+                       "link b - cpu0 pci x16 12 GB/s 0.4 us\nlink a - cpu0 pci x16 12 GB/s 0.4 us\n"
+                       "link d - cpu0@1 pci x16 12 GB/s 0.4 us\nlink c - cpu0@1 pci x16 12 GB/s 0.4 us\n"))
+          ->text;
+  for (const char* gpu :
+       {"dev=\"0\" rank=\"0\"", "dev=\"1\" rank=\"1\"", "dev=\"0\" rank=\"2\"", "dev=\"1\" rank=\"3\""})
+    EXPECT_THAT(written, HasSubstr(gpu));
+}
+
+TEST(WriteNccl, APortBesideGpusGetsAnAdapterThatIsNotRead) {
+  const Topology topology = known(
+      "hocket topology 1\ncpu cpu0\npci p0\ngpu a sm_90\nnic mlx5_0\nnetwork net\n"
+      "link p0 - cpu0 pci x16 12 GB/s 0.4 us\nlink a - p0 pci x16 12 GB/s 0.4 us\n"
+      "link mlx5_0 - p0 pci x8 15.753846153846154 GB/s 0.4 us\nlink mlx5_0 - net network x1 25 GB/s 1.5 us\n");
+  const Result<Writing> writing = write_nccl(topology);
+  ASSERT_TRUE(writing.ok()) << writing.status().message();
+  EXPECT_THAT(writing->remarks, testing::IsEmpty());
+  EXPECT_THAT(writing->text, HasSubstr("<pci busid=\"f100:00:01.0\" class=\"0x020000\" invented=\"1\""));
+}
+
+TEST(WriteNccl, NumbersAndPlacesAreThereOnce) {
+  const Topology topology = known(
+      "hocket topology 1\ncpu one\ncpu cpu0\ncpu cpu99999999999\npci pci0000:01:00.0\npci other\n"
+      "nic nic0000:01:00.0\ngpu a sm_90 @0000:01:00.0\nlink pci0000:01:00.0 - cpu0 pci x16 12 GB/s 0.4 us\n"
+      "link nic0000:01:00.0 - pci0000:01:00.0 pci x16 12 GB/s 0.4 us\nlink a - other pci x16 12 GB/s 0.4 us\n"
+      "link other - cpu0 pci x16 12 GB/s 0.4 us\n");
+  const std::string written = write_nccl(topology)->text;
+  for (const char* once :
+       {"numaid=\"0\"", "numaid=\"1\"", "numaid=\"2\"", "busid=\"0000:01:00.0\"", "busid=\"f000:00:00.0\""}) {
+    const size_t first = written.find(once);
+    EXPECT_NE(first, std::string::npos) << once << written;
+    EXPECT_EQ(written.find(once, first + 1), std::string::npos) << once << written;
+  }
 }
 
 TEST(WriteNccl, NamesAreEscaped) {
@@ -141,12 +199,26 @@ TEST(WriteGraphs, RingsAndChainsComeBack) {
   trees.tree_gb_per_s = 25;
   const std::vector<NcclGraph> graphs = nccl_graphs(rings, trees);
   ASSERT_EQ(graphs.size(), 2U);
-  EXPECT_EQ(graphs[0], (NcclGraph{kNcclRing, 12.5, rings.orders}));
-  EXPECT_EQ(graphs[1], (NcclGraph{kNcclTree, 25, {{1, 0, 2}}}));
+  EXPECT_EQ(graphs[0], (NcclGraph{kNcclRing, 12.5, rings.orders, true}));
+  EXPECT_EQ(graphs[1], (NcclGraph{kNcclTree, 25, {{1, 0, 2}}, true}));
   const auto again = read_nccl_graphs(write_nccl_graphs(graphs));
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(*again, graphs);
   EXPECT_THAT(write_nccl_graphs(graphs), HasSubstr("<graph id=\"1\" pattern=\"1\" crossnic=\"0\" nchannels=\"1\""));
+}
+
+TEST(WriteGraphs, NcclReadsGpusAsHexadecimal) {
+  NcclGraph graph{kNcclRing, 12.5, {{}}};
+  for (int32_t gpu = 0; gpu < 17; ++gpu) graph.channels[0].push_back(gpu);
+  const std::string written = write_nccl_graphs(std::vector{graph});
+  EXPECT_THAT(written, HasSubstr("<gpu dev=\"0x9\"/>\n      <gpu dev=\"0xa\"/>"));
+  EXPECT_THAT(written, HasSubstr("typeintra=\"SYS\" typeinter=\"PIX\""));
+  EXPECT_EQ(*read_nccl_graphs(written), std::vector{graph});
+  graph.over_nvlinks = true;
+  EXPECT_THAT(write_nccl_graphs(std::vector{graph}), HasSubstr("typeintra=\"NVL\" typeinter=\"PIX\""));
+  const auto plain = read_nccl_graphs(
+      "<graphs><graph pattern=\"4\" speedintra=\"1\"><channel><gpu dev=\"9\"/></channel></graph></graphs>");
+  EXPECT_EQ(plain->at(0).channels[0][0], 9);
 }
 
 class Published : public testing::Test {
@@ -189,7 +261,8 @@ TEST_F(Published, MachinesComeBackFromNcclsForm) {
     }
     ASSERT_TRUE(writing.ok()) << file << ": " << writing.status().message();
     const Topology again = known(writing->text);
-    if (is_of(file, {"rccl", "oci", "azhpc", "aws"})) {
+    // One has a place twice, which NCCL could not tell apart.
+    if (is_of(file, {"rccl", "oci", "azhpc", "aws"}) && !file.ends_with("topo_8p1h_1.xml")) {
       EXPECT_EQ(again, topology) << file;
       EXPECT_THAT(writing->remarks, testing::IsEmpty()) << file;
       ++same;
@@ -198,7 +271,7 @@ TEST_F(Published, MachinesComeBackFromNcclsForm) {
       ++rings;
     }
   }
-  EXPECT_GE(same, 36);
+  EXPECT_GE(same, 35);
   EXPECT_GE(rings, 7);
 }
 
