@@ -132,7 +132,11 @@ class Simulation {
       options.trees = trees_;
       if (!builder.fits(options)) continue;
       // Who reaches into others' memory sends no messages, and nothing else is known of links.
-      if (topology_.has_value() && builder.uses_windows()) continue;
+      if (topology_.has_value() && builder.uses_windows()) {
+        if (words_.algorithm.empty()) continue;
+        return {Code::kInvalidArgument,
+                fmt::format("--topology: {} {} sends no messages", words_.collective, builder.name)};
+      }
       HOCKET_TRY(simulate_plan(builder, options, *shape));
     }
     if (!runs_.empty()) return {};
@@ -316,6 +320,7 @@ Command simulate(CLI::App& program) {
   CLI::Option* network = app->add_option("--network", words->network, std::string(kNetworkHelp))->capture_default_str();
   app->add_option("--topology", words->topology,
                   "Instead of levels, the links of this file, any that hocket topo --file reads; rank r on seat r")
+      ->check(names_a_file)
       ->excludes(network);
   app->add_option("--slow-link", words->slow_links,
                   "NAME=TIMES, such as 'host 3 up=10', or 'gpu0 > nvswitch nvlink=10' of a topology");

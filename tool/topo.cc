@@ -113,17 +113,34 @@ Status write_routes(const std::string& path, const Topology& topology) {
   return write_file("--tuning", path, text);
 }
 
+Status print_graphs_as_nccl(const Topology& topology) {
+  const auto refused = [](std::string_view reason) -> Status {
+    return {Code::kInvalidArgument, fmt::format("--format: NCCL's graphs: {}", reason)};
+  };
+  if (topology.all(Vertex::Kind::kGpu).empty()) return refused("ranks sit on GPUs, of which there are none");
+  if (has_several_hosts(topology)) return refused("they are those of one host, and there are several");
+  const topology::Rings rings = topology::find_rings(topology);
+  const topology::Trees trees = topology::find_trees(topology);
+  if (rings.too_large) return refused("the topology is too large to be searched");
+  const std::vector<topology::NcclGraph> graphs = topology::nccl_graphs(rings, trees);
+  if (graphs.empty()) return refused("no rings were found");
+  fmt::print("{}", topology::write_nccl_graphs(graphs));
+  size_t branching = trees.parents.size();
+  for (const topology::NcclGraph& graph : graphs) {
+    if (graph.pattern == topology::kNcclTree) branching -= graph.channels.size();
+  }
+  if (branching > 0) fmt::print(stderr, "warning    lost: {} of {} trees branch\n", branching, trees.parents.size());
+  return {};
+}
+
 // A file of another program, or ours, and nothing else. What that loses is told beside it.
-Status print_as(const std::string& format, const Topology& topology) {
+Status print_as(const std::string& format, const topology::Reading& reading) {
+  const Topology& topology = reading.topology;
+  for (const std::string& remark : reading.remarks) fmt::print(stderr, "warning    {}\n", remark);
   if (format == "text") {
     fmt::print("{}", to_text(topology));
   } else if (format == "nccl-graph") {
-    if (has_several_hosts(topology))
-      return {Code::kInvalidArgument, "--format: NCCL's graphs are those of one host, and there are several"};
-    const std::vector<topology::NcclGraph> graphs =
-        topology::nccl_graphs(topology::find_rings(topology), topology::find_trees(topology));
-    if (graphs.empty()) return {Code::kInvalidArgument, "--format: no rings were found"};
-    fmt::print("{}", topology::write_nccl_graphs(graphs));
+    return print_graphs_as_nccl(topology);
   } else {
     const Result<topology::Writing> writing =
         format == "nccl" ? topology::write_nccl(topology) : topology::write_smi(topology);
@@ -173,7 +190,7 @@ Status show(const Wish& wish) {
     report = std::move((*measured)->report);
   }
   if (!wish.format.empty()) {
-    HOCKET_TRY(print_as(wish.format, reading->topology));
+    HOCKET_TRY(print_as(wish.format, *reading));
   } else {
     HOCKET_TRY(show_all(wish, *reading));
     fmt::print("{}", report);
@@ -191,6 +208,7 @@ Command topo(CLI::App& program) {
   CLI::Option* graphs =
       words->add_option("--graphs", wish->graphs, "Beside ours, the rings and trees that NCCL found: its graph file");
   CLI::Option* svg = words->add_option("--svg", wish->svg, "Draw it, with the rings and trees, into this file");
+  file->check(names_a_file);
   words->add_option("--tuning", wish->tuning,
                     "Write the rings, the trees and what each algorithm asks of the links into this tuning file");
   CLI::Option* format = words->add_option("--format", wish->format,

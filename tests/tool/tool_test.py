@@ -85,6 +85,9 @@ class ProgramTest(unittest.TestCase):
                 answer = hocket(*words[:-2], "--ranks", ranks)
                 self.assertEqual((1, f"hocket simulate: --ranks: the topology has 4 seats for {ranks} ranks\n"),
                                  (answer.returncode, answer.stderr))
+            self.assertIn("--topology: all_reduce window sends no messages", hocket(*words[:-1], "window").stderr)
+            self.assertIn("it names no file", hocket("simulate", "--topology", "").stderr)
+            self.assertIn("it names no file", hocket("topo", "--file", "").stderr)
             twice = hocket(*words, *2 * ("--slow-link", "cpu0 > cpu1 socket=3"))
             self.assertEqual((1, "hocket simulate: --slow-link: 'cpu0 > cpu1 socket' is named twice\n"),
                              (twice.returncode, twice.stderr))
@@ -309,17 +312,26 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(sorted(whole.splitlines()), sorted(hocket("topo", "--text", "--file", str(other)).stdout.splitlines()))
             self.assertEqual("", written("nvidia-smi"))
             self.assertRegex(hocket("topo", "--file", str(other)).stdout, r"(?m)^rings .* 450 GB/s in all; .* more than 450$")
-            self.assertEqual("", written("nccl-graph"))
+            self.assertEqual("warning    lost: 10 of 10 trees branch\n", written("nccl-graph"))
             answer = hocket("topo", "--file", str(source), "--graphs", str(other))
             self.assertIn("nccl       18 rings of 25 GB/s, 450 GB/s in all\n", answer.stdout)
             source.write_text(source.read_text(encoding="utf-8").replace("x18 450 GB/s", "x18 440 GB/s"), encoding="utf-8")
             self.assertIn("warning    lost: 56 pairs of seats are told otherwise, as 450 GB/s, not 440, from gpu0 to gpu1\n", written("nccl"))
             source.write_text("hocket topology 1\ncpu cpu0\n", encoding="utf-8")
             for form, reason in (("nccl", "ranks sit on GPUs, of which there are none"), ("nvidia-smi", "there are no GPUs"),
-                                 ("nccl-graph", "no rings were found"), ("dot", "dot not in {")):
+                                 ("nccl-graph", "NCCL's graphs: ranks sit on GPUs, of which there are none"), ("dot", "dot not in {")):
                 answer = hocket("topo", "--file", str(source), "--format", form)
                 self.assertNotEqual(0, answer.returncode)
                 self.assertIn(reason, answer.stderr)
+
+    def test_topo_tells_what_was_odd_beside_what_it_writes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder, "odd.xml")
+            source.write_text('<system><cpu numaid="0"><pci busid="0000:01:00.0" class="0x030200"><gpu sm="90">'
+                              '<nvlink target="0000:01:00.0" count="1" tclass="0x030200"/></gpu></pci></cpu></system>', encoding="utf-8")
+            answer = hocket("topo", "--file", str(source), "--text")
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            self.assertRegex(answer.stderr, r"^warning    .*leads back to its own GPU")
 
     def test_topo_shows_what_nccl_found_beside_what_we_find(self):
         with tempfile.TemporaryDirectory() as folder:
