@@ -36,6 +36,7 @@ void write_and_read(const Topology& topology) {
   check(again.ok());
   const Result<forms::Writing> second = forms::write_nccl(again->topology);
   check(second.ok() && second->remarks.empty());
+  check(forms::read(second->text)->topology == again->topology);
 }
 
 void simulate(const Topology& topology) {
