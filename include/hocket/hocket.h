@@ -473,7 +473,8 @@ HOCKET_API hocketResult_t hocketCodecDescribe(hocketCodec_t codec, hocketDataTyp
  * with the same bits. All pass a codec of the same specification. key: NULL, or the name of a tensor whose compression
  * errors the codec keeps, to add them to the tensor's next values (error feedback): float32 or 16-bit floats, always of
  * the same count and datatype, stream NULL, outside groups. Each rank keeps what its encodings lose, of contributions
- * and of sums. What was kept changes only when the call succeeds. */
+ * and of sums. What was kept changes only when the call succeeds and its result is finite. Codecs that round at random
+ * take no key: they are right on average, and what is kept would grow. */
 HOCKET_API hocketResult_t hocketAllReduceCompressed(const void* sendbuff, void* recvbuff, size_t count,
                                                     hocketDataType_t datatype, hocketRedOp_t op, hocketCodec_t codec,
                                                     const char* key, hocketComm_t comm, hocketStream_t stream);

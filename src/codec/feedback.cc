@@ -3,34 +3,10 @@
 #include "codec/feedback.h"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 
 #include "kernels/convert.h"
 
 namespace hocket {
-namespace {
-
-// The exponent of whatever is not finite is all ones; of all values at once, so that it becomes vectors.
-template <typename Bits>
-bool all_below(ConstValues values, Bits infinity) {
-  constexpr Bits kMagnitude = std::numeric_limits<Bits>::max() >> 1;
-  Bits most = 0;
-  for (size_t i = 0; i < values.count; ++i) {
-    Bits bits;
-    std::memcpy(&bits, values.data + i * sizeof bits, sizeof bits);
-    most = std::max<Bits>(most, bits & kMagnitude);
-  }
-  return most < infinity;
-}
-
-bool all_finite(ConstValues values) {
-  if (values.type == DataType::kFloat32) return all_below<uint32_t>(values, 0x7f800000);
-  return all_below<uint16_t>(values, values.type == DataType::kFloat16 ? 0x7c00 : 0x7f80);
-}
-
-}  // namespace
-
 void correct(FeedbackKind kind, std::span<const float> state, std::span<float> values) {
   const float sign = kind == FeedbackKind::kResidual ? 1 : -1;
   for (size_t i = 0; i < state.size(); ++i) values[i] += sign * state[i];
@@ -69,11 +45,6 @@ Status Feedback::correct(std::string_view key, ConstValues values, std::vector<f
 
 void Feedback::keep(const std::vector<float>& corrected, const std::vector<float>& decoded) {
   hocket::keep(kind_, open_->now[0], corrected, decoded, open_->next[0]);
-}
-
-void Feedback::commit(std::string_view key, ConstValues result) {
-  if (all_finite(result)) return states_.commit(key);
-  states_.drop(key);
 }
 
 const std::vector<float>& Feedback::state(std::string_view key) const {

@@ -5,9 +5,7 @@
 // next values, so that nothing is lost for good. Knows codecs by name only, and no collective.
 //
 // One call on a tensor: correct() gives the values to encode in place of the caller's; keep() hears what they decode
-// to; commit() makes that the state, once the collective has succeeded (states.h). A step whose result has something
-// infinite or NaN is dropped on all ranks, which have the same result: whoever scales losses takes no such step, so
-// what was sent in it is still owed. Two kinds:
+// to; commit() makes that the state, once the collective has succeeded (states.h). Two kinds:
 //   residual   x + e is encoded; e becomes what of it was lost
 //   ef21       x - g is encoded; g, the estimate of x that all ranks can form, becomes g + what was decoded
 #pragma once
@@ -44,7 +42,7 @@ class Feedback {
   void keep(const std::vector<float>& corrected, const std::vector<float>& decoded);
   // What will be kept of each element, until commit(): to add what is lost on the way.
   std::vector<float>& kept() { return open_->next[0]; }
-  void commit(std::string_view key, ConstValues result);
+  void commit(std::string_view key, ConstValues result) { states_.commit(key, result); }
 
   // The state under a key (residual: e; ef21: g); empty: none yet.
   const std::vector<float>& state(std::string_view key) const;

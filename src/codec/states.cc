@@ -5,15 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
+#include <limits>
 
 #include "base/bytes.h"
 
 namespace hocket {
 namespace {
 
-constexpr std::string_view kMagic = "hocket states 1";
+constexpr std::string_view kMagic = "hocket states 2";
 constexpr size_t kMaxOwner = 512;
 
 Status wrong(std::string why) { return {Code::kInvalidArgument, "error feedback: " + std::move(why)}; }
@@ -22,14 +22,26 @@ bool is_kept(DataType type) {
   return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16;
 }
 
-// Of all values at once, by their bits, so that it becomes vectors.
-bool is_finite(const std::vector<std::vector<float>>& parts) {
-  constexpr uint32_t kInfinity = 0x7f800000u;
-  uint32_t most = 0;
-  for (const std::vector<float>& part : parts) {
-    for (const float value : part) most = std::max(most, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
+// The exponent of whatever is not finite is all ones; of all values at once, so that it becomes vectors.
+template <typename Bits>
+bool all_below(ConstValues values, Bits infinity) {
+  constexpr Bits kMagnitude = std::numeric_limits<Bits>::max() >> 1;
+  Bits most = 0;
+  for (size_t i = 0; i < values.count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, values.data + i * sizeof bits, sizeof bits);
+    most = std::max<Bits>(most, bits & kMagnitude);
   }
-  return most < kInfinity;
+  return most < infinity;
+}
+
+bool is_finite(ConstValues values) {
+  if (values.type == DataType::kFloat32) return all_below<uint32_t>(values, 0x7f800000);
+  return all_below<uint16_t>(values, values.type == DataType::kFloat16 ? 0x7c00 : 0x7f80);
+}
+
+bool is_finite(const std::vector<float>& part) {
+  return is_finite({DataType::kFloat32, reinterpret_cast<const std::byte*>(part.data()), part.size()});
 }
 
 bool has_lengths(const std::vector<std::vector<float>>& parts, std::span<const size_t> lengths) {
@@ -88,9 +100,11 @@ Result<States::Tensor*> States::open(std::string_view key, DataType type, size_t
   return &tensor;
 }
 
-void States::commit(std::string_view key) {
+void States::commit(std::string_view key, ConstValues result) {
   Tensor& tensor = tensors_.find(key)->second;
-  if (is_finite(tensor.next)) std::swap(tensor.now, tensor.next);
+  const bool is_step =
+      is_finite(result) && std::ranges::all_of(tensor.next, [](const auto& part) { return is_finite(part); });
+  if (is_step) std::swap(tensor.now, tensor.next);
   ++tensor.steps;
 }
 

@@ -3,7 +3,7 @@
 //
 // What is kept of tensors from call to call, under their keys: some vectors of float32 each. A call opens its key,
 // fills `next` and commits once the collective has succeeded; without commit() it has not happened, and can be
-// repeated. Knows no codec. Not for more than one thread at a time.
+// repeated. Calls no codec. Not for more than one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "kernels/kernels.h"
+#include "codec/codec.h"
 
 namespace hocket {
 
@@ -37,11 +37,9 @@ class States {
   // Begins a call. The first one under a key sets its type and count; another type or count later is an error, and so
   // are types other than float32, float16 and bfloat16. Each part of `now` has its length, or is empty: none yet.
   Result<Tensor*> open(std::string_view key, DataType type, size_t count, std::span<const size_t> lengths);
-  // `next` becomes `now`, unless something in it is not finite: such a step is dropped (loss scaling does so), and what
-  // it leaves would spoil all steps to come.
-  void commit(std::string_view key);
-  // Likewise, whatever is in `next`.
-  void drop(std::string_view key) { ++tensors_.find(key)->second.steps; }
+  // `next` becomes `now`, unless something in it or in the call's result is not finite. Whoever scales losses takes no
+  // such step, so what was sent in it is still owed, and all ranks, which have the same result, see that.
+  void commit(std::string_view key, ConstValues result);
 
   // Null: nothing is kept under the key.
   const Tensor* find(std::string_view key) const;

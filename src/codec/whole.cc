@@ -30,6 +30,11 @@ Status through(const Codec& codec, const std::vector<float>& values, uint64_t dr
   return {};
 }
 
+bool contracts(const Codec& codec) {
+  const CodecDescription description = codec.describe(DataType::kFloat32);
+  return !description.unbiased || description.idempotent;
+}
+
 std::shared_ptr<const Codec> nonzero_codec() {
   // No magnitude of any type is smaller, but zero.
   return std::move(*make_codec("threshold:least=1e-45"));

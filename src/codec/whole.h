@@ -15,6 +15,10 @@ namespace hocket {
 // decoded := decode(encode(values))
 Status through(const Codec& codec, const std::vector<float>& values, uint64_t draw, std::vector<float>& decoded);
 
+// Encoding loses less than there is, so what error feedback keeps stays small. Who rounds at random, or scales what was
+// drawn, may lose more; natural (at most a third of each element) does not.
+bool contracts(const Codec& codec);
+
 // The codec of messages that carry what was through the codec, and change nothing of it: what was selected stays
 // selected.
 std::shared_ptr<const Codec> wire_of(const std::shared_ptr<const Codec>& codec);

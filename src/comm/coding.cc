@@ -30,9 +30,10 @@ double rounding_of(DataType type) {
 
 // Makes an average or a scaled sum a sum of contributions that are multiplied by this: so all that encodings lose,
 // wherever they are made, is of the result, and comes back with the next contribution.
-float take_scale(Reduction& reduction, DataType type, Rank ranks) {
+float take_scale(Request& request, Rank ranks) {
+  Reduction& reduction = request.reduction;
   float scale = 1;
-  if (reduction.scaled) widen(type, reduction.scalar, &scale, 1);
+  if (reduction.scaled) widen(request.facts.type, reduction.scalar, &scale, 1);
   if (reduction.average) scale = 1 / static_cast<float>(ranks);
   reduction.scaled = reduction.average = false;
   return scale;
@@ -97,7 +98,13 @@ Status Coding::correct(std::string_view key, Request& request, Rank ranks, const
   HOCKET_TRY(check(request));
   const DataType type = request.facts.type;
   const size_t count = request.facts.count;
-  const float scale = take_scale(request.reduction, type, ranks);
+  if (!std::ranges::all_of(codecs_, [](const auto& each) { return contracts(*each); })) {
+    return {
+        Code::kInvalidArgument,
+        fmt::format("key: codec {} is right on average only, and may lose more than there is: what is kept would grow",
+                    specification_)};
+  }
+  const float scale = describe(type).lossless ? 1 : take_scale(request, ranks);
   HOCKET_TRY(feedback_.correct(key, {type, static_cast<const std::byte*>(request.send), count}, corrected_, scale));
   const uint64_t draw = mix(feedback_.steps(key) + digest_of(key));
   const bool selects = codec != nullptr && codec->block() == 0;
@@ -165,7 +172,7 @@ Status Coding::run_program(const char* key, const Request& request, Rank rank, R
     for (float& value : corrected_) value /= static_cast<float>(ranks);
   }
   narrow(type, corrected_.data(), static_cast<std::byte*>(request.recv), count);
-  if (key != nullptr) states_.commit(key);
+  if (key != nullptr) states_.commit(key, {type, static_cast<const std::byte*>(request.recv), count});
   return {};
 }
 

@@ -197,9 +197,10 @@ void PeerLinks::on_quiet(int32_t peer) {
 void PeerLinks::move(int32_t peer, std::unique_ptr<Socket> socket) {
   Link& link = *entries_[peer].link;
   const size_t from = way_of(peer, link);
+  const bool is_lost = !link.arrived();
   const Status moved = link.move_to(std::move(socket));
   if (!moved.ok()) return on_end(peer, Link::End::kClosed, moved);
-  owner_.on_link_moved(peer, from, way_of(peer, link));
+  owner_.on_link_moved(peer, from, way_of(peer, link), is_lost);
 }
 
 void PeerLinks::connect(int32_t peer, bool dialled, std::unique_ptr<Socket> socket) {

@@ -37,7 +37,9 @@ class PeerLinks {
     virtual void on_link_up(int32_t peer) = 0;
     virtual void on_message(int32_t peer, std::string_view frame, std::vector<Handle> handles) = 0;
     // The interface behind the peer's address `from` is silent: the link goes on by `to`, and all else is to follow.
-    virtual void on_link_moved(int32_t peer, size_t from, size_t to) = 0;
+    // `is_lost`: not even the peer's system answers where the link was; else its process may only have been kept from
+    // running.
+    virtual void on_link_moved(int32_t peer, size_t from, size_t to, bool is_lost) = 0;
     virtual void on_link_lost(int32_t peer, Link::End end, const Status& why) = 0;
     virtual void on_unreachable(int32_t peer, Refusal refusal, const Status& why) = 0;
     // The rank of this communicator that lives in this process; null when it is not there (yet).

@@ -83,7 +83,7 @@ class MeshRank final : public Mesh,
   const PeerInfo& peer_info(int32_t rank) const override { return peer(rank); }
   void on_link_up(int32_t peer) override;
   void on_message(int32_t peer, std::string_view frame, std::vector<Handle> handles) override;
-  void on_link_moved(int32_t peer, size_t from, size_t to) override;
+  void on_link_moved(int32_t peer, size_t from, size_t to, bool is_lost) override;
   void on_link_lost(int32_t peer, Link::End end, const Status& why) override;
   void on_unreachable(int32_t peer, Refusal refusal, const Status& why) override;
   std::shared_ptr<Owner> sibling(int32_t peer) const override { return rank_here(peer); }

@@ -79,7 +79,7 @@ void MeshRank::go_on(const PipeName& name, PipeEnd end, std::unique_ptr<Socket> 
   resend(name, end);
 }
 
-void MeshRank::on_link_moved(int32_t peer, size_t from, size_t to) {
+void MeshRank::on_link_moved(int32_t peer, size_t from, size_t to, bool is_lost) {
   const PeerInfo& info = peers_[static_cast<size_t>(peer)];
   if (info.addresses.empty()) {  // it came to us, and we do not know all ranks yet
     return log_warn("rank {}: the interface by which {} came is silent: its link goes over another", rank_,
@@ -94,7 +94,7 @@ void MeshRank::on_link_moved(int32_t peer, size_t from, size_t to) {
     has_pipes |= name.first.peer == peer;
     if (name.first.peer == peer && name.second == PipeEnd::kSender) stream->drop("its interface is silent");
   }
-  if (!has_pipes || transports_[static_cast<size_t>(peer)]->follows_socket()) return;
+  if (!is_lost || !has_pipes || transports_[static_cast<size_t>(peer)]->follows_socket()) return;
   fail(Status(Code::kRemote,
               fmt::format("rank {} and {} hear nothing of each other over {} any more, and {} cannot go over another "
                           "interface",

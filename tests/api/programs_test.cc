@@ -89,7 +89,7 @@ TEST_P(Programs, GoOnFromASavedStateWithTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Specifications, Programs,
                          testing::Values("shared:bits=4,round=stochastic", "powersgd:rank=40",
                                          "dgc:ratio=0.2,momentum=0", "topk:ratio=0.2,feedback=both",
-                                         "sign:feedback=ef21", "int4:rotate=1,round=stochastic,feedback=ef21",
+                                         "sign:feedback=ef21", "int4:rotate=1,scale=minmax,feedback=ef21",
                                          "topk:ratio=0.2,feedback=ef21"));
 
 TEST(SharedScale, IsTheSameByEveryAlgorithm) {
@@ -140,6 +140,8 @@ TEST(ProgramErrors, AreNamed) {
   ASSERT_EQ(hocketCodecErrorBound(shared, hocketFuncAllReduce, hocketFloat32, 4, &relative, &absolute), hocketSuccess);
   EXPECT_NEAR(relative, 4 * 0.5 / 127, 1e-4);
   hocketCodec_t none = nullptr;
+  EXPECT_EQ(hocketCodecCreate(&none, "int4:round=stochastic,feedback=ef21"), hocketInvalidArgument);
+  EXPECT_NE(std::string(hocketGetLastError(nullptr)).find("what is kept would grow"), std::string::npos);
   EXPECT_EQ(hocketCodecCreate(&none, "powersgd:rank=0"), hocketInvalidArgument);
   EXPECT_STREQ("codec 'powersgd:rank=0': rank=0 is not allowed: expected a whole number from 1 to 64",
                hocketGetLastError(nullptr));

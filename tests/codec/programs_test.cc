@@ -199,9 +199,8 @@ INSTANTIATE_TEST_SUITE_P(Programs, Invariant,
                                          "topk:ratio=0.05,feedback=both", "randomk:ratio=0.1,feedback=both"));
 
 TEST(Ef21, ComesToTheSum) {
-  for (const char* specification :
-       {"topk:ratio=0.1,feedback=ef21", "sign:feedback=ef21", "int4:feedback=ef21",
-        "int4:scale=minmax,rotate=1,feedback=ef21", "int6:round=stochastic,feedback=ef21"}) {
+  for (const char* specification : {"topk:ratio=0.1,feedback=ef21", "sign:feedback=ef21", "int4:feedback=ef21",
+                                    "int4:scale=minmax,rotate=1,feedback=ef21", "int6:feedback=ef21"}) {
     const std::vector<Vector> values = inputs(3, 4001, 1);
     const std::vector<double> wanted = sum_of(values);
     Reduction reduction(specification, 3, 4001);

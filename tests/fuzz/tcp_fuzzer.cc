@@ -61,5 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     sum = crc32c({message->data, message->size}, sum);  // all can be read
     receiver.release();
   }
-  return sum == 1 ? 1 : 0;
+  volatile uint32_t seen = sum;  // so that it is calculated
+  (void)seen;
+  return 0;
 }

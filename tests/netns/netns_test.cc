@@ -263,6 +263,22 @@ TEST_F(Hosts, UcxThatLosesOneOfTwoInterfacesEndsNamingTheHost) {
   }
 }
 
+// Its link may move meanwhile; nothing is lost.
+TEST_F(Hosts, UcxOutlivesAPauseOfLessThanTheTimeout) {
+  if (!HOCKET_HAS_UCX) GTEST_SKIP() << "this build has no UCX";
+  Processes::Settings settings = by_two_interfaces();
+  settings.environment.emplace_back("HOCKET_TRANSPORTS=ucx");
+  Processes processes("summer", kHosts, settings);
+  for (int rank = 0; rank < kHosts; ++rank) EXPECT_TRUE(processes.wait_for(rank, "running", Seconds(60)));
+  processes.send_signal(1, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  processes.send_signal(1, SIGCONT);
+  for (const Processes::End& end : processes.finish(Seconds(100))) {
+    EXPECT_FALSE(end.hung) << end.output;
+    EXPECT_EQ(end.status, 0) << end.output;
+  }
+}
+
 // Host 1 is on the one network now, host 2 on the other, hosts 0 and 3 on both: which of the two goes, all agree on.
 TEST_F(Hosts, OneOfTwoHostsThatAreLeftWithoutACommonNetworkIsNamed) {
   const std::vector<Processes::End> ends = sum_while_losing({{1, "eth1"}, {2, "eth0"}});

@@ -103,16 +103,19 @@ TEST_F(Failover, PipesAreDealtToPortsByTheirSpeed) {
 }
 
 TEST_F(Failover, ThePeerTakesThePortThatIsNearestInAddress) {
+  using enum VerbsRails::Choice;
   const VerbsPorts ports(**fake_verbs());
   VerbsRails rails(**fake_verbs(), ports.all());
   VerbsGid peer = ports.all()[1].gids[0];
   peer.raw[15] = 7;
-  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, clock_.now()), 1u);
+  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, kAny, clock_.now()), 1u);
   rails.report_broken(1, "a pipe", "a test", clock_.now());
-  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, clock_.now()), 1u) << "it rests, but the peer may know better";
+  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, kAny, clock_.now()), 1u)
+      << "it rests, but the peer may know better";
   set_fake_port_up(2, false);
-  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, clock_.now()), 0u) << "the other is down";
-  EXPECT_FALSE(rails.take_for(Fabric::kInfiniBand, peer, clock_.now()));
+  EXPECT_EQ(rails.take_for(Fabric::kEthernet, peer, kAny, clock_.now()), 0u) << "the other is down";
+  EXPECT_FALSE(rails.take_for(Fabric::kEthernet, peer, kNearest, clock_.now())) << "that one may reach nobody there";
+  EXPECT_FALSE(rails.take_for(Fabric::kInfiniBand, peer, kAny, clock_.now()));
 }
 
 TEST_F(Failover, APortThatDoesMuchLessOfItsClaimThanAnotherCountsForLess) {

@@ -47,17 +47,20 @@ std::optional<size_t> VerbsRails::take(Time now) {
   return best;
 }
 
-std::optional<size_t> VerbsRails::take_for(Fabric fabric, const VerbsGid& peer, Time now) {
+std::optional<size_t> VerbsRails::take_for(Fabric fabric, const VerbsGid& peer, Choice choice, Time now) {
   const std::lock_guard lock(mutex_);
   using Merit = std::tuple<bool, int, bool, double>;
   std::optional<size_t> best;
   Merit merit_of_best;
+  int nearest = 0;
   for (size_t i = 0; i < ports_.size(); ++i) {
     const auto gid = ports_[i].fabric == fabric ? choose_gid(ports_[i].gids, peer) : std::nullopt;
     if (!gid) continue;
     const Merit merit{is_up(i), nearness(gid->gid, peer), !rests(i, now), -load(i, uses_[i].pipes + 1, now)};
+    nearest = std::max(nearest, std::get<1>(merit));
     if (!best || merit > merit_of_best) std::tie(best, merit_of_best) = std::tuple(std::optional(i), merit);
   }
+  if (best && choice == Choice::kNearest && std::get<1>(merit_of_best) < nearest) return {};
   if (best) ++uses_[*best].pipes;
   return best;
 }

@@ -40,8 +40,10 @@ class VerbsRails {
   std::optional<size_t> take(Time now);
   // The best of those by which `peer` can be reached, the nearest to it in address first, also where that one rests:
   // the peer tries it, and who answered by another would let each side's trial fail while the other side's port rests.
-  // Ports that are down come last. Nothing: no port has a GID that fits.
-  std::optional<size_t> take_for(Fabric fabric, const VerbsGid& peer, Time now);
+  // Nothing: no port has a GID that fits. Where the nearest is down, kAny takes what is up, or else one that is down;
+  // kNearest takes nothing, as another one may be in a network that the peer does not reach.
+  enum class Choice : uint8_t { kAny, kNearest };
+  std::optional<size_t> take_for(Fabric fabric, const VerbsGid& peer, Choice choice, Time now);
   // A port that is better for a pipe than the one it has (or than none), which it counts from now on.
   std::optional<size_t> take_better(std::optional<size_t> than, Time now);
   // A pipe does not go by it any more.

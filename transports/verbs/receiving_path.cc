@@ -192,7 +192,9 @@ Status ReceivingPath::on_turn(const Turn& turn) {
   pay_all();
   Answer answer{turn.path, static_cast<uint32_t>(ring_->bytes().size()), {arrived_.bytes, returned_}, {}};
   if (turn.card) {
-    const Status opened = open_pair(*turn.card, &answer);
+    // At first any way will do; later the sender has others to try, and a trial in vain holds it up for seconds.
+    const auto choice = first ? VerbsRails::Choice::kAny : VerbsRails::Choice::kNearest;
+    const Status opened = open_pair(*turn.card, choice, &answer);
     if (first) HOCKET_TRY(opened);
     if (!opened.ok() && port_) rails_.report_broken(*port_, pipe_, opened.message(), system_.clock.now());
     if (!opened.ok()) drop_pair();
@@ -206,8 +208,8 @@ Status ReceivingPath::on_turn(const Turn& turn) {
   return records_.flush();
 }
 
-Status ReceivingPath::open_pair(const VerbsCard& theirs, Answer* answer) {
-  port_ = rails_.take_for(theirs.fabric, theirs.gid, system_.clock.now());
+Status ReceivingPath::open_pair(const VerbsCard& theirs, VerbsRails::Choice choice, Answer* answer) {
+  port_ = rails_.take_for(theirs.fabric, theirs.gid, choice, system_.clock.now());
   if (!port_) {
     return Status(Code::kSystem, fmt::format("none of our {} ports has a GID that fits {} of {}", rails_.size(),
                                              theirs.gid.text(), records_.peer_name()));

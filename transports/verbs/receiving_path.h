@@ -73,7 +73,7 @@ class ReceivingPath {
   Status hear();
   Status hear(const Record& record);
   Status on_turn(const Turn& turn);
-  Status open_pair(const VerbsCard& theirs, Answer* answer);
+  Status open_pair(const VerbsCard& theirs, VerbsRails::Choice choice, Answer* answer);
   Status on_frame(std::string_view frame);
   Status on_lent_bytes(const LentBytes& part);
   bool read(const LentPlace& place);

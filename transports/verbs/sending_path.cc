@@ -252,7 +252,7 @@ Status SendingPath::on_answer(const Answer& answer) {
   HOCKET_TRY(on_stand(answer.stand));
   HOCKET_TRY(check_ring(answer.ring));
   if (!answer.card) {
-    drop_pair();
+    if (pair_ != nullptr) lose("no port of the receiver answers it");
   } else if (answer.card->ring.bytes == answer.ring) {
     HOCKET_TRY(on_card(*answer.card));
   } else {

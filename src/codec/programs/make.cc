@@ -62,6 +62,13 @@ Result<Compression> make_compression(std::string_view text) {
   Compression result{{codec}, nullptr, codec->describe(DataType::kFloat32).specification};
   // What a codec with blocks loses of sums is kept as what it loses of contributions.
   if (around == Around::kResidual || (around == Around::kBoth && codec->block() != 0)) return result;
+  if (!contracts(*codec)) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("codec '{}': feedback={} needs a codec that loses less than there is: this one is right on "
+                    "average only, and what is kept would grow",
+                    text, around == Around::kBoth ? "both" : "ef21"));
+  }
   const FeedbackKind kind = around == Around::kBoth ? FeedbackKind::kResidual : FeedbackKind::kEf21;
   result.program = programs::make_two_sided(codec, kind);
   return result;
