@@ -136,6 +136,9 @@ void MeshRank::say_farewell() {
   if (said_farewell_.exchange(true)) return;
   visit_.reset();
   pipe_dials_.clear();
+  // Whom the others have given up has not left: a farewell would take back what they are agreeing on, and they would
+  // wait.
+  if (agreement_.opinion().view.is_lost(rank_)) return;
   links_.send_to_connected(plain_message(MessageType::kFarewell));
   for (const auto& door : service_.doors_of(id_)) {
     const auto sibling = std::dynamic_pointer_cast<MeshRank>(door);
