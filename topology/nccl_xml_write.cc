@@ -316,10 +316,6 @@ class Writer {
 
 }  // namespace
 
-Result<Writing> write_nccl(const Topology& topology) {
-  Result<std::string> text = Writer(topology).run();
-  if (!text.ok()) return text.status();
-  return read_again(topology, std::move(*text));
-}
+Result<Writing> write_nccl(const Topology& topology) { return read_again(topology, Writer(topology).run()); }
 
 }  // namespace hocket::topology

@@ -16,6 +16,7 @@ namespace hocket {
 
 using Picoseconds = int64_t;
 using Femtoseconds = int64_t;
+inline constexpr double kFemtosecondsPerByte = 1e6;  // at 1 GB/s
 
 // What a message between two children of a level costs.
 struct MessageCost {

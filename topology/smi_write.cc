@@ -128,10 +128,6 @@ class Matrix {
 
 }  // namespace
 
-Result<Writing> write_smi(const Topology& topology) {
-  Result<std::string> text = Matrix(topology).run();
-  if (!text.ok()) return text.status();
-  return read_again(topology, std::move(*text));
-}
+Result<Writing> write_smi(const Topology& topology) { return read_again(topology, Matrix(topology).run()); }
 
 }  // namespace hocket::topology

@@ -2,8 +2,6 @@
 // Copyright The Hocket authors
 #include "topology/speeds.h"
 
-#include <algorithm>
-
 namespace hocket::topology {
 
 double nvlink_gb_per_s(int64_t sm) {

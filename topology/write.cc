@@ -82,11 +82,12 @@ std::vector<std::string> differences(const Topology& topology, const Topology& a
   return told;
 }
 
-Result<Writing> read_again(const Topology& topology, std::string text) {
-  Result<Reading> again = read(text);
+Result<Writing> read_again(const Topology& topology, Result<std::string> text) {
+  if (!text.ok()) return text.status();
+  Result<Reading> again = read(*text);
   if (!again.ok())
     return Status(Code::kInvalidArgument, fmt::format("what would be written: {}", again.status().message()));
-  return Writing{std::move(text), differences(topology, again->topology)};
+  return Writing{std::move(*text), differences(topology, again->topology)};
 }
 
 }  // namespace hocket::topology

@@ -33,7 +33,7 @@ std::vector<NcclGraph> nccl_graphs(const Rings& rings, const Trees& trees);
 std::string write_nccl_graphs(std::span<const NcclGraph> graphs);
 
 // What was written, and what it has lost. Fails where it cannot be read again: there is more of something than may be.
-Result<Writing> read_again(const Topology& topology, std::string text);
+Result<Writing> read_again(const Topology& topology, Result<std::string> text);
 // How a topology that was read from what was written differs, as far as ranks can tell: empty where it does not.
 std::vector<std::string> differences(const Topology& topology, const Topology& again);
 

@@ -19,8 +19,6 @@
 namespace hocket {
 namespace {
 
-constexpr double kFemtosecondsPerByte = 1e6;  // at 1 GB/s
-
 class Loads {
  public:
   Loads(const Topology& topology, topology::Ways ways) : topology_(topology), ways_(std::move(ways)) {}

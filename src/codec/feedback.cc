@@ -7,6 +7,7 @@
 #include "kernels/convert.h"
 
 namespace hocket {
+
 void correct(FeedbackKind kind, std::span<const float> state, std::span<float> values) {
   const float sign = kind == FeedbackKind::kResidual ? 1 : -1;
   for (size_t i = 0; i < state.size(); ++i) values[i] += sign * state[i];

@@ -120,8 +120,11 @@ Status Coding::correct(std::string_view key, Request& request, Rank ranks, const
     sent = &decoded_;
     request.send = values_.data();
   }
-  if (sent != &corrected_) feedback_.keep(corrected_, *sent);
-  if (sent == &corrected_) feedback_.kept().assign(count, 0);
+  if (sent == &corrected_) {
+    feedback_.kept().assign(count, 0);  // nothing is lost so far
+  } else {
+    feedback_.keep(corrected_, *sent);
+  }
   if (codec != nullptr && !selects) request.losses = feedback_.kept().data();
   // Another call than one without a key.
   mark(request, codec == nullptr ? nullptr : wire_of(codec), digest_ ^ 0x40000000u);

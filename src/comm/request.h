@@ -84,7 +84,7 @@ struct Request {
   uint64_t draw = 0;                   // for the codec's random choices
   bool lendable = true;                // other processes may read the buffers where the system lets them
   std::shared_ptr<CodedTraffic> traffic;
-  float* losses = nullptr;  // of an all-reduce that blocks: what encodings lose of each element is added here
+  float* losses = nullptr;              // of a sum that blocks: what encodings lose of each element sent is added here
   std::shared_ptr<SliceRunner> runner;  // of device memory that kernels work on; null: the host does
   // V-forms: per rank, in elements; empty where this rank does not know or need them.
   std::vector<size_t> send_counts, send_offsets, recv_counts, recv_offsets;

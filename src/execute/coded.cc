@@ -55,7 +55,7 @@ class SliceWay {
       if (!is_forward() && (keeps || slice_.losses)) {
         std::byte* const decoded = slice_.losses ? room_.operand : home != nullptr ? home : room_.result;
         HOCKET_TRY(hands_.decode(slice_.reserved[0].first(bytes), false, decoded));
-        if (slice_.losses) keep_losses(values, decoded);
+        if (slice_.losses) HOCKET_TRY(keep_losses(values, decoded));
         values = decoded;
       }
     }
@@ -99,19 +99,25 @@ class SliceWay {
     return home != nullptr;
   }
 
-  // Calls function(memory, offset into the slice, bytes) -> Status for the pieces of a chunk place.
+  // Calls function(piece, elements of the slice before it) -> Status for the pieces of the slice along a walk.
   template <typename Function>
-  Status for_pieces(size_t place, Function function) const {
-    const size_t element = element_bytes(slice_.type);
-    PieceWalk walk = slice_.walks[place];
+  Status along(PieceWalk walk, Function function) const {
     for (size_t done = 0; done < slice_.count;) {
       const size_t run = std::min(slice_.count - done, walk.piece().length);
-      std::byte* const memory = slice_.bases[place] + walk.piece().offset * element;
-      HOCKET_TRY(function(memory, done * element, run * element));
+      HOCKET_TRY(function(Layout::Range{walk.piece().offset, run}, done));
       walk.advance(run);
       done += run;
     }
     return {};
+  }
+
+  // Calls function(memory, offset into the slice, bytes) -> Status for the pieces of a chunk place.
+  template <typename Function>
+  Status for_pieces(size_t place, Function function) const {
+    const size_t element = element_bytes(slice_.type);
+    return along(slice_.walks[place], [&](Layout::Range piece, size_t before) {
+      return function(slice_.bases[place] + piece.offset * element, before * element, piece.length * element);
+    });
   }
 
   // As one piece in `memory`, unless it lies there.
@@ -165,17 +171,13 @@ class SliceWay {
     return bytes;
   }
 
-  void keep_losses(const std::byte* values, const std::byte* decoded) const {
+  Status keep_losses(const std::byte* values, const std::byte* decoded) const {
     const size_t element = element_bytes(slice_.type);
-    PieceWalk walk = slice_.losses->elements;
-    for (size_t done = 0; done < slice_.count;) {
-      const Layout::Range piece = walk.piece();
-      const size_t run = std::min(slice_.count - done, piece.length);
-      add_difference(slice_.type, values + done * element, decoded + done * element, slice_.losses->kept + piece.offset,
-                     run);
-      walk.advance(run);
-      done += run;
-    }
+    return along(slice_.losses->elements, [&](Layout::Range piece, size_t before) {
+      add_difference(slice_.type, values + before * element, decoded + before * element,
+                     slice_.losses->kept + piece.offset, piece.length);
+      return Status();
+    });
   }
 
   // The last destination first: what lies in the first one is read until then.

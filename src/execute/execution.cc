@@ -296,7 +296,8 @@ void Execution::start_walks(const Slice& slice) {
   }
 }
 
-// Chunks of all buffers of an all-reduce are those of the tensor, which any place of the step tells.
+// Chunks of all buffers of an all-reduce are those of the tensor, which any place of the step tells. A reduce-scatter
+// encodes what it sends only.
 std::optional<Losses> Execution::losses_of(const Slice& slice) const {
   if (!slice.coded || call_->losses == nullptr) return {};
   for (const auto* places : {&slice.step->sources, &slice.step->destinations}) {

@@ -13,9 +13,8 @@
 namespace hocket::simulate {
 namespace {
 
-constexpr size_t kMaxHops = UINT8_MAX;        // as events count them
-constexpr double kSlowest = 1e-3;             // GB/s
-constexpr double kFemtosecondsPerByte = 1e6;  // at 1 GB/s
+constexpr size_t kMaxHops = UINT8_MAX;  // as events count them
+constexpr double kSlowest = 1e-3;       // GB/s
 constexpr double kPicosecondsPerMicrosecond = 1e6;
 
 Status refused(std::string_view reason) {

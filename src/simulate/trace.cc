@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
-#include <string_view>
 
 namespace hocket::simulate {
 namespace {
@@ -15,16 +15,6 @@ namespace {
 constexpr int kLinksProcess = -1;
 
 double microseconds(Picoseconds time) { return static_cast<double>(time) / 1e6; }
-
-// As a string of JSON has it; names hold neither blanks nor control characters.
-std::string escaped(std::string_view name) {
-  std::string text;
-  for (const char c : name) {
-    if (c == '"' || c == '\\') text += '\\';
-    text += c;
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -61,8 +51,8 @@ void ChromeTrace::write(std::ostream& out, const Fabric& fabric) const {
     text += '\n';
   }
   for (const LinkId link : links) {
-    fmt::format_to(end, R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}},)", kLinksProcess,
-                   link, escaped(fabric.link_name(link)));
+    fmt::format_to(end, R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":{}}}}},)", kLinksProcess,
+                   link, nlohmann::json(fabric.link_name(link)).dump());
     text += '\n';
   }
   fmt::format_to(end, R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":"links"}}}}]}})", kLinksProcess);

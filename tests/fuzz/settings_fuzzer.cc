@@ -11,20 +11,18 @@
 #include "base/settings.h"
 #include "choose/choose.h"
 #include "codec/specification.h"
+#include "tests/fuzz/environment_lines.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  std::string_view rest(reinterpret_cast<const char*>(data), size);
   hocket::Environment environment;
-  while (!rest.empty()) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+  hocket::for_lines({reinterpret_cast<const char*>(data), size}, [&](std::string_view line) {
     const size_t equals = std::min(line.find('='), line.size());
     const std::string_view value = line.substr(std::min(line.size(), equals + 1));
     environment[std::string(line.substr(0, equals))] = value;
     (void)hocket::Forced::parse(value);
     const auto specification = hocket::Specification::parse(value);
     if (specification.ok() && specification->text() != value) std::abort();
-  }
+  });
   const auto settings = hocket::parse_settings(environment);
   if (!settings.ok() && settings.status().message().find("HOCKET_") == std::string::npos) std::abort();
   return 0;

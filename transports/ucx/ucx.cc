@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <random>
 
 #include "transports/pipe_end.h"
+#include "transports/rdma_devices.h"
 #include "transports/ucx/receiver.h"
 #include "transports/ucx/sender.h"
 
@@ -35,11 +35,7 @@ Result<std::shared_ptr<const UcxContext>> UcxTransport::context() const {
 
 std::string UcxTransport::presence() const { return context().ok() ? "ucx" : ""; }
 
-bool UcxTransport::follows_socket() const {
-  std::error_code none;
-  const std::filesystem::directory_iterator devices("/sys/class/infiniband", none);
-  return devices != std::filesystem::directory_iterator();
-}
+bool UcxTransport::follows_socket() const { return has_rdma_devices(); }
 
 bool UcxTransport::reaches(const PeerInfo& self, const PeerInfo& peer) const {
   return !self.addresses.empty() && !peer.addresses.empty() && share_word(self.presence, peer.presence, "ucx");

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 
 #include "base/log.h"
 #include "base/settings.h"
 #include "transports/pipe_end.h"
+#include "transports/rdma_devices.h"
 #include "transports/verbs/receiver.h"
 #include "transports/verbs/sender.h"
 
@@ -19,9 +19,7 @@ namespace {
 
 // Hosts without devices are not made to open the library.
 Result<const VerbsTable*> library_for_devices() {
-  std::error_code error;
-  const std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
-  if (error || devices == std::filesystem::directory_iterator()) {
+  if (!has_rdma_devices()) {
     return Status(Code::kSystem, "this host has no RDMA device (/sys/class/infiniband is empty)");
   }
   return libibverbs();

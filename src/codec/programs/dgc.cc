@@ -52,9 +52,6 @@ class Dgc final : public Program {
       call.values[i] = unsent[i];
       unsent[i] = momentum[i] = 0;
     }
-    // A NaN that was forgotten above would look as if nothing had happened.
-    const bool spoilt = std::any_of(call.values.begin(), call.values.end(), [](float x) { return !std::isfinite(x); });
-    if (spoilt) call.state.next = call.state.now;
     return call.collectives.sum({wire_}, call.values.data(), count);
   }
 

@@ -3,8 +3,8 @@
 //
 // Error feedback on both ways. Each rank encodes its values and what was kept of them; the owner of a chunk adds what
 // came, encodes the sum and what was kept of that, and sends it to all. Two kinds (feedback.h):
-//   both   residuals, of codecs that select: the outputs and all that is kept, of ranks and owners, add up to the
-//   inputs ef21   ranks and owners send what their estimates lack; what all know of the sum comes closer with each call
+//   both   residuals, of codecs that select: the outputs and all that ranks and owners keep add up to the inputs
+//   ef21   ranks and owners send what their estimates lack; what all know of the sum comes closer with each call
 //
 // Infinities and NaN are what the codec makes of them; nothing of such a call is kept.
 #include <algorithm>
