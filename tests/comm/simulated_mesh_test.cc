@@ -38,6 +38,19 @@ std::vector<Seat> make_seats(SimulatedSystem& world, int32_t ranks) {
   return seats;
 }
 
+// One rank per host. What the ranks need to open a mesh without a rendezvous.
+MeshOptions seat_on_hosts(SimulatedSystem& world, std::vector<Seat>& seats) {
+  MeshOptions mesh;
+  mesh.id = std::string(16, 'i');
+  mesh.key = std::string(16, 'k');
+  for (size_t rank = 0; rank < seats.size(); ++rank) {
+    seats[rank].system = &world.host("host" + std::to_string(rank));
+    seats[rank].service = std::make_unique<Service>(*seats[rank].system);
+    mesh.peers.push_back(seats[rank].service->self());
+  }
+  return mesh;
+}
+
 template <typename Body>
 void for_each_seat(std::vector<Seat>& seats, Body body) {
   std::vector<std::unique_ptr<Thread>> threads;
@@ -111,10 +124,7 @@ TEST(SimulatedMesh, ALaneTakesOneConnectionForBothWays) {
     SimulatedSystem world(options);
     const Status ended = world.run([&] {
       std::vector<Seat> seats(2);
-      for (size_t rank = 0; rank < 2; ++rank) {
-        seats[rank].system = &world.host("host" + std::to_string(rank));
-        seats[rank].service = std::make_unique<Service>(*seats[rank].system);
-      }
+      seat_on_hosts(world, seats);
       const Result<std::string> id = make_unique_id(*seats[0].service);
       for_each_seat(seats, [&](int32_t rank, Seat& seat) {
         join(seat, *id, rank, 2);
@@ -250,14 +260,7 @@ TEST(SimulatedMesh, TheLastWordOfARankThatLeavesWaitsForTheLink) {
   SimulatedSystem world(options);
   const Status ended = world.run([&] {
     std::vector<Seat> seats(2);
-    MeshOptions mesh;
-    mesh.id = std::string(16, 'i');
-    mesh.key = std::string(16, 'k');
-    for (size_t rank = 0; rank < seats.size(); ++rank) {
-      seats[rank].system = &world.host("host" + std::to_string(rank));
-      seats[rank].service = std::make_unique<Service>(*seats[rank].system);
-      mesh.peers.push_back(seats[rank].service->self());
-    }
+    const MeshOptions mesh = seat_on_hosts(world, seats);
     for_each_seat(seats, [&](int32_t rank, Seat& seat) {
       MeshOptions own = mesh;
       own.rank = rank;
@@ -275,8 +278,44 @@ TEST(SimulatedMesh, TheLastWordOfARankThatLeavesWaitsForTheLink) {
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
 
+// Rank 0 cannot reach rank 2, which hears of it from rank 1 and leaves while the others wait for rank 3's opinion.
+TEST(SimulatedMesh, WhomTheOthersGiveUpTakesNothingBackByLeaving) {
+  constexpr int32_t kRanks = 4, kGivenUp = 2, kSilent = 3;
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    std::vector<Seat> seats(kRanks);
+    const MeshOptions mesh = seat_on_hosts(world, seats);
+    const PeerInfo nowhere = Service(*seats[kGivenUp].system).self();
+    for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+      MeshOptions own = mesh;
+      own.rank = rank;
+      if (rank == 0) own.peers[kGivenUp] = nowhere;
+      seat.mesh = open_mesh(*seat.service, own);
+      ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+      Mesh& all = **seat.mesh;
+      const auto wait_until = [&](auto condition) {
+        const Time limit = world.now() + std::chrono::minutes(1);
+        while (!condition() && world.now() < limit) (void)all.poller().wait(limit);
+      };
+      const auto reach = [&](int32_t peer) {
+        wait_until([&] { return all.failed() || all.sender(PipeClass::kCollective, peer, 0) != nullptr; });
+      };
+      if (rank == 1) reach(kGivenUp);
+      if (rank < 2) reach(1 - rank);
+      if (rank == kSilent) world.cut_off("host3");
+      if (rank == 0) reach(kGivenUp);
+      wait_until([&] { return all.failed(); });
+      EXPECT_TRUE(all.failed()) << "rank " << rank << " waits for ever";
+      if (rank < kGivenUp) {
+        EXPECT_THAT(all.lost(), testing::ElementsAre(kGivenUp, kSilent)) << all.status().message();
+      }
+      all.leave();
+    });
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
 // ---- A host is cut off in the middle of collectives
-// -----------------------------------------------------------------------
 
 // What a survivor saw.
 struct Witness {
@@ -320,10 +359,7 @@ class Cut {
     SimulatedSystem world(options_);
     const Status ended = world.run([&] {
       std::vector<Seat> seats(static_cast<size_t>(ranks_));
-      for (size_t rank = 0; rank < seats.size(); ++rank) {
-        seats[rank].system = &world.host("host" + std::to_string(rank));
-        seats[rank].service = std::make_unique<Service>(*seats[rank].system);
-      }
+      seat_on_hosts(world, seats);
       const Result<std::string> id = make_unique_id(*seats[0].service);
       ASSERT_TRUE(id.ok()) << id.status().message();
       for_each_seat(seats, [&](int32_t rank, Seat& seat) { take_part(world, *id, rank, seat); });
