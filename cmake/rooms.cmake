@@ -36,23 +36,34 @@ endfunction()
 # All that `./dev asan` and `./dev tsan` run, and so all that they build.
 add_custom_target(sanitized_tests)
 
+# Seconds after which a test is said to hang. Sanitizers make programs several times slower.
+function(hocket_timeout variable)
+  set(seconds ${${variable}})
+  if(NOT seconds)
+    set(seconds 300)
+  endif()
+  if(HOCKET_SANITIZE)
+    math(EXPR seconds "3 * ${seconds}")
+  endif()
+  set(${variable} ${seconds} PARENT_SCOPE)
+endfunction()
+
 # hocket_test(NAME SOURCES a_test.cc [KNOWS rooms] [LABELS labels] [TIMEOUT seconds] [SERIAL]): one GoogleTest program,
 # one ctest entry. SERIAL: runs alone, because it drives several ranks or measures time. Labels:
-#   sanitize  also runs under ASan+UBSan and under TSan
-#   slow      not in `./dev unit`
-#   soak      in `./dev soak` only
+#   sanitize    also runs under ASan+UBSan and under TSan
+#   one_thread  has nothing that TSan could find
+#   slow        not in `./dev unit`
+#   soak        in `./dev soak` only
 function(hocket_test name)
   cmake_parse_arguments(test "SERIAL" "TIMEOUT" "SOURCES;KNOWS;LABELS" ${ARGN})
-  if(NOT test_TIMEOUT)
-    set(test_TIMEOUT 300)
-  endif()
+  hocket_timeout(test_TIMEOUT)
   add_executable(${name} ${test_SOURCES})
   target_link_libraries(${name} PRIVATE hocket_flags ${test_KNOWS} GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${test_TIMEOUT} LABELS "${test_LABELS}" RUN_SERIAL "${test_SERIAL}"
     ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/reports/${name}.xml")
-  if("sanitize" IN_LIST test_LABELS)
+  if("sanitize" IN_LIST test_LABELS AND NOT (HOCKET_SANITIZE STREQUAL "thread" AND "one_thread" IN_LIST test_LABELS))
     add_dependencies(sanitized_tests ${name})
   endif()
 endfunction()
@@ -61,9 +72,7 @@ endfunction()
 # once more, under other circumstances.
 function(hocket_test_again name test)
   cmake_parse_arguments(again "SERIAL" "FILTER;TIMEOUT" "LABELS;ENVIRONMENT" ${ARGN})
-  if(NOT again_TIMEOUT)
-    set(again_TIMEOUT 300)
-  endif()
+  hocket_timeout(again_TIMEOUT)
   if(NOT again_FILTER)
     set(again_FILTER *)
   endif()
