@@ -100,7 +100,7 @@ CombineFunction kernel(DataType type, ReduceOp op) {
 void copy_to_all(const Combine& combine) {
   const size_t bytes = combine.count * element_bytes(combine.type);
   const auto& to = combine.destinations;
-  for (size_t i = 0; i < to.size(); ++i) copy(to[i], combine.sources[0], bytes, combine.streaming_mask >> i & 1);
+  for (size_t i = 0; i < to.size(); ++i) copy(to[i], combine.sources[0], bytes, way_of(combine, i));
 }
 
 // What a logical operation makes of one operand: x or x.
@@ -164,18 +164,12 @@ void combine(const Combine& combine) {
   assert(!combine.sources.empty() && !combine.destinations.empty());
   assert(combine.user || supports(combine.type, combine.op));
   const CombineFunction at_once = kernel_of(combine);
-  if (combine.streaming_mask == 0 || at_once == copy_to_all) return at_once(combine);
-  const Streaming way = way_of_streaming(combine.count * element_bytes(combine.type));
-  if (way == Streaming::kStrings) return combine_and_move(combine);
-  if (way == Streaming::kAround) return at_once(combine);
-  Combine plain = combine;
-  plain.streaming_mask = 0;
-  at_once(plain);
+  if (combine.strings_mask != 0 && at_once != copy_to_all) return combine_and_move(combine);
+  at_once(combine);
 }
 
-void copy(std::byte* destination, const std::byte* source, size_t bytes, bool streaming) {
+void copy(std::byte* destination, const std::byte* source, size_t bytes, Streaming way) {
   if (destination == source || bytes == 0) return;
-  const Streaming way = streaming ? way_of_streaming(bytes) : Streaming::kPlain;
   if (way == Streaming::kStrings) return move_string(destination, source, bytes);
   if (way == Streaming::kPlain) {
     std::memcpy(destination, source, bytes);
@@ -185,7 +179,7 @@ void copy(std::byte* destination, const std::byte* source, size_t bytes, bool st
   combine.sources = {&source, 1};
   combine.destinations = {&destination, 1};
   combine.count = bytes;
-  combine.streaming_mask = 1;
+  combine.around_mask = 1;
   kernel(combine.type, combine.op)(combine);
 }
 

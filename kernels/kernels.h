@@ -61,6 +61,17 @@ bool supports(DataType type, ReduceOp op);
 // aligned to 64 bytes. Called by the thread that drives the collective.
 using UserFunction = void (*)(const void* in, void* inout, size_t count, int datatype, void* context);
 
+// How destinations are written that another core reads next. Their lines lie in that core's cache, from where a plain
+// store claims them first; between distant cores that takes longer than all else (docs/decisions/0060).
+enum class Streaming : uint8_t {
+  kPlain,
+  kStrings,  // by the instruction that moves strings, out of the first-level cache: on some processors it claims lines
+             // without fetching them
+  kAround,   // past the caches, by non-temporal stores
+};
+// What is best on this processor, from a few KiB on, where the core that reads next is far from this one, or near.
+Streaming streaming_to(bool far);
+
 // One combine: destinations[j][i] = epilogue(prologue(sources[0][i]) op prologue(sources[1][i]) op ...), left to right.
 // A destination may be the same memory as a source, but may not overlap one in any other way. Any alignment.
 struct Combine {
@@ -72,9 +83,15 @@ struct Combine {
   const void* scale_first = nullptr;          // prologue: multiply by this scalar of `type`, rounding to `type` ...
   uint64_t first_mask = 0;                    // ... the sources whose bit is set; no scalar, logical: make them 0 or 1
   int64_t divide_last = 0;                    // epilogue: divide by this (0: none); integers truncate toward zero
-  uint64_t streaming_mask = 0;                // destinations that another core will read next, and not this one
+  uint64_t strings_mask = 0;                  // destinations that are written by Streaming::kStrings ...
+  uint64_t around_mask = 0;                   // ... and by kAround
   UserFunction user = nullptr;                // replaces `op`; no prologue or epilogue
   void* user_context = nullptr;
+
+  void write(size_t destination, Streaming way) {
+    if (way == Streaming::kStrings) strings_mask |= uint64_t{1} << destination;
+    if (way == Streaming::kAround) around_mask |= uint64_t{1} << destination;
+  }
 };
 
 void combine(const Combine& combine);
@@ -84,23 +101,8 @@ void combine(const Combine& combine);
 using CombineFunction = void (*)(const Combine&);
 CombineFunction kernel_of(const Combine& combine);
 
-// Copy with one source: type-free, in bytes. `streaming`: another core will read the destination next, and not this
-// one.
-void copy(std::byte* destination, const std::byte* source, size_t bytes, bool streaming);
-
-// How destinations are written that another core reads next. Their lines lie in that core's cache, from where a plain
-// store fetches them first; between distant cores that takes longer than all else. docs/performance.md compares the
-// three.
-enum class Streaming : uint8_t {
-  kStrings,  // by the instruction that moves strings, which claims lines without fetching them, out of the first-level
-             // cache
-  kAround,   // past the caches, by non-temporal stores
-  kPlain,
-};
-// What is best on this processor; for tests, a way to force another (nothing: the best again). Not while another thread
-// combines.
-Streaming streaming();
-void force_streaming(std::optional<Streaming> way);
+// Copy with one source: type-free, in bytes.
+void copy(std::byte* destination, const std::byte* source, size_t bytes, Streaming way);
 
 // The instruction set in use ("AVX3", "AVX2", "SSE4", "SCALAR", ...).
 std::string_view instruction_set();

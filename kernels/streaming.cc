@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
 
 #if defined(__x86_64__)
@@ -22,9 +21,6 @@
 namespace hocket {
 namespace {
 
-// Below this, plain stores are as fast.
-constexpr size_t kStreamFrom = 4096;
-
 #if defined(__x86_64__)
 
 bool moves_strings_fast() {
@@ -33,31 +29,33 @@ bool moves_strings_fast() {
   return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kFastShort) != 0;
 }
 
-// Where strings are slow it is up to the maker: between distant cores of an AMD EPYC stores past the caches took a
-// third of the time of plain ones (5.6 against 2.0 GB/s at 4 KiB, 8.0 against 2.2 at 64 KiB), on an Intel Xeon half as
-// long again.
-Streaming best_way() {
-  if (moves_strings_fast()) return Streaming::kStrings;
-  return __builtin_cpu_is("amd") ? Streaming::kAround : Streaming::kPlain;
+// By the makers' processors that were seen: on AMD's, lines of distant readers are claimed slowly by strings too
+// (decision 0060), and where strings are slow, so are those of near ones (5.6 against 2.0 GB/s at 4 KiB, 8.0
+// against 2.2 at 64 KiB between distant cores of an EPYC). On an Intel Xeon stores past the caches took half as long
+// again as plain ones.
+Streaming find_way(bool far) {
+  const bool is_amd = __builtin_cpu_is("amd");
+  if (is_amd && (far || !moves_strings_fast())) return Streaming::kAround;
+  return moves_strings_fast() ? Streaming::kStrings : Streaming::kPlain;
 }
 
 #else
 
-Streaming best_way() { return Streaming::kPlain; }
+Streaming find_way(bool /*far*/) { return Streaming::kPlain; }
 
 #endif
 
-std::atomic<Streaming>& way_in_use() {
-  static std::atomic<Streaming> way{best_way()};
-  return way;
-}
-
 }  // namespace
 
-Streaming streaming() { return way_in_use().load(std::memory_order_relaxed); }
-void force_streaming(std::optional<Streaming> way) { way_in_use().store(way.value_or(best_way())); }
+Streaming streaming_to(bool far) {
+  static const std::array<Streaming, 2> kWays = {find_way(false), find_way(true)};
+  return kWays[far ? 1 : 0];
+}
 
-Streaming way_of_streaming(size_t bytes) { return bytes >= kStreamFrom ? streaming() : Streaming::kPlain; }
+Streaming way_of(const Combine& combine, size_t destination) {
+  if ((combine.strings_mask >> destination & 1) != 0) return Streaming::kStrings;
+  return (combine.around_mask >> destination & 1) != 0 ? Streaming::kAround : Streaming::kPlain;
+}
 
 // The C library's memcpy uses the instruction too, but not on each processor and for each length where it pays.
 // Sanitizers see into memcpy, and not into the instruction.
@@ -69,7 +67,7 @@ void move_string(std::byte* destination, const std::byte* source, size_t bytes) 
 #endif
 }
 
-// Each block is combined in the first-level cache, from where it moves to the destinations that are streamed.
+// Each block is combined in the first-level cache, from where it goes to each destination that is streamed.
 void combine_and_move(const Combine& combine) {
   constexpr size_t kBlockBytes = 8192;
   alignas(64) std::byte scratch[kBlockBytes];
@@ -78,7 +76,7 @@ void combine_and_move(const Combine& combine) {
   const size_t element = element_bytes(combine.type);
   const size_t block_count = kBlockBytes / element;
   Combine block = combine;
-  block.streaming_mask = 0;
+  block.strings_mask = block.around_mask = 0;
   block.sources = {sources.data(), combine.sources.size()};
   for (size_t first = 0; first < combine.count; first += block_count) {
     block.count = std::min(block_count, combine.count - first);
@@ -86,14 +84,14 @@ void combine_and_move(const Combine& combine) {
     std::ranges::transform(combine.sources, sources.begin(), at_block);
     size_t written = 0;
     for (size_t i = 0; i < combine.destinations.size(); ++i) {
-      if ((combine.streaming_mask >> i & 1) == 0) kept[written++] = at_block(combine.destinations[i]);
+      if (way_of(combine, i) == Streaming::kPlain) kept[written++] = at_block(combine.destinations[i]);
     }
     if (written == 0) kept[written++] = scratch;
     block.destinations = {kept.data(), written};
     hocket::combine(block);
     for (size_t i = 0; i < combine.destinations.size(); ++i) {
-      if ((combine.streaming_mask >> i & 1) == 0) continue;
-      move_string(at_block(combine.destinations[i]), kept[0], block.count * element);
+      const Streaming way = way_of(combine, i);
+      if (way != Streaming::kPlain) copy(at_block(combine.destinations[i]), kept[0], block.count * element, way);
     }
   }
 }

@@ -223,7 +223,8 @@ double latency(const Transport& transport, size_t bytes) {
   const auto send = [&](Sender& sender, int i) {
     std::byte* memory;
     while ((memory = sender.reserve(bytes)) == nullptr) check(sender.progress());
-    copy(memory, contents[i % 2].data(), bytes, bytes >= sender.streaming_from);
+    const bool streams = bytes >= sender.streaming_from;
+    copy(memory, contents[i % 2].data(), bytes, streams ? streaming_to(sender.reader_is_far) : Streaming::kPlain);
     sender.commit(bytes, {1, static_cast<uint32_t>(i)});
   };
   const auto receive = [&](Receiver& receiver, int i) {
@@ -248,7 +249,13 @@ double latency(const Transport& transport, size_t bytes) {
   return seconds * 1e9 / rounds / 2;
 }
 
-enum class Way { kPlain, kAround, kStrings, kInPlace };
+enum class Way { kPlain, kAround, kStrings, kChosen, kInPlace };
+
+Streaming streaming(Way way, const Sender& sender) {
+  if (way == Way::kChosen) return streaming_to(sender.reader_is_far);
+  if (way == Way::kStrings) return Streaming::kStrings;
+  return way == Way::kAround ? Streaming::kAround : Streaming::kPlain;
+}
 
 // Bytes per nanosecond from a buffer here to a buffer there. kInPlace: from and to the callers' memory without a copy.
 double throughput(const Transport& transport, size_t slice, Way way, const std::vector<std::byte>& from,
@@ -256,7 +263,6 @@ double throughput(const Transport& transport, size_t slice, Way way, const std::
   const size_t usual = transport.carrier() == Transport::Carrier::kSocket ? kBuffer * 2 : kBuffer * 4;
   const size_t total = choice.total != 0 ? choice.total / slice * slice : usual;
   Pipe pipe = make_pipe(transport);
-  force_streaming(way == Way::kAround ? Streaming::kAround : Streaming::kStrings);
   const double seconds = on_two_cores(
       [&] {
         for (size_t done = 0; done < total; done += slice) {
@@ -267,7 +273,7 @@ double throughput(const Transport& transport, size_t slice, Way way, const std::
           }
           std::byte* memory;
           while ((memory = pipe.sender->reserve(slice)) == nullptr) check(pipe.sender->progress());
-          copy(memory, source, slice, way != Way::kPlain);
+          copy(memory, source, slice, streaming(way, *pipe.sender));
           pipe.sender->commit(slice, {});
         }
         while (!pipe.sender->flushed()) check(pipe.sender->progress());
@@ -280,7 +286,7 @@ double throughput(const Transport& transport, size_t slice, Way way, const std::
             while (pipe.receiver->receive_into({destination, slice}) == nullptr) check(pipe.receiver->progress());
           } else {
             while ((message = pipe.receiver->peek()) == nullptr) check(pipe.receiver->progress());
-            copy(destination, message->data, slice, false);
+            copy(destination, message->data, slice, Streaming::kPlain);
           }
           pipe.receiver->release();
         }
@@ -306,8 +312,8 @@ void print_latency(const Transport& transport) {
 
 void print_throughput(const Transport& transport, const std::vector<std::byte>& from, std::vector<std::byte>& to) {
   const bool socket = transport.carrier() == Transport::Carrier::kSocket;
-  fmt::print("# {}: throughput, GB/s\n# {:>8} {:>8} {:>8} {:>8} {:>9} {:>9}{}\n", transport.name(), "slice", "plain",
-             "around", "strings", "in place", "line, ns", socket ? "   raw tcp" : "");
+  fmt::print("# {}: throughput, GB/s\n# {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9}{}\n", transport.name(), "slice",
+             "plain", "around", "strings", "chosen", "in place", "line, ns", socket ? "   raw tcp" : "");
   const size_t first = choice.slice != 0 ? choice.slice : 1 << 10;
   const size_t last = choice.slice != 0 ? choice.slice : kMaxMessage;
   for (size_t slice = first; slice <= last; slice *= 2) {
@@ -315,9 +321,10 @@ void print_throughput(const Transport& transport, const std::vector<std::byte>& 
     const double plain = throughput(transport, slice, Way::kPlain, from, to);
     const double around = throughput(transport, slice, Way::kAround, from, to);
     const double strings = throughput(transport, slice, Way::kStrings, from, to);
+    const double chosen = throughput(transport, slice, Way::kChosen, from, to);
     const double in_place = throughput(transport, slice, Way::kInPlace, from, to);
-    fmt::print("  {:>8} {:>8.3g} {:>8.3g} {:>8.3g} {:>9.3g} {:>4.0f}-{:<4.0f}", slice, plain, around, strings, in_place,
-               before, raw_line_latency());
+    fmt::print("  {:>8} {:>8.3g} {:>8.3g} {:>8.3g} {:>8.3g} {:>9.3g} {:>4.0f}-{:<4.0f}", slice, plain, around, strings,
+               chosen, in_place, before, raw_line_latency());
     fmt::print("{}\n", socket ? fmt::format("{:>9.3g}", raw_socket_throughput(slice, from, to)) : "");
   }
 }

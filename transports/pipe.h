@@ -78,6 +78,8 @@ class Sender {
   // Another core reads reserve() memory next: messages from this size on are best written as streams
   // (kernels/kernels.h).
   size_t streaming_from = SIZE_MAX;
+  // ... whose caches are so far from ours that claiming what lies there takes longer than writing past the caches.
+  bool reader_is_far = false;
   // send_stable() sends without a copy for messages from this size on.
   size_t stable_from = SIZE_MAX;
   // lend() does, and is done only when the receiver has looked at the message.

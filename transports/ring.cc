@@ -66,8 +66,8 @@ Ring::Ring(std::shared_ptr<void> owner, std::span<std::byte> memory, size_t max_
       slot_bytes_((bytes(max_message) - kBulkOffset) / kPipeDepth),
       max_message_(max_message) {}
 
-RingSender::RingSender(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer)
-    : ring_(std::move(ring)), name_(std::move(name)), wake_peer_(std::move(wake_peer)) {
+RingSender::RingSender(Ring ring, SharedMemory& memory, Clock& clock, std::string name, std::function<void()> wake_peer)
+    : ring_(std::move(ring)), claims_(clock), name_(std::move(name)), wake_peer_(std::move(wake_peer)) {
   slot_of_.fill(kNoSlot);
   streaming_from = kStreamFrom;
   std::random_device random;  // another container may have a process of our number, with a ring at our address
@@ -127,6 +127,10 @@ bool RingSender::reserve_slot(size_t bytes) {
   if (free_slots_ == 0) return false;
   slot_ = last_slot_ = next_slot(bytes);
   free_slots_ &= ~(1u << slot_);
+  if (bytes >= streaming_from && (used_slots_ >> slot_ & 1) != 0) {
+    claims_.look(ring_.slot(static_cast<size_t>(slot_)), bytes);
+    reader_is_far = claims_.are_costly();
+  }
   return true;
 }
 
@@ -147,6 +151,7 @@ void RingSender::commit(size_t bytes, const Envelope& envelope) {
   if (bytes > RingCell::kInlineBytes) {
     const RingPlace place{home_ == Home::kSlot ? static_cast<uint32_t>(slot_) : RingPlace::kBeside};
     std::memcpy(cell.data, &place, sizeof(place));
+    if (home_ == Home::kSlot && bytes >= streaming_from) used_slots_ |= 1u << slot_;
     if (home_ == Home::kSlot) slot_of_[committed_ % kRingCells] = std::exchange(slot_, kNoSlot);
   } else if (home_ != Home::kCell) {
     std::memcpy(cell.data, reserved_memory(), bytes);

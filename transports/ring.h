@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 
+#include "transports/claims.h"
 #include "transports/pipe_end.h"
 
 namespace hocket {
@@ -104,7 +105,7 @@ class Ring {
 
 class RingSender final : public Sender {
  public:
-  RingSender(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer);
+  RingSender(Ring ring, SharedMemory& memory, Clock& clock, std::string name, std::function<void()> wake_peer);
   ~RingSender() override;
 
   std::byte* reserve(size_t bytes) override;
@@ -139,6 +140,8 @@ class RingSender final : public Sender {
   int slot_ = kNoSlot;       // reserved
   int last_slot_ = 0;
   uint32_t free_slots_ = (1u << kPipeDepth) - 1;
+  uint32_t used_slots_ = 0;  // those that held a message from streaming_from on
+  Claims claims_;
   std::array<int, kRingCells> slot_of_;  // of the message in each cell
   Status status_;
   std::string name_;

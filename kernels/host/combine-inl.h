@@ -109,7 +109,7 @@ class Combiner {
   // Those streamed that are not aligned then as well are written with ordinary stores.
   size_t elements_to_alignment() {
     const auto address = [&](size_t d) { return reinterpret_cast<uintptr_t>(combine_.destinations[d]); };
-    const uint64_t wanted = combine_.streaming_mask & ~uint64_t{0} >> (64 - destinations_);
+    const uint64_t wanted = combine_.around_mask & ~uint64_t{0} >> (64 - destinations_);
     const size_t leader = wanted ? hwy::Num0BitsBelowLS1Bit_Nonzero64(wanted) : 0;
     const size_t bytes = -address(leader) % kVectorBytes;
     if (bytes % sizeof(Storage) != 0) return 0;

@@ -403,9 +403,10 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
     const Place& place = step.destinations[i];
     if (is_message(place) && slice.home != nullptr) continue;
     std::byte* memory = is_message(place) ? slice.reserved[i] + message_offset : chunk_memory(place);
-    const bool streaming =
-        is_message(place) && slice.bytes >= pipes_.to(place.peer, slice.lane_index).pipe->streaming_from;
-    if (streaming) work.streaming_mask |= uint64_t{1} << written;
+    if (is_message(place)) {
+      const Sender& pipe = *pipes_.to(place.peer, slice.lane_index).pipe;
+      if (slice.bytes >= pipe.streaming_from) work.write(written, streaming_to(pipe.reader_is_far));
+    }
     destinations[written++] = memory;
   }
   if (written == 0) return;

@@ -124,7 +124,7 @@ void FastPath::rebase(const void* send, void* recv) {
 
 // The pipes copy such messages, as we do; how they like them written is noted.
 bool FastPath::may_copy(Move& move) {
-  move.work.streaming_mask = 0;
+  move.work.strings_mask = move.work.around_mask = 0;
   for (const Arrival& from : move.arrivals) {
     if (from.end->pipe == nullptr || move.bytes >= from.end->pipe->into_from) return false;
   }
@@ -132,7 +132,8 @@ bool FastPath::may_copy(Move& move) {
     const Sender* pipe = to.end->pipe;
     if (pipe == nullptr || move.bytes >= std::min(pipe->stable_from, pipe->lent_from)) return false;
     if (move.bytes < pipe->streaming_from) continue;
-    move.work.streaming_mask |= uint64_t{1} << (to.address - move.work.destinations.data());
+    const auto destination = static_cast<size_t>(to.address - move.work.destinations.data());
+    move.work.write(destination, streaming_to(pipe->reader_is_far));
   }
   return true;
 }

@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096)), std::free);
   std::memset(memory.get(), 0, bytes);
   const std::span<std::byte> all(memory.get(), bytes);
-  RingSender sender(Ring(memory, all, kMaxMessage), nobodys, "sender", [] {});
+  RingSender sender(Ring(memory, all, kMaxMessage), nobodys, real_system().clock, "sender", [] {});
   RingReceiver receiver(Ring(memory, all, kMaxMessage), nobodys, "receiver", [] {});
   for (size_t at = 0; at + 3 < size;) {
     const size_t to = (data[at] | data[at + 1] << 8) % bytes;

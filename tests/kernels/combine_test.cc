@@ -27,6 +27,8 @@ constexpr std::array<size_t, 15> kCounts = {0, 1, 2, 3, 5, 8, 15, 16, 17, 31, 33
 constexpr size_t kMargin = 128;  // bytes before and after each buffer that nobody may write
 constexpr auto kUntouched = std::byte{0xa5};
 
+constexpr std::array kWays = {Streaming::kStrings, Streaming::kAround, Streaming::kPlain};
+
 // One random combine with memory of its own.
 class Case {
  public:
@@ -52,7 +54,7 @@ class Case {
     }
     combine_.sources = sources_;
     combine_.destinations = destinations_;
-    combine_.streaming_mask = random() % (uint64_t{1} << destinations);
+    for (size_t d = 0; d < destinations; ++d) combine_.write(d, kWays[random() % kWays.size()]);
     if (random() % 2) {
       fill(scale_.data(), 1);
       combine_.scale_first = scale_.data();
@@ -122,8 +124,8 @@ class Case {
            std::string(name(combine_.op)) + ", " + std::to_string(sources_.size()) + " sources, " +
            std::to_string(destinations_.size()) + " destinations, count " + std::to_string(combine_.count) +
            ", divide " + std::to_string(combine_.divide_last) + ", scale " +
-           std::to_string(combine_.scale_first ? combine_.first_mask : 0) + ", streaming " +
-           std::to_string(combine_.streaming_mask);
+           std::to_string(combine_.scale_first ? combine_.first_mask : 0) + ", strings " +
+           std::to_string(combine_.strings_mask) + ", around " + std::to_string(combine_.around_mask);
   }
 
   std::mt19937_64& random_;
@@ -260,22 +262,16 @@ TEST(UserFunction, SeesOperandsInOrderAlsoInPlace) {
   EXPECT_EQ(elements, 2 * kCount);
 }
 
-constexpr std::array kWays = {Streaming::kStrings, Streaming::kAround, Streaming::kPlain};
-
-// More than one block of what is streamed, by each way of doing it.
+// More than one block of what is streamed, to several destinations in ways of their own.
 TEST(Streaming, OfManyBlocksIsWrittenByEachWay) {
   std::mt19937_64 random(11);
   for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8, DataType::kFloat64}) {
-    for (const Streaming way : kWays) {
-      force_streaming(way);
-      for (size_t i = 0; i < 24; ++i) {
-        Case one(random, type, ReduceOp::kSum, 1 + i % 3, 1 + i % 4, 20'011);
-        one.run_everywhere();
-        ASSERT_FALSE(HasFatalFailure()) << "way " << static_cast<int>(way);
-      }
+    for (size_t i = 0; i < 72; ++i) {
+      Case one(random, type, ReduceOp::kSum, 1 + i % 3, 1 + i % 4, 20'011);
+      one.run_everywhere();
+      ASSERT_FALSE(HasFatalFailure());
     }
   }
-  force_streaming({});
   force_instruction_set("");
 }
 
@@ -286,12 +282,9 @@ TEST(Copy, CopiesWhateverSizeAndAlignment) {
     ASSERT_TRUE(force_instruction_set(set));
     for (size_t bytes : {0u, 1u, 63u, 64u, 65u, 4095u, 4096u, 4097u, 100003u}) {
       for (size_t to : {0u, 1u, 63u}) {
-        for (const std::optional<Streaming> way :
-             {std::optional<Streaming>(), std::optional(Streaming::kStrings), std::optional(Streaming::kAround),
-              std::optional(Streaming::kPlain)}) {
-          force_streaming(way);
+        for (const Streaming way : kWays) {
           std::fill(destination.begin(), destination.end(), kUntouched);
-          copy(&destination[64 + to], &source[5], bytes, way.has_value());
+          copy(&destination[64 + to], &source[5], bytes, way);
           ASSERT_EQ(std::memcmp(&destination[64 + to], &source[5], bytes), 0);
           ASSERT_EQ(destination[64 + to - 1], kUntouched);
           ASSERT_EQ(destination[64 + to + bytes], kUntouched);
@@ -299,7 +292,6 @@ TEST(Copy, CopiesWhateverSizeAndAlignment) {
       }
     }
   }
-  force_streaming({});
   force_instruction_set("");
 }
 

@@ -28,7 +28,7 @@ class RingTest : public testing::Test {
                [bytes = bytes_](void* memory) { munmap(memory, bytes); }),
         memory_(static_cast<std::byte*>(owner_.get())),
         control_(*reinterpret_cast<RingControl*>(memory_)),
-        sender_(ring(), real_system().memory, "a pipe to rank 1", [this] { ++woken_reader_; }),
+        sender_(ring(), real_system().memory, real_system().clock, "a pipe to rank 1", [this] { ++woken_reader_; }),
         receiver_(ring(), real_system().memory, "a pipe from rank 0", [this] { ++woken_writer_; }) {}
 
   Ring ring() { return Ring(owner_, {memory_, bytes_}, kMaxMessage); }
@@ -188,9 +188,9 @@ TEST_F(LendingRingTest, RefusesWhatIsNotThere) {
 // Containers may give their processes one number, and programs without address randomisation use one address.
 TEST_F(RingTest, ProvesItselfByWhatNoOtherProcessHolds) {
   std::optional<RingSender> sender;
-  sender.emplace(ring(), real_system().memory, "to", nullptr);
+  sender.emplace(ring(), real_system().memory, real_system().clock, "to", nullptr);
   const RingProof first = control_.proof;
-  sender.emplace(ring(), real_system().memory, "to", nullptr);
+  sender.emplace(ring(), real_system().memory, real_system().clock, "to", nullptr);
   EXPECT_EQ(first.process, control_.proof.process);
   EXPECT_EQ(first.address, control_.proof.address);
   EXPECT_NE(first.value, control_.proof.value);
@@ -208,7 +208,7 @@ class OnlyShared final : public SharedMemory {
 TEST_F(RingTest, LendsNothingToAReceiverThatCannotRead) {
   std::memset(memory_, 0, sizeof(RingControl));
   OnlyShared memory;
-  RingSender sender(ring(), memory, "to", nullptr);
+  RingSender sender(ring(), memory, real_system().clock, "to", nullptr);
   RingReceiver receiver(ring(), memory, "from", nullptr);
   const std::vector<std::byte> bytes(kMaxMessage);
   for (int i = 0; i < 3; ++i) {
@@ -223,7 +223,7 @@ TEST_F(RingTest, SurvivesRandomControlMemory) {
   std::vector<std::byte> read(kMaxMessage);
   for (int round = 0; round < 20'000; ++round) {
     std::memset(memory_, 0, sizeof(RingControl));
-    RingSender sender(ring(), real_system().memory, "to", nullptr);
+    RingSender sender(ring(), real_system().memory, real_system().clock, "to", nullptr);
     RingReceiver receiver(ring(), real_system().memory, "from", nullptr);
     for (int step = 0; step < 12; ++step) {
       auto* words = reinterpret_cast<uint64_t*>(memory_);
@@ -292,6 +292,53 @@ TEST_F(RingTest, WakesASleeperOnceAndNobodyElse) {
     receiver_.release();
   }
   EXPECT_EQ(woken_writer_, 1);
+}
+
+// Looks at the clock take as long as the test says.
+class Steps final : public Clock {
+ public:
+  Time now() override { return now_ += step; }
+
+  Duration step{};
+
+ private:
+  Time now_{};
+};
+
+TEST(ClaimsTest, AreCostlyWhereALookTakesLong) {
+  Steps clock;
+  Claims claims(clock);
+  std::vector<std::byte> memory(Claims::kProbedBytes + 64, std::byte{0x5A});
+  clock.step = std::chrono::microseconds(2);
+  claims.look(memory.data(), 8192);
+  EXPECT_TRUE(claims.are_costly());
+  EXPECT_EQ(memory[Claims::kProbedBytes], std::byte{0x5A});
+  clock.step = std::chrono::nanoseconds(150);
+  for (size_t bytes = 0; bytes + 8192 < Claims::kInterval; bytes += 8192) claims.look(memory.data(), 8192);
+  EXPECT_TRUE(claims.are_costly());  // nobody has looked since
+  claims.look(memory.data(), 8192);
+  EXPECT_FALSE(claims.are_costly());
+}
+
+// What the consumer has not read yet says nothing of it, and neither do short messages.
+TEST_F(RingTest, LooksHowFarItsReaderIsWhereThatHasRead) {
+  std::memset(memory_, 0, sizeof(RingControl));
+  Steps clock;
+  clock.step = std::chrono::milliseconds(1);
+  RingSender sender(ring(), real_system().memory, clock, "to", nullptr);
+  RingReceiver receiver(ring(), real_system().memory, "from", nullptr);
+  const auto pass = [&](size_t bytes) {
+    ASSERT_NE(sender.reserve(bytes), nullptr);
+    sender.commit(bytes, Envelope{});
+    ASSERT_NE(receiver.peek(), nullptr);
+    receiver.release();
+  };
+  for (size_t i = 0; i < 2 * kPipeDepth; ++i) pass(2000);
+  EXPECT_FALSE(sender.reader_is_far);
+  for (size_t i = 0; i < kPipeDepth; ++i) pass(8192);
+  EXPECT_FALSE(sender.reader_is_far);
+  pass(8192);
+  EXPECT_TRUE(sender.reader_is_far);
 }
 
 }  // namespace

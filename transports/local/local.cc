@@ -49,8 +49,9 @@ class LocalTransport final : public Transport {
       return Status(Code::kSystem, fmt::format("{}: no {} bytes of memory: {}", pipe, mapping->bytes, strerror(errno)));
     }
     offer.object = mapping;
-    return std::unique_ptr<Sender>(std::make_unique<RingSender>(
-        ring_in(std::move(mapping), context.max_message), context.system.memory, std::move(pipe), context.wake_peer));
+    return std::unique_ptr<Sender>(std::make_unique<RingSender>(ring_in(std::move(mapping), context.max_message),
+                                                                context.system.memory, context.system.clock,
+                                                                std::move(pipe), context.wake_peer));
   }
 
   Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const override {

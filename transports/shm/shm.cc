@@ -32,8 +32,9 @@ class ShmTransport final : public Transport {
     auto segment = context.system.memory.create(Ring::bytes(context.max_message));
     if (!segment.ok()) return prefixed(pipe, segment.status());
     offer.handles = {(*segment)->handle()};
-    return std::unique_ptr<Sender>(std::make_unique<RingSender>(
-        ring_in(std::move(*segment), context.max_message), context.system.memory, std::move(pipe), context.wake_peer));
+    return std::unique_ptr<Sender>(std::make_unique<RingSender>(ring_in(std::move(*segment), context.max_message),
+                                                                context.system.memory, context.system.clock,
+                                                                std::move(pipe), context.wake_peer));
   }
 
   Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const override {

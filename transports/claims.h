@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What it takes a producer to claim cache lines that its consumer has read. Where the system has put the two may change
+// within a second, so it is measured now and then where messages are written anyway. Does not know what is done about
+// it.
+#pragma once
+
+#include <cstddef>
+
+#include "base/system.h"
+
+namespace hocket {
+
+class Claims {
+ public:
+  static constexpr size_t kProbedBytes = 4 << 10;
+  // Bytes of messages between two looks, so that looking takes a hundredth of the time at most.
+  static constexpr size_t kInterval = 4 << 20;
+
+  explicit Claims(Clock& clock) : clock_(clock) {}
+
+  // A message of `bytes` is about to be written to `memory`, of whose first kProbedBytes the consumer has read all.
+  void look(std::byte* memory, size_t bytes);
+  // Claiming takes longer than writing past the caches does.
+  bool are_costly() const { return costly_; }
+
+ private:
+  Clock& clock_;
+  size_t unseen_ = kInterval;  // bytes since the last look
+  bool costly_ = false;
+};
+
+}  // namespace hocket
