@@ -48,6 +48,18 @@ function(hocket_timeout variable)
   set(${variable} ${seconds} PARENT_SCOPE)
 endfunction()
 
+# What all tests include is compiled once, for the first of them.
+function(hocket_share_headers name)
+  get_property(first GLOBAL PROPERTY hocket_first_test)
+  if(first)
+    target_precompile_headers(${name} REUSE_FROM ${first})
+    return()
+  endif()
+  set_property(GLOBAL PROPERTY hocket_first_test ${name})
+  target_precompile_headers(${name} PRIVATE <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h> <algorithm> <array> <functional>
+    <map> <optional> <random> <span> <thread>)
+endfunction()
+
 # hocket_test(NAME SOURCES a_test.cc [KNOWS rooms] [LABELS labels] [TIMEOUT seconds] [SERIAL]): one GoogleTest program,
 # one ctest entry. SERIAL: runs alone, because it drives several ranks or measures time. Labels:
 #   sanitize    also runs under ASan+UBSan and under TSan
@@ -59,6 +71,9 @@ function(hocket_test name)
   hocket_timeout(test_TIMEOUT)
   add_executable(${name} ${test_SOURCES})
   target_link_libraries(${name} PRIVATE hocket_flags ${test_KNOWS} GTest::gmock GTest::gtest_main)
+  # What a test itself does takes no time worth a second of a compiler's.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+  hocket_share_headers(${name})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${test_TIMEOUT} LABELS "${test_LABELS}" RUN_SERIAL "${test_SERIAL}"
