@@ -3,6 +3,7 @@
 #include "execute/wait.h"
 
 #include <algorithm>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -18,6 +19,8 @@ using std::chrono::milliseconds;
 // as much and more: how long they have been looked at is read off the clock now and then.
 constexpr Duration kLookCost{40};
 constexpr uint32_t kLooksPerClock = 256;
+// To give way to nobody takes half as long, to a rank that looks for its message and gives way in turn as long.
+constexpr Duration kOthersRan = microseconds(2);
 constexpr Duration kShortestNap = microseconds(500);
 constexpr Duration kLongestNap = milliseconds(10);
 
@@ -47,20 +50,30 @@ Wait::Wait(System& system, bool crowded, Duration spin)
 
 Wait::Advice Wait::idle() {
   ++idle_;
-  if (idle_ <= spins_) {
+  if (idle_ <= spins()) {
     relax();
     if (idle_ % kLooksPerClock != 0) return Advice::kAgain;
     const Time now = system_.clock.now();
     if (idle_ == kLooksPerClock) begun_ = now;
-    if (now - begun_ >= spin_) idle_ = spins_;
+    if (now - begun_ >= spin_) idle_ = spins();
     return Advice::kLook;
   }
-  if (idle_ <= spins_ + yields_) {
+  if (idle_ <= spins() + yields_) {
     naps_ = 0;
-    system_.threads.yield();
+    give_way();
     return Advice::kLook;  // whoever had the core may have kept it for its whole time slice
   }
   return Advice::kSleep;
+}
+
+// Two ranks that wait for each other on one core would keep it from each other for as long as both spin, and as each
+// sleeps while the other works, the system has no reason to part them.
+void Wait::give_way() {
+  if (spins_ == 1) return system_.threads.yield();
+  const Time before = system_.clock.now();
+  system_.threads.yield();
+  const bool others_ran = system_.clock.now() - before > kOthersRan;
+  if (others_ran != std::exchange(shared_, others_ran)) idle_ = spins() + 1;
 }
 
 Time Wait::nap_end(Time now) {
