@@ -22,6 +22,7 @@ struct Command {
 };
 
 Command explain(CLI::App& program);
+Command plan(CLI::App& program);
 Command run(CLI::App& program);
 Command simulate(CLI::App& program);
 Command metrics(CLI::App& program);

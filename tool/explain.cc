@@ -94,6 +94,21 @@ void print_candidates(const std::vector<Candidate>& candidates, const NetworkMod
   }
 }
 
+// The groups across hosts of hierarchical plans, where ranks have rails.
+void print_rails(const Hierarchy* hierarchy, const Placement& placement) {
+  if (hierarchy == nullptr || placement.rails.empty()) return;
+  const std::vector<Hierarchy::Group>& hosts = hierarchy->levels[0];
+  fmt::print("Rails join, between hosts:");
+  for (size_t place = 0; place < static_cast<size_t>(placement.per_host); ++place) {
+    std::vector<Rank> members;
+    for (const Hierarchy::Group& host : hosts) {
+      if (place < host.size()) members.push_back(host[place]);
+    }
+    fmt::print(" {{{}}}", fmt::join(members, " "));
+  }
+  fmt::print("\n\n");
+}
+
 struct Change {
   std::string_view what;
   void (*make)(Tuning& tuning);
@@ -148,6 +163,7 @@ class Explanation {
     if (!choice.ok()) return choice.status();
     const std::vector<Candidate> candidates = chooser.candidates(question_);
     fmt::print("{}\n", describe(chooser.network()));
+    print_rails(chooser.options_of(question_).hierarchy, chooser.placement());
     print_candidates(candidates, chooser.network(), *choice);
     fmt::print("\nChosen: {}, because {}.\n", how(*choice->builder, choice->lanes, choice->slice_bytes),
                why(choice->reason));

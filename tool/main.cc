@@ -27,10 +27,11 @@ hocket::Status run(const hocket::tool::Command& command) try {
 int main(int argc, char** argv) {
   CLI::App program("Hocket: sees the machine, explains its choices, measures", "hocket");
   program.require_subcommand(1);
-  const std::array commands = {
-      hocket::tool::explain(program),  hocket::tool::metrics(program), hocket::tool::run(program),
-      hocket::tool::simulate(program), hocket::tool::status(program),  hocket::tool::synthesise(program),
-      hocket::tool::topo(program),     hocket::tool::trace(program),   hocket::tool::tune(program)};
+  const std::array commands = {hocket::tool::explain(program),    hocket::tool::metrics(program),
+                               hocket::tool::plan(program),       hocket::tool::run(program),
+                               hocket::tool::simulate(program),   hocket::tool::status(program),
+                               hocket::tool::synthesise(program), hocket::tool::topo(program),
+                               hocket::tool::trace(program),      hocket::tool::tune(program)};
   CLI11_PARSE(program, argc, argv);
   for (const hocket::tool::Command& command : commands) {
     if (!command.words->parsed()) continue;

@@ -12,17 +12,15 @@
 #include <set>
 
 #include "choose/choose.h"
-#include "choose/loads.h"
 #include "commands.h"
 #include "files.h"
 #include "network_option.h"
+#include "on_topology.h"
 #include "simulate/clock.h"
 #include "simulate/goal.h"
 #include "simulate/report.h"
 #include "simulate/topology_fabric.h"
 #include "simulate/trace.h"
-#include "topology/rings.h"
-#include "topology/trees.h"
 
 namespace hocket::tool {
 namespace {
@@ -99,7 +97,7 @@ class Simulation {
     return {};
   }
 
-  // What the search finds is simulated too, where each seat has its rank.
+  // What the search finds, and plans over several hosts, are simulated too, where each seat has its rank.
   Status read_topology() {
     Result<topology::Reading> reading = tool::read_topology("--topology", words_.topology);
     if (!reading.ok()) return reading.status();
@@ -111,9 +109,8 @@ class Simulation {
     ranks_ = words_.ranks.value_or(seats);
     if (ranks_ > seats && words_.goal.empty())
       return {Code::kInvalidArgument, fmt::format("--ranks: the topology has {} seats for {} ranks", seats, ranks_)};
-    if (ranks_ != seats || seats > kMaxRoutedRanks) return {};
-    rings_ = topology::find_rings(topology).orders;
-    trees_ = topology::find_trees(topology).parents;
+    if (ranks_ != seats) return {};
+    found_ = search(topology);
     return {};
   }
 
@@ -128,8 +125,7 @@ class Simulation {
       options.ranks = ranks_;
       options.root = words_.root;
       options.lanes = words_.lanes;
-      options.routes = rings_;
-      options.trees = trees_;
+      found_.offer(options);
       if (!builder.fits(options)) continue;
       // Who reaches into others' memory sends no messages, and nothing else is known of links.
       if (topology_.has_value() && builder.uses_windows()) {
@@ -295,8 +291,7 @@ class Simulation {
   Rank ranks_ = 0;
   NetworkModel model_;
   std::optional<TopologyFabric> topology_;  // or else the model
-  std::vector<std::vector<Rank>> rings_;    // that a search of the topology found
-  std::vector<std::vector<Rank>> trees_;
+  OnTopology found_;                        // by a search of it
   std::vector<Run> runs_;
 };
 

@@ -5,45 +5,23 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cmath>
 #include <memory>
 
+#include "choose/wires.h"
 #include "commands.h"
 #include "files.h"
 #include "plan/msccl.h"
-#include "plan/synthesise.h"
 #include "prove/prove.h"
-#include "topology/bound.h"
 #include "topology/read.h"
-#include "topology/ways.h"
 
 namespace hocket::tool {
 namespace {
-
-constexpr double kBlockBytes = 1e6;
 
 struct Wish {
   std::string collective = "all_reduce";
   std::string file;
   std::string out;
 };
-
-// Links between ranks' seats, with nanoseconds for a block.
-std::vector<Wire> wires_of(const Topology& topology) {
-  const std::vector<int32_t> seats = topology.seats();
-  std::vector<Wire> wires;
-  for (size_t from = 0; from < seats.size(); ++from) {
-    for (const int32_t number : topology.links_from(seats[from])) {
-      const Link& link = topology.link(number);
-      const auto to = std::ranges::find(seats, link.to);
-      if (to == seats.end() || !topology::is_fast(link.kind)) continue;
-      wires.push_back({static_cast<Rank>(from), static_cast<Rank>(to - seats.begin()),
-                       std::max<int64_t>(1, std::llround(kBlockBytes / link.gb_per_s))});
-    }
-  }
-  return wires;
-}
 
 Result<Collective> collective_of(std::string_view text) {
   for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
@@ -63,18 +41,18 @@ Status run(const Wish& wish) {
   if (!collective.ok()) return collective.status();
   const Result<topology::Reading> reading = read_topology("--file", wish.file);
   if (!reading.ok()) return reading.status();
-  const std::vector<Wire> wires = wires_of(reading->topology);
-  const auto ranks = static_cast<Rank>(reading->topology.seats().size());
-  const Result<Synthesis> made = hocket::synthesise(*collective, ranks, wires);
+  const Topology& topology = reading->topology;
+  const Result<OnWires> made = synthesise_on(*collective, topology);
   if (!made.ok()) return {made.status().code(), fmt::format("{}: {}", wish.file, made.status().message())};
-  const Result<Proof> proof = prove(made->plans, {.rendezvous = false});
+  const Result<Proof> proof = prove(made->synthesis.plans, {.rendezvous = false});
   if (!proof.ok()) return proof.status();
-  // As the ring's: each of n blocks goes to n - 1 others, twice in an all-reduce.
-  const double moved = (*collective == Collective::kAllReduce ? 2.0 : 1.0) * (ranks - 1) * kBlockBytes;
-  fmt::print("{} of {} ranks over {} links: proved; {:.4g} GB/s, and no schedule has more than {:.4g}\n",
-             wish.collective, ranks, wires.size(), moved / static_cast<double>(made->time),
-             topology::bus_bound_gb_per_s(reading->topology, topology::Reach::kFast));
-  return wish.out.empty() ? Status() : write(wish.out, made->plans);
+  const Synthesis& plans = made->synthesis;
+  fmt::print(
+      "{} of {} ranks over {} wires: proved; {:.4g} GB/s, and no schedule has more than {:.4g}; {} of a block{}\n",
+      wish.collective, plans.plans.size(), made->wires, made->bus_gb_per_s, made->bound_gb_per_s,
+      plans.parts == 1 ? "1 part" : fmt::format("{} parts", plans.parts),
+      plans.along.empty() ? "" : fmt::format(", along the search's {}", plans.along));
+  return wish.out.empty() ? Status() : write(wish.out, plans.plans);
 }
 
 }  // namespace

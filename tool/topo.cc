@@ -142,8 +142,9 @@ Status print_as(const std::string& format, const topology::Reading& reading) {
   } else if (format == "nccl-graph") {
     return print_graphs_as_nccl(topology);
   } else {
-    const Result<topology::Writing> writing =
-        format == "nccl" ? topology::write_nccl(topology) : topology::write_smi(topology);
+    const Result<topology::Writing> writing = format == "nccl"    ? topology::write_nccl(topology)
+                                              : format == "hwloc" ? topology::write_hwloc(topology)
+                                                                  : topology::write_smi(topology);
     if (!writing.ok()) return {writing.status().code(), fmt::format("--format: {}", writing.status().message())};
     fmt::print("{}", writing->text);
     for (const std::string& remark : writing->remarks) fmt::print(stderr, "warning    lost: {}\n", remark);
@@ -213,8 +214,8 @@ Command topo(CLI::App& program) {
                     "Write the rings, the trees and what each algorithm asks of the links into this tuning file");
   CLI::Option* format = words->add_option("--format", wish->format,
                                           "Print it, and nothing else, as a file: text (ours), nccl, nccl-graph (the "
-                                          "rings, and trees that are chains) or nvidia-smi (topo -m)");
-  format->check(CLI::IsMember({"text", "nccl", "nccl-graph", "nvidia-smi"}))->excludes(graphs)->excludes(svg);
+                                          "rings, and trees that are chains), hwloc (its XML) or nvidia-smi (topo -m)");
+  format->check(CLI::IsMember({"text", "nccl", "nccl-graph", "hwloc", "nvidia-smi"}))->excludes(graphs)->excludes(svg);
   words->add_flag_callback(
            "--text", [wish] { wish->format = "text"; }, "--format text")
       ->excludes(format)

@@ -5,12 +5,14 @@
 // and devices stand inside what they are attached to; matrices at the end tell the bandwidth of NVLinks.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <sstream>
 #include <unordered_map>
 
 #include "topology/drafting.h"
+#include "topology/hwloc_words.h"
 #include "topology/read.h"
 #include "topology/speeds.h"
 
@@ -34,6 +36,34 @@ bool is_gpu(const XmlElement& device) {
   return type.starts_with("0302") || type.starts_with("0380") || type.starts_with("12");
 }
 
+// "nvml3" and the like name the GPUs in the order of the drivers; kMost: nothing does.
+int64_t number_of_gpu(const XmlElement& device) {
+  for (const std::string_view maker : {"nvml", "rsmi", "cuda"}) {
+    for (const auto& child : device.children) {
+      const std::string name = value_or_none(*child, "name");
+      int64_t number = 0;
+      if (!name.starts_with(maker)) continue;
+      const auto [end, error] = std::from_chars(name.data() + maker.size(), name.data() + name.size(), number);
+      if (error == std::errc() && end == name.data() + name.size()) return std::max<int64_t>(number, 0);
+    }
+  }
+  return kMost;
+}
+
+// By PCI, unless this knows of no number; then what the driver says. Empty: nobody knows.
+std::string model_of(const XmlElement& device) {
+  const std::string type = value_or_none(device, "pci_type");
+  const size_t begin = type.find('[');
+  const std::string pair = begin == std::string::npos ? "" : type.substr(begin + 1, type.find(']') - begin - 1);
+  if (!pair.ends_with(":0000")) return pair;
+  for (const auto& child : device.children) {
+    for (const auto& info : child->children) {
+      if (value_or_none(*info, "name") == kHwlocGpuModel) return value_or_none(*info, "value");
+    }
+  }
+  return {};
+}
+
 bool is_nic(const XmlElement& device) { return value_or_none(device, "pci_type").starts_with("02"); }
 
 bool holds_device(const XmlElement& object) {
@@ -49,14 +79,12 @@ class Reader {
     if (topology.name != "topology") return topology.fault("expected <topology>");
     HOCKET_TRY(add_nodes(topology));
     if (nodes_.empty()) nodes_.push_back(draft_.add(Vertex::Kind::kCpu, "cpu0"));
+    add_gpus(topology);
     HOCKET_TRY(add_objects(topology, nodes_.front()));
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      for (size_t j = 0; j < i; ++j)
-        draft_.join_both(nodes_[j], nodes_[i], Link::Kind::kSocket, 1, socket_gb_per_s("", ""));
-    }
-    for (const auto& child : topology.children) {
-      if (child->name.starts_with("distances2") && value_or_none(*child, "name") == "NVLinkBandwidth")
-        HOCKET_TRY(add_matrix(*child));
+    if (matrices_of(topology, Link::Kind::kSocket).empty()) join_sockets();
+    for (const Matrix& matrix : kMatrices) {
+      for (const XmlElement* element : matrices_of(topology, matrix.kind))
+        HOCKET_TRY(add_matrix(*element, matrix.kind));
     }
     return draft_.done();
   }
@@ -78,6 +106,41 @@ class Reader {
       HOCKET_TRY(add_nodes(*child));
     }
     return {};
+  }
+
+  static std::vector<const XmlElement*> matrices_of(const XmlElement& topology, Link::Kind kind) {
+    std::vector<const XmlElement*> found;
+    const auto matrix = std::ranges::find(kMatrices, kind, &Matrix::kind);
+    for (const auto& child : topology.children) {
+      if (child->name.starts_with("distances2") && value_or_none(*child, "name") == matrix->name)
+        found.push_back(child.get());
+    }
+    return found;
+  }
+
+  void join_sockets() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      for (size_t j = 0; j < i; ++j)
+        draft_.join_both(nodes_[j], nodes_[i], Link::Kind::kSocket, 1, socket_gb_per_s("", ""));
+    }
+  }
+
+  // In the order of their numbers: ranks sit on them so.
+  void add_gpus(const XmlElement& topology) {
+    std::vector<std::pair<int64_t, const XmlElement*>> found;
+    find_gpus(topology, found);
+    std::ranges::stable_sort(found, {}, [](const auto& gpu) { return gpu.first; });
+    for (const auto& [number, device] : found) {
+      gpu_of_[device] = draft_.add(Vertex::Kind::kGpu, fmt::format("gpu{}", gpu_of_.size()), model_of(*device), 0,
+                                   value_or_none(*device, "pci_busid"));
+    }
+  }
+
+  static void find_gpus(const XmlElement& element, std::vector<std::pair<int64_t, const XmlElement*>>& found) {
+    for (const auto& child : element.children) {
+      if (type_of(*child) == "PCIDev" && is_gpu(*child)) found.emplace_back(number_of_gpu(*child), child.get());
+      if (child->name == "object") find_gpus(*child, found);
+    }
   }
 
   // `home` is the vertex to which what is found here is attached.
@@ -121,15 +184,12 @@ class Reader {
   }
 
   Status add_device(const XmlElement& device, int32_t parent) {
-    const std::string bus = value_or_none(device, "pci_busid");
     int32_t vertex = kFabric;
-    if (is_gpu(device)) {
-      const std::string type = value_or_none(device, "pci_type");
-      const size_t model = type.find('[');
-      vertex = draft_.add(Vertex::Kind::kGpu, fmt::format("gpu{}", gpus_++),
-                          model == std::string::npos ? "" : type.substr(model + 1, type.find(']') - model - 1), 0, bus);
+    if (const auto gpu = gpu_of_.find(&device); gpu != gpu_of_.end()) {
+      vertex = gpu->second;
     } else if (is_nic(device)) {
-      vertex = draft_.add(Vertex::Kind::kNic, fmt::format("nic{}", bus));
+      vertex =
+          draft_.add(Vertex::Kind::kNic, fmt::format("nic{}", value_or_none(device, "pci_busid")), model_of(device));
     }
     know(device, vertex);
     for (const auto& child : device.children) {
@@ -152,10 +212,11 @@ class Reader {
   void know(const XmlElement& object, int32_t vertex) {
     const std::string type = type_of(object);
     known_.try_emplace(fmt::format("{}:{}", type, value_or_none(object, "gp_index")), vertex);
-    known_.try_emplace(fmt::format("{}:{}", type, value_or_none(object, "os_index")), vertex);
+    by_system_.try_emplace(fmt::format("{}:{}", type, value_or_none(object, "os_index")), vertex);
   }
 
-  Status add_matrix(const XmlElement& matrix) {
+  // Objects of one type go by numbers, that of the type is told once; of several, each goes by type and number.
+  Status add_matrix(const XmlElement& matrix, Link::Kind kind) {
     const Result<int64_t> size = matrix.integer("nbobjs", 1, kMaxMatrix);
     if (!size.ok()) return size.status();
     std::istringstream indexes;
@@ -169,7 +230,9 @@ class Reader {
     indexes.str(index_text);
     values.str(value_text);
     std::vector<std::string> objects;
-    for (std::string word; indexes >> word;) objects.push_back(word);
+    const std::string type = type_of(matrix);
+    for (std::string word; indexes >> word;) objects.push_back(type.empty() ? word : fmt::format("{}:{}", type, word));
+    const auto& numbers = value_or_none(matrix, "indexing") == "os" ? by_system_ : known_;
     if (objects.size() != static_cast<size_t>(*size))
       return matrix.fault(fmt::format("it lists {} objects, not {}", objects.size(), *size));
     for (const std::string& from : objects) {
@@ -177,26 +240,26 @@ class Reader {
         double megabytes = 0;
         if (!(values >> megabytes) || !(megabytes >= 0 && megabytes <= 1e9))
           return matrix.fault(fmt::format("it has no bandwidth from {} to {}", from.substr(0, 40), to.substr(0, 40)));
-        if (from != to && megabytes > 0) join_nvlink(from, to, megabytes);
+        if (from != to && megabytes > 0)
+          join(vertex_of(from, numbers, kind), vertex_of(to, numbers, kind), kind, megabytes);
       }
     }
     return {};
   }
 
-  void join_nvlink(const std::string& from, const std::string& to, double megabytes) {
-    const int32_t one = vertex_of(from);
-    const int32_t other = vertex_of(to);
-    if (one == other) return;  // switches among each other
-    const auto wires = static_cast<int32_t>(std::max(1.0, std::round(megabytes / kMegabytesPerWire)));
-    draft_.join(one, other, Link::Kind::kNvlink, std::min(wires, kMaxWires), megabytes / 1000);
+  void join(int32_t one, int32_t other, Link::Kind kind, double megabytes) {
+    if (one == other || one < 0 || other < 0) return;  // switches among each other; what we do not know
+    const double wires = kind == Link::Kind::kNvlink ? std::round(megabytes / kMegabytesPerWire) : 1;
+    draft_.join(one, other, kind, std::min(static_cast<int32_t>(std::max(1.0, wires)), kMaxWires), megabytes / 1000);
   }
 
-  // Whatever is neither GPU nor processor is a switch, and all of these are one.
-  int32_t vertex_of(const std::string& object) {
-    const auto found = known_.find(object);
-    if (found != known_.end() && found->second != kFabric) return found->second;
-    if (fabric_ < 0) fabric_ = draft_.add(Vertex::Kind::kFabric, "nvswitch");
-    return fabric_;
+  // Where NVLinks lead to neither GPU nor processor there is a switch, and all of these are one.
+  int32_t vertex_of(const std::string& object, const std::unordered_map<std::string, int32_t>& numbers,
+                    Link::Kind kind) {
+    const auto found = numbers.find(object);
+    if (found != numbers.end() && found->second != kFabric) return found->second;
+    if (fabric_ < 0 && kind == Link::Kind::kNvlink) fabric_ = draft_.add(Vertex::Kind::kFabric, "nvswitch");
+    return kind == Link::Kind::kNvlink ? fabric_ : -1;
   }
 
   static constexpr int32_t kFabric = -1;
@@ -204,10 +267,11 @@ class Reader {
   Draft draft_;
   std::vector<int32_t> nodes_;
   std::unordered_map<const XmlElement*, int32_t> node_of_;
-  std::unordered_map<std::string, int32_t> known_;  // as matrices name objects
+  std::unordered_map<const XmlElement*, int32_t> gpu_of_;
+  std::unordered_map<std::string, int32_t> known_;      // as matrices name objects: by hwloc's number
+  std::unordered_map<std::string, int32_t> by_system_;  // ... or by the system's
   int32_t fabric_ = -1;
   int complexes_ = 0;
-  int gpus_ = 0;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 
+#include "topology/parts.h"
 #include "topology/pci_tree.h"
 #include "topology/speeds.h"
 #include "topology/write.h"
@@ -59,7 +60,7 @@ int64_t likely_sm(const Link& link) {
 class Writer {
  public:
   explicit Writer(const Topology& topology)
-      : topology_(topology), tree_(topology), gpus_(topology.all(Vertex::Kind::kGpu)) {}
+      : topology_(topology), tree_(topology), parts_(topology), gpus_(topology.all(Vertex::Kind::kGpu)) {}
 
   Result<std::string> run() {
     if (gpus_.empty()) return refused("ranks sit on GPUs, of which there are none");
@@ -77,8 +78,6 @@ class Writer {
       if (from.kind == Vertex::Kind::kGpu && to.kind == Vertex::Kind::kFabric && from.host != to.host)
         shared_.insert(link.to);
     }
-    place_all();
-    number_cpus();
     number_gpus();
     text_ = "<system version=\"1\">\n";
     for (const auto& [number, host] : hosts_) write_host(number, host);
@@ -91,75 +90,10 @@ class Writer {
     std::vector<int32_t> homeless;  // devices that hang nowhere
   };
 
-  // A place that no machine has, one for each number below 2^20 of a kind.
-  enum Invented { kOfGpu = 0xf000, kOfDevice = 0xf100, kOfTarget = 0xf200 };
-  static std::string invented(Invented kind, int32_t number) {
-    return fmt::format("{:04x}:{:02x}:{:02x}.0", kind + (number >> 13), number >> 5 & 0xff, number & 0x1f);
-  }
-
-  static Invented range_of(Vertex::Kind kind) {
-    if (kind == Vertex::Kind::kGpu) return kOfGpu;
-    return kind == Vertex::Kind::kNic || kind == Vertex::Kind::kPci ? kOfDevice : kOfTarget;
-  }
-
-  // Where there are several hosts, those after the first mark their vertices, when they are read.
-  std::string without_host(int32_t vertex) const {
-    const Vertex& it = topology_.vertex(vertex);
-    const std::string mark = fmt::format("@{}", it.host);
-    return it.name.substr(0, it.name.size() - (it.host > 0 && it.name.ends_with(mark) ? mark.size() : 0));
-  }
-
-  // Where a file that was read had it; empty: not known. Bridges and NICs are named after it.
-  std::string known_place(int32_t vertex) const {
-    const Vertex& it = topology_.vertex(vertex);
-    std::string place = it.bus;
-    if (it.kind == Vertex::Kind::kNic || it.kind == Vertex::Kind::kPci) {
-      const std::string name = without_host(vertex);
-      if (name.starts_with(hocket::name(it.kind))) place = name.substr(hocket::name(it.kind).size());
-    }
-    const bool is_place = place.find(':') != std::string::npos &&
-                          place.find_first_not_of("0123456789abcdefABCDEF:.") == std::string::npos;
-    return is_place ? place : std::string();
-  }
-
-  // Everything has a place of its own on its host.
-  void place_all() {
-    std::set<std::pair<int32_t, std::string>> taken;
-    const auto take = [&](int32_t vertex, const std::string& place) {
-      if (taken.insert({topology_.vertex(vertex).host, place}).second) places_[vertex] = place;
-    };
-    const auto count = static_cast<int32_t>(topology_.vertices().size());
-    for (int32_t vertex = 0; vertex < count; ++vertex) {
-      if (const std::string place = known_place(vertex); !place.empty()) take(vertex, place);
-    }
-    std::map<Invented, int32_t> next;
-    for (int32_t vertex = 0; vertex < count; ++vertex) {
-      const Invented range = range_of(topology_.vertex(vertex).kind);
-      while (!places_.contains(vertex)) take(vertex, invented(range, next[range]++));
-    }
-  }
-
-  // No two of a host alike.
-  void number_cpus() {
-    std::set<std::pair<int32_t, int64_t>> taken;
-    for (const auto& [number, host] : hosts_) {
-      for (const int32_t cpu : host.cpus) {
-        const int64_t told = number_in(without_host(cpu));
-        if (told >= 0 && taken.insert({number, told}).second) numbers_[cpu] = told;
-      }
-      int64_t next = 0;
-      for (const int32_t cpu : host.cpus) {
-        for (; !numbers_.contains(cpu); ++next) {
-          if (taken.insert({number, next}).second) numbers_[cpu] = next;
-        }
-      }
-    }
-  }
-
   // By their ranks: NCCL's graphs name them so.
   void number_gpus() {
     std::map<int32_t, int64_t> next;
-    for (const int32_t gpu : gpus_) numbers_[gpu] = next[topology_.vertex(gpu).host]++;
+    for (const int32_t gpu : gpus_) gpu_numbers_[gpu] = next[topology_.vertex(gpu).host]++;
   }
 
   template <typename... Arguments>
@@ -176,7 +110,7 @@ class Writer {
     for (const int32_t cpu : host.cpus) {
       std::vector<int32_t> children = tree_.children(cpu);
       if (cpu == host.cpus[0]) children.insert(children.end(), host.homeless.begin(), host.homeless.end());
-      write_cpu(number, numbers_.at(cpu), topology_.vertex(cpu).model, children);
+      write_cpu(number, parts_.number(cpu), topology_.vertex(cpu).model, children);
     }
   }
 
@@ -217,7 +151,7 @@ class Writer {
 
   // In an adapter that is not there, and is told to be none when it is read.
   void write_lonely_port(int32_t port, int32_t depth) {
-    line(depth, "<pci busid=\"{}\" class=\"0x020000\" {}=\"1\"{}>", places_.at(port), kInventedAdapter,
+    line(depth, "<pci busid=\"{}\" class=\"0x020000\" {}=\"1\"{}>", parts_.place(port), kInventedAdapter,
          pci_speed(topology_.link(tree_.link(port))));
     line(depth + 1, "<nic>");
     write_port(port, depth + 2);
@@ -232,7 +166,7 @@ class Writer {
       if (topology_.link(number).kind == Link::Kind::kNetwork) gb_per_s += topology_.link(number).gb_per_s;
     }
     const std::string& model = topology_.vertex(port).model;
-    line(depth, "<net name=\"{}\" dev=\"{}\" speed=\"{}\"{}/>", xml_escaped(without_host(port)), ports_++,
+    line(depth, "<net name=\"{}\" dev=\"{}\" speed=\"{}\"{}/>", xml_escaped(parts_.name_without_host(port)), ports_++,
          std::max(1LL, std::llround(gb_per_s * kMegabitsPerGbPerS)),
          attribute("guid", model.starts_with("0x") ? model : ""));
   }
@@ -244,10 +178,10 @@ class Writer {
     if (it.kind == Vertex::Kind::kGpu) {
       write_gpu(vertex, depth, speed);
     } else if (it.kind == Vertex::Kind::kNic) {
-      line(depth, "<pci busid=\"{}\" class=\"0x020000\"{}{}/>", places_.at(vertex), attribute("vendor", it.model),
+      line(depth, "<pci busid=\"{}\" class=\"0x020000\"{}{}/>", parts_.place(vertex), attribute("vendor", it.model),
            speed);
     } else if (it.kind == Vertex::Kind::kPci) {
-      line(depth, "<pci busid=\"{}\" class=\"{}\"{}{}>", places_.at(vertex),
+      line(depth, "<pci busid=\"{}\" class=\"{}\"{}{}>", parts_.place(vertex),
            tree_.is_adapter(vertex) ? "0x020000" : "0x060400", attribute("device", it.model), speed);
       write_children(tree_.children(vertex), depth + 1);
       line(depth, "</pci>");
@@ -258,12 +192,12 @@ class Writer {
     const Vertex& it = topology_.vertex(gpu);
     const size_t colon = it.model.find(':');
     const bool has_device = colon != std::string::npos;
-    line(depth, "<pci busid=\"{}\" class=\"0x030200\"{}{}{}>", places_.at(gpu),
+    line(depth, "<pci busid=\"{}\" class=\"0x030200\"{}{}{}>", parts_.place(gpu),
          attribute("vendor", has_device ? it.model.substr(0, colon) : ""),
          attribute("device", has_device ? it.model.substr(colon + 1) : ""), speed);
     const auto rank = std::ranges::lower_bound(gpus_, gpu) - gpus_.begin();
     const int64_t sm = sm_of(gpu);
-    line(depth + 1, "<gpu dev=\"{}\"{}{} rank=\"{}\">", numbers_.at(gpu),
+    line(depth + 1, "<gpu dev=\"{}\"{}{} rank=\"{}\">", gpu_numbers_.at(gpu),
          attribute("sm", sm > 0 ? fmt::format("{}", sm) : ""),
          attribute("gcn", it.model.starts_with("gfx") ? it.model : ""), rank);
     for (const int32_t number : topology_.links_from(gpu)) write_link(gpu, topology_.link(number), sm, depth + 2);
@@ -297,20 +231,20 @@ class Writer {
     const auto write = [&](std::string_view target, std::string_view type) {
       line(depth, "<{} target=\"{}\" count=\"{}\" tclass=\"{}\"/>", is_nvlink ? "nvlink" : "xgmi", target, count, type);
     };
-    if (peer.kind == Vertex::Kind::kGpu) write(places_.at(link.to), "0x030200");
+    if (peer.kind == Vertex::Kind::kGpu) write(parts_.place(link.to), "0x030200");
     if (peer.kind == Vertex::Kind::kFabric)
-      write(shared_.contains(link.to) ? "fffffff:ff:ff.0" : places_.at(link.to), "0x068000");
-    if (peer.kind == Vertex::Kind::kCpu && link.to == tree_.cpu(gpu)) write(places_.at(link.to), "0x068001");
+      write(shared_.contains(link.to) ? "fffffff:ff:ff.0" : parts_.place(link.to), "0x068000");
+    if (peer.kind == Vertex::Kind::kCpu && link.to == tree_.cpu(gpu)) write(parts_.place(link.to), "0x068001");
   }
 
   const Topology& topology_;
   const PciTree tree_;
-  const std::vector<int32_t> gpus_;        // by rank
-  std::map<int32_t, Host> hosts_;          // by number
-  std::set<int32_t> shared_;               // fabrics with GPUs of several hosts
-  std::map<int32_t, std::string> places_;  // on PCI
-  std::map<int32_t, int64_t> numbers_;     // of NUMA nodes and GPUs, on their host
-  int32_t ports_ = 0;                      // written
+  const Parts parts_;
+  const std::vector<int32_t> gpus_;         // by rank
+  std::map<int32_t, Host> hosts_;           // by number
+  std::set<int32_t> shared_;                // fabrics with GPUs of several hosts
+  std::map<int32_t, int64_t> gpu_numbers_;  // on their host
+  int32_t ports_ = 0;                       // written
   std::string text_;
 };
 

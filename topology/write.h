@@ -28,6 +28,9 @@ Result<Writing> write_nccl(const Topology& topology);
 // The matrix of `nvidia-smi topo -m`. Fails where there are no GPUs, several hosts, or too many devices.
 Result<Writing> write_smi(const Topology& topology);
 
+// hwloc's XML, with a processor for each core complex, or NUMA node. Fails where there are several hosts.
+Result<Writing> write_hwloc(const Topology& topology);
+
 // What was found, as NCCL writes its own: the rings, and those of the trees that are chains, since NCCL has no others.
 std::vector<NcclGraph> nccl_graphs(const Rings& rings, const Trees& trees);
 std::string write_nccl_graphs(std::span<const NcclGraph> graphs);

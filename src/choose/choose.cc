@@ -23,6 +23,13 @@ size_t short_in_window(const Question& question, const Builder& builder) {
 
 constexpr Picoseconds kForever = std::numeric_limits<Picoseconds>::max();
 
+// A file that was made for these ranks knows better than the names of their interfaces.
+Placement with_rails(Placement placement, const Routes& routes) {
+  if (placement.per_host < placement.ranks && routes.rails.size() == static_cast<size_t>(placement.ranks))
+    placement.rails = routes.rails;
+  return placement;
+}
+
 // Over levels, what goes between hosts is encoded as in coded_builder's plans.
 std::optional<Hierarchy> coded(std::optional<Hierarchy> hierarchy) {
   if (!hierarchy) return hierarchy;
@@ -36,8 +43,8 @@ std::optional<Hierarchy> coded(std::optional<Hierarchy> hierarchy) {
 Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message, int32_t lanes)
     : forced_(std::move(forced)),
       tuning_(std::move(tuning)),
-      placement_(placement),
-      hierarchy_(hierarchy_of(placement)),
+      placement_(with_rails(placement, tuning_.routes)),
+      hierarchy_(hierarchy_of(placement_)),
       coded_hierarchy_(coded(hierarchy_)),
       routes_(routes_of(tuning_, placement)),
       max_message_(max_message),

@@ -71,6 +71,8 @@ class Chooser {
 
   const Tuning& tuning() const { return tuning_; }
   const NetworkModel& network() const { return contenders_.network(); }
+  // With the rails that the tuning tells, if it does.
+  const Placement& placement() const { return placement_; }
   // With which plans of what is chosen are built; the rank is the caller's to set. They point into the chooser.
   BuildOptions options_of(const Question& question) const;
   // Fails only when the user's wish cannot be.

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "choose/demand.h"
 #include "plan/lanes.h"
+#include "topology/levels.h"
 #include "topology/rings.h"
 #include "topology/room.h"
 #include "topology/trees.h"
@@ -56,6 +58,25 @@ class Loads {
 
 }  // namespace
 
+Placement placement_on(const Topology& topology) {
+  const std::vector<int32_t> seats = topology.seats();
+  Placement placement{.ranks = static_cast<Rank>(seats.size())};
+  std::map<int32_t, std::vector<Rank>> hosts;
+  for (size_t place = 0; place < seats.size(); ++place)
+    hosts[topology.vertex(seats[place]).host].push_back(static_cast<Rank>(place));
+  for (auto& [number, ranks] : hosts) {
+    placement.per_host = std::max(placement.per_host, static_cast<Rank>(ranks.size()));
+    placement.hosts.push_back(std::move(ranks));
+  }
+  if (placement.hosts.size() < 2) return placement;
+  placement.rails.resize(seats.size());
+  const std::vector<std::vector<int32_t>> rails = topology::rails(topology);
+  for (size_t rail = 0; rail < rails.size(); ++rail) {
+    for (const int32_t place : rails[rail]) placement.rails[static_cast<size_t>(place)] = static_cast<int32_t>(rail);
+  }
+  return placement;
+}
+
 Result<Routes> find_routes(const Topology& topology) {
   const auto ranks = static_cast<Rank>(topology.seats().size());
   if (ranks < 2 || ranks > kMaxRoutedRanks)
@@ -65,7 +86,7 @@ Result<Routes> find_routes(const Topology& topology) {
   auto ways = topology::Ways::taken(topology, topology::kMaxWayLinks);
   if (rings.too_large || !ways.has_value())
     return Status(Code::kInvalidArgument, "seats and links are too many to search");
-  Routes routes{std::move(rings.orders), topology::find_trees(topology).parents, {}};
+  Routes routes{std::move(rings.orders), topology::find_trees(topology).parents, {}, placement_on(topology).rails};
   if (routes.rings.empty()) return Status(Code::kInvalidArgument, "a seat cannot reach all others");
   const Loads loads(topology, std::move(*ways));
   BuildOptions options{.ranks = ranks};

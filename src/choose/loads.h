@@ -13,6 +13,9 @@ namespace hocket {
 
 inline constexpr Rank kMaxRoutedRanks = 128;
 
+// Of ranks on a topology's seats: their hosts, and where there are several, their rails.
+Placement placement_on(const Topology& topology);
+
 // Fails where there are more seats, or one cannot reach another.
 Result<Routes> find_routes(const Topology& topology);
 

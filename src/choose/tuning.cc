@@ -93,6 +93,10 @@ std::optional<Hierarchy> hierarchy_of(const Placement& placement) {
       hosts.back().push_back(rank);
     }
   }
+  if (!placement.rails.empty()) {
+    const auto rail = [&](Rank rank) { return placement.rails[static_cast<size_t>(rank)]; };
+    for (std::vector<Rank>& host : hosts) std::ranges::stable_sort(host, {}, rail);
+  }
   Result<Hierarchy> made = make_hierarchy({std::move(hosts)}, placement.ranks);
   return made.ok() ? std::optional(std::move(*made)) : std::nullopt;
 }
@@ -102,7 +106,7 @@ Routes routes_of(const Tuning& tuning, const Placement& placement) {
   std::vector<Rank> route;
   for (const std::vector<Rank>& host : placement.hosts) route.insert(route.end(), host.begin(), host.end());
   if (std::ranges::is_sorted(route)) return {};
-  return {.rings = {std::move(route)}, .trees = {}, .loads = {}};
+  return {.rings = {std::move(route)}, .trees = {}};
 }
 
 std::string fingerprint(const Machine& machine) {

@@ -39,11 +39,13 @@ struct LinkLoad {
   friend bool operator==(const LinkLoad&, const LinkLoad&) = default;
 };
 
-// What was found on a topology for ranks that sit on its seats, all of one host (choose/loads.h).
+// What was found on a topology for ranks that sit on its seats (choose/loads.h): routes count where all are of one
+// host, rails where these are of several.
 struct Routes {
   std::vector<std::vector<Rank>> rings;  // orders of the ranks
   std::vector<std::vector<Rank>> trees;  // every rank's parent; the root has itself
-  std::vector<LinkLoad> loads;
+  std::vector<LinkLoad> loads = {};
+  std::vector<int32_t> rails = {};  // every rank's; of one host: none
   friend bool operator==(const Routes&, const Routes&) = default;
 
   bool are_for(Rank ranks) const { return !rings.empty() && rings[0].size() == static_cast<size_t>(ranks); }
@@ -67,6 +69,7 @@ struct Placement {
   Rank per_host = 1;                          // most on one host
   bool memory = true;                         // ranks of one host share memory
   std::vector<std::vector<Rank>> hosts = {};  // their ranks; empty: per_host ranks each, numbered through
+  std::vector<int32_t> rails = {};            // of which each rank is; empty: there are none
 };
 
 // Through what all their messages go; nothing: through one thing inside hosts and another between them.
@@ -77,7 +80,8 @@ enum class CoreDistance : uint8_t { kNear, kFar };
 const Tuning& built_in_tuning(CoreDistance distance = CoreDistance::kNear);
 
 NetworkModel network_of(const Tuning& tuning, const Placement& placement);
-// Hosts as groups; nothing where there is one host only, or one rank on each.
+// Hosts as groups, whose members stand in the order of their rails: groups across hosts go by these. Nothing where
+// there is one host only, or one rank on each.
 std::optional<Hierarchy> hierarchy_of(const Placement& placement);
 // The rings that a search found for such ranks; else one that goes host by host; none where the ring of the ranks'
 // numbers does.

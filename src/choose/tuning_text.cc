@@ -12,6 +12,7 @@
 //   flow 1600000                            flow_byte of the network, where it is known
 //   ring 0 1 3 2                            an order of the ranks, as a topology's search found it
 //   tree 0 0 1 1                            every rank's parent
+//   rails 0 1 1 0                           every rank's, where the topology has several hosts
 //   load all_reduce ring 6666               for which a byte occupies the busiest link
 //   best all_reduce 4 memory 8192 one_shot
 //   end 1a2b3c4d                            the checksum of all before
@@ -126,6 +127,7 @@ class Parser {
     if (kind == "flow") return parse_flow();
     if (kind == "ring") return parse_route(tuning_.routes.rings);
     if (kind == "tree") return parse_route(tuning_.routes.trees);
+    if (kind == "rails") return parse_rails();
     if (kind == "load") return parse_load();
     if (kind == "best") return parse_best();
     return fault(fmt::format("'{}' is nothing that a tuning says", kind.substr(0, kMaxMachine)));
@@ -173,11 +175,19 @@ class Parser {
 
   Status parse_route(std::vector<std::vector<Rank>>& routes) {
     if (routes.size() == kMaxRoutes) return fault(fmt::format("more than {} of a kind", kMaxRoutes));
-    std::vector<Rank>& route = routes.emplace_back();
+    return parse_numbers(routes.emplace_back());
+  }
+
+  Status parse_rails() {
+    if (!tuning_.routes.rails.empty()) return fault("the rails are told twice");
+    return parse_numbers(tuning_.routes.rails);
+  }
+
+  Status parse_numbers(std::vector<int32_t>& numbers) {
     while (!words_.empty()) {
-      int64_t rank = 0;
-      HOCKET_TRY(number(static_cast<int64_t>(kMaxTuningText), &rank));
-      route.push_back(static_cast<Rank>(rank));
+      int64_t value = 0;
+      HOCKET_TRY(number(static_cast<int64_t>(kMaxTuningText), &value));
+      numbers.push_back(static_cast<int32_t>(value));
     }
     return {};
   }
@@ -185,12 +195,14 @@ class Parser {
   // As the plans that go along them ask for.
   Status check_routes() const {
     const Routes& routes = tuning_.routes;
-    if (routes.rings.empty() && routes.trees.empty() && routes.loads.empty()) return {};
+    if (routes.rings.empty() && routes.trees.empty() && routes.loads.empty() && routes.rails.empty()) return {};
     BuildOptions options{.ranks = routes.rings.empty() ? 0 : static_cast<Rank>(routes.rings[0].size())};
     options.routes = routes.rings;
     options.trees = routes.trees;
     if (!find_builder(Collective::kAllReduce, "routed_rings")->fits(options))
       return {Code::kInvalidArgument, "the rings are no orders of the same ranks"};
+    if (!routes.rails.empty() && routes.rails.size() != routes.rings[0].size())
+      return {Code::kInvalidArgument, "the rails are not of the ranks of the rings"};
     if (routes.trees.empty() || find_builder(Collective::kAllReduce, "routed_trees")->fits(options)) return {};
     return {Code::kInvalidArgument, "the trees do not join the ranks of the rings"};
   }
@@ -250,6 +262,7 @@ std::string to_text(const Tuning& tuning) {
   if (tuning.network.flow_byte > 0) text += fmt::format("flow {}\n", tuning.network.flow_byte);
   for (const auto& ring : tuning.routes.rings) text += line("ring", ring);
   for (const auto& tree : tuning.routes.trees) text += line("tree", tree);
+  if (!tuning.routes.rails.empty()) text += line("rails", tuning.routes.rails);
   for (const LinkLoad& load : tuning.routes.loads)
     text += fmt::format("load {} {} {}\n", name(load.collective), load.algorithm, load.byte);
   for (const MeasuredChoice& choice : tuning.best) {

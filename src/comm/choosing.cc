@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <set>
+#include <vector>
 
 #include "base/log.h"
 #include "base/settings.h"
@@ -32,6 +35,20 @@ constexpr size_t kLongestOnSockets = 130'880;
 
 }  // namespace
 
+std::vector<int32_t> rails_of(const std::vector<std::string_view>& interfaces,
+                              const std::vector<std::vector<Rank>>& hosts) {
+  const auto of = [&](Rank rank) { return interfaces[static_cast<size_t>(rank)]; };
+  const bool has_rails = std::ranges::any_of(hosts, [&](const std::vector<Rank>& host) {
+    return std::ranges::any_of(host, [&](Rank rank) { return of(rank) != of(host[0]); });
+  });
+  if (!has_rails) return {};
+  const std::set<std::string_view> names(interfaces.begin(), interfaces.end());
+  std::vector<int32_t> rails;
+  for (const std::string_view name : interfaces)
+    rails.push_back(static_cast<int32_t>(std::distance(names.begin(), names.find(name))));
+  return rails;
+}
+
 size_t longest_message(const Mesh& mesh, const Placement& placement) {
   const bool by_memory = medium_of(placement) == Medium::kMemory;
   return by_memory ? mesh.max_message() : std::min(mesh.max_message(), kLongestOnSockets);
@@ -40,9 +57,11 @@ size_t longest_message(const Mesh& mesh, const Placement& placement) {
 Placement placement(const Mesh& mesh) {
   Placement result{.ranks = mesh.ranks(), .per_host = 1, .memory = true};
   std::map<std::string_view, size_t> numbers;  // of the hosts
+  std::vector<std::string_view> interfaces;
   bool decided = false;
   for (Rank rank = 0; rank < mesh.ranks(); ++rank) {
     const PeerInfo& peer = mesh.peer(rank);
+    interfaces.push_back(peer.interfaces.empty() ? std::string_view() : std::string_view(peer.interfaces.front()));
     const auto [entry, is_new] = numbers.try_emplace(peer.host_identity, result.hosts.size());
     if (is_new) result.hosts.emplace_back();
     std::vector<Rank>& host = result.hosts[entry->second];
@@ -52,6 +71,7 @@ Placement placement(const Mesh& mesh) {
     result.memory = shares_memory(mesh.peer(host[0]), peer);
     decided = true;
   }
+  result.rails = rails_of(interfaces, result.hosts);
   return result;
 }
 

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "choose/tuning.h"
 #include "comm/mesh.h"
@@ -13,6 +14,9 @@
 namespace hocket {
 
 Placement placement(const Mesh& mesh);
+// By every rank's first interface, where those of some host have different ones; else none.
+std::vector<int32_t> rails_of(const std::vector<std::string_view>& interfaces,
+                              const std::vector<std::vector<Rank>>& hosts);
 // As long as messages of the mesh's calls are at most; the same on all ranks.
 size_t longest_message(const Mesh& mesh, const Placement& placement);
 

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <queue>
-#include <tuple>
+#include <optional>
 #include <utility>
 
 #include "plan/builders.h"
+#include "plan/gathering.h"
 #include "plan/write.h"
 
 namespace hocket {
@@ -22,97 +22,7 @@ using plan::recv;
 using plan::send;
 using plan::to;
 
-struct Transfer {
-  int64_t begin = 0;
-  int64_t end = 0;
-  Rank from = 0;
-  Rank to = 0;
-  int32_t block = 0;
-};
-
-// Brings every rank's block to all.
-class Gathering {
- public:
-  Gathering(Rank ranks, std::span<const Wire> wires)
-      : ranks_(ranks), wires_(wires), held_(blocks() * blocks(), kNever), holders_(blocks(), 1), idle_(blocks()) {
-    for (Rank rank = 0; rank < ranks; ++rank) held(rank, rank) = 0;
-  }
-
-  Result<std::vector<Transfer>> run() {
-    for (size_t wire = 0; wire < wires_.size(); ++wire) free_.emplace(0, wire);
-    while (!free_.empty()) {
-      const auto [time, wire] = free_.top();
-      free_.pop();
-      load(time, wire);
-    }
-    for (Rank rank = 0; rank < ranks_; ++rank) {
-      for (Rank block = 0; block < ranks_; ++block) {
-        if (held(rank, block) == kNever)
-          return Status(Code::kInvalidArgument, fmt::format("no wires lead from rank {} to rank {}", block, rank));
-      }
-    }
-    return std::move(transfers_);
-  }
-
- private:
-  static constexpr int64_t kNever = INT64_MAX;
-
-  size_t blocks() const { return static_cast<size_t>(ranks_); }
-  int64_t& held(Rank rank, Rank block) {
-    return held_[static_cast<size_t>(rank) * blocks() + static_cast<size_t>(block)];
-  }
-
-  // The rarest block that one end has by now and the other lacks; of equals the one whose turn it is there. -1: none.
-  Rank choose(const Wire& wire, int64_t time) {
-    Rank best = -1;
-    for (Rank turn = 0; turn < ranks_; ++turn) {
-      const Rank block = (wire.from + turn) % ranks_;
-      if (held(wire.from, block) > time || held(wire.to, block) != kNever) continue;
-      if (best < 0 || holders_[static_cast<size_t>(block)] < holders_[static_cast<size_t>(best)]) best = block;
-    }
-    return best;
-  }
-
-  void load(int64_t time, size_t number) {
-    const Wire& wire = wires_[number];
-    const Rank block = choose(wire, time);
-    if (block < 0) {
-      wait(time, number);
-      return;
-    }
-    const int64_t end = time + wire.time;
-    transfers_.push_back({time, end, wire.from, wire.to, block});
-    held(wire.to, block) = end;
-    ++holders_[static_cast<size_t>(block)];
-    free_.emplace(end, number);
-    for (const size_t waiting : std::exchange(idle_[static_cast<size_t>(wire.to)], {})) free_.emplace(end, waiting);
-  }
-
-  // Until something more has come to where it begins.
-  void wait(int64_t time, size_t number) {
-    const Wire& wire = wires_[number];
-    int64_t next = kNever;
-    for (Rank block = 0; block < ranks_; ++block) {
-      const int64_t comes = held(wire.from, block);
-      if (comes > time && comes != kNever && held(wire.to, block) == kNever) next = std::min(next, comes);
-    }
-    if (next != kNever) {
-      free_.emplace(next, number);
-    } else {
-      idle_[static_cast<size_t>(wire.from)].push_back(number);
-    }
-  }
-
-  using Moment = std::pair<int64_t, size_t>;  // when which wire may be free
-
-  Rank ranks_;
-  std::span<const Wire> wires_;
-  std::vector<int64_t> held_;              // since when a rank holds a block, or from when on it will
-  std::vector<int32_t> holders_;           // of each block
-  std::vector<std::vector<size_t>> idle_;  // wires, by the rank that they lead from
-  std::priority_queue<Moment, std::vector<Moment>, std::greater<>> free_;
-  std::vector<Transfer> transfers_;
-};
+constexpr int32_t kMaxFreeParts = 128;  // of all ranks, where the blocks' ways are free
 
 int64_t end_of(const std::vector<Transfer>& transfers) {
   int64_t end = 0;
@@ -141,39 +51,40 @@ std::vector<Event> events(const std::vector<Transfer>& transfers) {
 
 class Writer {
  public:
-  Writer(std::vector<Plan>& plans, const std::vector<Transfer>& transfers) : plans_(plans), transfers_(transfers) {}
+  Writer(Synthesis& made, const std::vector<Transfer>& transfers)
+      : plans_(made.plans), parts_(made.parts), transfers_(transfers) {}
 
   void gather() {
     for (const auto& [time, sends, number] : events(transfers_)) {
       const Transfer& transfer = transfers_[number];
       if (sends) {
-        plan::add(lane(transfer.from), {to(transfer.to)}, {recv(transfer.block)});
+        plan::add(lane(transfer.from), {to(transfer.to)}, {recv(transfer.part)});
       } else {
-        plan::add(lane(transfer.to), {recv(transfer.block)}, {from(transfer.from)});
+        plan::add(lane(transfer.to), {recv(transfer.part)}, {from(transfer.from)});
       }
     }
   }
 
   // Of the transfers of a gathering over turned wires, the last one first: what went from a rank to others comes from
   // them, and is complete where it began.
-  void reduce(Buffer partials, const std::function<Place(Rank)>& result) {
-    std::map<std::pair<Rank, int32_t>, int32_t> missing;  // partials that a rank awaits of a block
-    for (const Transfer& transfer : transfers_) ++missing[{transfer.from, transfer.block}];
+  void reduce(Buffer partials, const std::function<Place(int32_t)>& result) {
+    std::map<std::pair<Rank, int32_t>, int32_t> missing;  // partials that a rank awaits of a part
+    for (const Transfer& transfer : transfers_) ++missing[{transfer.from, transfer.part}];
     std::map<std::pair<Rank, int32_t>, bool> begun;
     const std::vector<Event> order = events(transfers_);
     for (auto event = order.rbegin(); event != order.rend(); ++event) {
       const Transfer& transfer = transfers_[event->transfer];
-      const Place partial = plan::chunks(partials, transfer.block);
-      const Place own = plan::first(send(transfer.block));
+      const Place partial = plan::chunks(partials, transfer.part);
+      const Place own = plan::first(send(transfer.part));
       const Rank rank = event->sends ? transfer.from : transfer.to;
-      bool& has_begun = begun[{rank, transfer.block}];
+      bool& has_begun = begun[{rank, transfer.part}];
       const Place& held = has_begun ? partial : own;
       if (!event->sends) {
         plan::add(lane(rank), {to(transfer.from)}, {held});
         continue;
       }
-      const bool complete = --missing[{rank, transfer.block}] == 0 && rank == transfer.block;
-      plan::add(lane(rank), {complete ? result(rank) : partial}, {from(transfer.to), held}).last = complete;
+      const bool complete = --missing[{rank, transfer.part}] == 0 && rank == transfer.part / parts_;
+      plan::add(lane(rank), {complete ? result(transfer.part) : partial}, {from(transfer.to), held}).last = complete;
       has_begun = true;
     }
   }
@@ -182,17 +93,24 @@ class Writer {
   Lane& lane(Rank rank) { return plans_[static_cast<size_t>(rank)].lanes[0]; }
 
   std::vector<Plan>& plans_;
+  int32_t parts_;
   const std::vector<Transfer>& transfers_;
 };
 
 Status check_wires(Rank ranks, std::span<const Wire> wires) {
-  constexpr int64_t kLongest = int64_t{1} << 40;
+  constexpr int64_t kLongest = int64_t{1} << 30;
   for (size_t i = 0; i < wires.size(); ++i) {
     const Wire& wire = wires[i];
     const bool joins = wire.from >= 0 && wire.from < ranks && wire.to >= 0 && wire.to < ranks && wire.from != wire.to;
     if (!joins || wire.time < 1 || wire.time > kLongest) {
       return {Code::kInvalidArgument, fmt::format("wire {} from {} to {} of time {}: not two of {} ranks, or no time",
                                                   i, wire.from, wire.to, wire.time, ranks)};
+    }
+    for (const Port& port : wire.ports) {
+      if (port.number >= 0 && port.number < kMaxPorts && port.time >= 1 && port.time <= wire.time) continue;
+      return {Code::kInvalidArgument,
+              fmt::format("wire {} from {} to {} goes through port {} in {} of {}: not one of {}", i, wire.from,
+                          wire.to, port.number, port.time, wire.time, kMaxPorts)};
     }
   }
   return {};
@@ -209,49 +127,116 @@ Result<int32_t> depth_of(std::span<const Wire> wires) {
       fmt::format("{} wires between two ranks: more than {} should be one of less time", most, kMaxWiresBeside));
 }
 
-std::vector<Plan> heads(Collective collective, Rank ranks, int32_t depth) {
+std::vector<Plan> heads(Collective collective, Rank ranks, int32_t parts, int32_t depth) {
   std::vector<Plan> plans;
   for (Rank rank = 0; rank < ranks; ++rank) {
     Plan plan = plan::begin(collective, "synthesised", {.rank = rank, .ranks = ranks});
-    if (collective != Collective::kAllGather) plan.send_chunks = ranks;
-    if (collective != Collective::kReduceScatter) plan.recv_chunks = ranks;
-    if (collective == Collective::kReduceScatter) plan.scratch_chunks = ranks;
+    plan.send_chunks = collective == Collective::kAllGather ? parts : ranks * parts;
+    plan.recv_chunks = collective == Collective::kReduceScatter ? parts : ranks * parts;
+    if (collective == Collective::kReduceScatter) plan.scratch_chunks = ranks * parts;
     plan.depth = depth;
     plans.push_back(std::move(plan));
   }
   return plans;
 }
 
+// Who gets what when, of both halves of an all-reduce.
+struct Timing {
+  Attempt attempt;
+  std::string along;
+  std::vector<Transfer> reducing;  // of a gathering over turned wires
+  std::vector<Transfer> gathering;
+  int64_t time() const { return end_of(reducing) + end_of(gathering); }
+};
+
+class Trial {
+ public:
+  Trial(Collective collective, Rank ranks, std::span<const Wire> wires)
+      : collective_(collective), ranks_(ranks), wires_(wires), turned_(wires.begin(), wires.end()) {
+    for (Wire& wire : turned_) std::swap(wire.from, wire.to);
+  }
+
+  Status add(Attempt attempt, std::string_view along) {
+    Timing timing{attempt, std::string(along), {}, {}};
+    if (collective_ != Collective::kAllGather) {
+      attempt.backwards = true;
+      Result<std::vector<Transfer>> transfers = gather(ranks_, turned_, attempt);
+      if (!transfers.ok()) return transfers.status();
+      timing.reducing = std::move(*transfers);
+    }
+    if (collective_ != Collective::kReduceScatter) {
+      attempt.backwards = false;
+      Result<std::vector<Transfer>> transfers = gather(ranks_, wires_, attempt);
+      if (!transfers.ok()) return transfers.status();
+      timing.gathering = std::move(*transfers);
+    }
+    if (is_worthwhile(timing.time())) best_ = std::move(timing);
+    return {};
+  }
+
+  const Timing& best() const { return *best_; }
+
+ private:
+  // More parts cost messages: they have to save a thousandth of the time.
+  bool is_worthwhile(int64_t time) const { return !best_.has_value() || time / 999 < best_->time() / 1000; }
+
+  Collective collective_;
+  Rank ranks_;
+  std::span<const Wire> wires_;
+  std::vector<Wire> turned_;
+  std::optional<Timing> best_;
+};
+
+Status check_found(Rank ranks, const FoundRoutes& found) {
+  const auto is_wrong = [&](const std::vector<Rank>& route) {
+    return route.size() != static_cast<size_t>(ranks) ||
+           std::ranges::any_of(route, [&](Rank rank) { return rank < 0 || rank >= ranks; });
+  };
+  if (std::ranges::none_of(found.rings, is_wrong) && std::ranges::none_of(found.trees, is_wrong)) return {};
+  return {Code::kInvalidArgument, fmt::format("a ring or tree is not one of {} ranks", ranks)};
+}
+
+// Rings and trees that take a way where no wire is are left out: they fail.
+Result<Timing> quickest(Collective collective, Rank ranks, std::span<const Wire> wires, const FoundRoutes& found) {
+  Trial trial(collective, ranks, wires);
+  HOCKET_TRY(trial.add({.parts = 1}, ""));
+  for (const int32_t parts : {2, 3, 4, 6, 8, 12, 16}) {
+    if (parts * ranks <= kMaxFreeParts) HOCKET_TRY(trial.add({.parts = parts}, ""));
+  }
+  const auto follow = [&](size_t tracks, const FoundRoutes& along, std::string_view name) {
+    const auto few = static_cast<size_t>(std::max(1, kMaxSynthesisedParts / ranks));
+    for (size_t parts = tracks; parts > 0 && parts <= few; parts *= 2)
+      (void)trial.add({.parts = static_cast<int32_t>(parts), .along = along}, name);
+  };
+  follow(found.rings.size(), {.rings = found.rings}, "rings");
+  follow(found.trees.size(), {.trees = found.trees}, "trees");
+  return trial.best();
+}
+
 }  // namespace
 
-Result<Synthesis> synthesise(Collective collective, Rank ranks, std::span<const Wire> wires) {
+Result<Synthesis> synthesise(Collective collective, Rank ranks, std::span<const Wire> wires, const FoundRoutes& found) {
   if (ranks < 2 || ranks > kMaxSynthesised)
     return Status(Code::kInvalidArgument, fmt::format("{} ranks, not 2 to {}", ranks, kMaxSynthesised));
   if (collective != Collective::kAllGather && collective != Collective::kReduceScatter &&
       collective != Collective::kAllReduce)
     return Status(Code::kInvalidArgument, fmt::format("{} cannot be synthesised", name(collective)));
   HOCKET_TRY(check_wires(ranks, wires));
+  HOCKET_TRY(check_found(ranks, found));
   const Result<int32_t> depth = depth_of(wires);
   if (!depth.ok()) return depth.status();
-  Synthesis made{heads(collective, ranks, *depth), 0};
+  const Result<Timing> timing = quickest(collective, ranks, wires, found);
+  if (!timing.ok()) return timing.status();
+  const int32_t parts = timing->attempt.parts;
+  Synthesis made{heads(collective, ranks, parts, *depth),
+                 static_cast<double>(timing->time()) / static_cast<double>(kFine), parts, timing->along};
   const bool scatters = collective == Collective::kReduceScatter;
-  if (collective != Collective::kAllGather) {
-    std::vector<Wire> turned(wires.begin(), wires.end());
-    for (Wire& wire : turned) std::swap(wire.from, wire.to);
-    const Result<std::vector<Transfer>> transfers = Gathering(ranks, turned).run();
-    if (!transfers.ok()) return transfers.status();
-    const auto result = [&](Rank rank) { return scatters ? recv(0) : recv(rank); };
-    Writer(made.plans, *transfers).reduce(scatters ? Buffer::kScratch : Buffer::kRecv, result);
-    made.time += end_of(*transfers);
-  }
-  if (scatters) return made;
+  const auto result = [&](int32_t part) { return recv(scatters ? part % parts : part); };
+  Writer(made, timing->reducing).reduce(scatters ? Buffer::kScratch : Buffer::kRecv, result);
   if (collective == Collective::kAllGather) {
-    for (Plan& plan : made.plans) plan::add(plan.lanes[0], {recv(plan.rank)}, {send(0)});
+    for (Plan& plan : made.plans) plan::add(plan.lanes[0], {recv(plan.rank * parts, parts)}, {send(0, parts)});
   }
-  const Result<std::vector<Transfer>> transfers = Gathering(ranks, wires).run();
-  if (!transfers.ok()) return transfers.status();
-  Writer(made.plans, *transfers).gather();
-  made.time += end_of(*transfers);
+  Writer(made, timing->gathering).gather();
   return made;
 }
 

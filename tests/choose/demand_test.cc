@@ -152,6 +152,8 @@ TEST(Demand, RoundsOverHostsAreTheVerifiers) {
   for (const std::vector<std::vector<Rank>>& hosts : {std::vector<std::vector<Rank>>{{0, 1}, {2, 3}},
                                                       {{0, 1, 2}, {3}},
                                                       {{0, 2, 4}, {1, 3, 5}},
+                                                      {{2, 0, 1}, {3, 5, 4}},
+                                                      {{1, 0}, {2, 3}, {5, 4}},
                                                       {{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}},
                                                       {{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11}, {12}}}) {
     size_t ranks = 0;
@@ -178,6 +180,35 @@ TEST(Demand, TrafficIsCountedByWhereRanksSit) {
   in_order.seats.clear();
   EXPECT_GT(demand(*find_builder(Collective::kAllReduce, "hierarchical"), over(hierarchy, 6), in_order)->host_chunks,
             counted.chunks);
+}
+
+// Seats whose hosts order their NICs otherwise: what goes between hosts keeps to its rail, and all plans are proved.
+TEST(Demand, GroupsAcrossHostsGoByRails) {
+  const Placement placement{.ranks = 8,
+                            .per_host = 4,
+                            .memory = true,
+                            .hosts = {{0, 1, 2, 3}, {4, 5, 6, 7}},
+                            .rails = {0, 1, 2, 3, 2, 0, 3, 1}};
+  const Hierarchy hierarchy = *hierarchy_of(placement);
+  EXPECT_EQ(hierarchy.levels[0], (std::vector<Hierarchy::Group>{{0, 1, 2, 3}, {5, 7, 4, 6}}));
+  BuildOptions options = over(hierarchy, 8);
+  const Builder& builder = *find_builder(Collective::kAllReduce, "hierarchical");
+  EXPECT_TRUE(prove(builder, options).ok());
+  EXPECT_TRUE(prove(*find_builder(Collective::kAllToAll, "hierarchical"), options).ok());
+  int across = 0;
+  for (options.rank = 0; options.rank < 8; ++options.rank) {
+    for (const Lane& lane : builder.build(options).lanes) {
+      for (const Step& step : lane.steps) {
+        for (const Place& place : step.destinations) {
+          if (place.kind != Place::Kind::kMessage || place.peer / 4 == options.rank / 4) continue;
+          EXPECT_EQ(placement.rails[static_cast<size_t>(place.peer)],
+                    placement.rails[static_cast<size_t>(options.rank)]);
+          ++across;
+        }
+      }
+    }
+  }
+  EXPECT_GT(across, 0);
 }
 
 // The host of the second root gets both halves' sums and sends both results, which no host in the middle does.

@@ -141,5 +141,44 @@ TEST(Loads, WhatCannotBeIsSaid) {
   EXPECT_THAT(find_routes(*parse_topology(chains)).status().message(), testing::HasSubstr("too many to search"));
 }
 
+// The second host's first GPU is near the other rail's NIC.
+TEST(Loads, RailsOfSeveralHostsAreFound) {
+  std::string text = "hocket topology 1\nnetwork net\n";
+  for (int host = 0; host < 2; ++host) {
+    const auto at = [&](const std::string& name) { return host == 0 ? name : name + "@1"; };
+    text += "host " + std::to_string(host) + "\n";
+    for (int i = 0; i < 2; ++i) {
+      const std::string number = std::to_string(i);
+      text += "cpu " + at("cpu" + number) + "\nnic " + at("mlx5_" + number) + "\n";
+    }
+    for (int i = 0; i < 2; ++i) {
+      const std::string gpu = at("gpu" + std::to_string(2 * host + i));
+      const std::string near = std::to_string(host == 0 ? i : 1 - i);
+      text += "gpu " + gpu + "\nlink " + gpu + " - " + at("cpu" + near) + " pci x16 12 GB/s 0.4 us\n";
+    }
+    text += "link " + at("cpu0") + " - " + at("cpu1") + " socket x1 20 GB/s 0.2 us\n";
+    for (const char* number : {"0", "1"}) {
+      text += "link " + at(std::string("mlx5_") + number) + " - " + at(std::string("cpu") + number) +
+              " pci x16 12 GB/s 0.4 us\nlink " + at(std::string("mlx5_") + number) +
+              " - net network x1 25 GB/s 1.5 us\n";
+    }
+  }
+  const Result<Topology> topology = parse_topology(text);
+  ASSERT_TRUE(topology.ok()) << topology.status().message();
+  const Placement placement = placement_on(*topology);
+  EXPECT_EQ(placement.hosts, (std::vector<std::vector<Rank>>{{0, 1}, {2, 3}}));
+  EXPECT_EQ(placement.rails, (std::vector<int32_t>{0, 1, 1, 0}));
+  const Result<Routes> routes = find_routes(*topology);
+  ASSERT_TRUE(routes.ok()) << routes.status().message();
+  EXPECT_EQ(routes->rails, placement.rails);
+  EXPECT_TRUE(placement_on(scattered_ring()).rails.empty());
+  // A tuning's rails replace what interfaces say.
+  Tuning tuning = built_in_tuning();
+  tuning.routes = *routes;
+  const Placement told{.ranks = 4, .per_host = 2, .memory = true, .hosts = placement.hosts, .rails = {0, 1, 0, 1}};
+  Chooser chooser({}, tuning, told, 128 << 10);
+  EXPECT_EQ(chooser.options_of({.ranks = 4}).hierarchy->levels[0], (std::vector<Hierarchy::Group>{{0, 1}, {3, 2}}));
+}
+
 }  // namespace
 }  // namespace hocket

@@ -17,7 +17,8 @@ Tuning some() {
   tuning.network.flow_byte = 1'600'000;
   tuning.routes = {.rings = {{0, 1, 3, 2}, {2, 3, 1, 0}},
                    .trees = {{0, 0, 1, 1}},
-                   .loads = {{Collective::kAllReduce, "ring", 6666}, {Collective::kAllGather, "direct", 12}}};
+                   .loads = {{Collective::kAllReduce, "ring", 6666}, {Collective::kAllGather, "direct", 12}},
+                   .rails = {0, 1, 1, 0}};
   tuning.best = {{Collective::kAllReduce, 4, Medium::kMemory, 1024, "one_shot"},
                  {Collective::kBroadcast, 8, Medium::kSocket, 4096, "binomial"},
                  {Collective::kAllReduce, 4, Medium::kNetwork, 4096, "ring"}};
@@ -71,6 +72,8 @@ TEST(Tuning, WrongTextsAreRefusedByLine) {
            {"hocket-tuning 5\nbest all_reduce 4 memory 8 pigeon\n", "line 2: there is no all_reduce by 'pigeon'"},
            {"hocket-tuning 5\nbest pigeon 4 memory 8 ring\n", "line 2: there is no pigeon by 'ring'"},
            {"hocket-tuning 5\nring 0 one\n", "line 2: 'one' is no number from 0 to"},
+           {"hocket-tuning 5\nring 0 1\nrails 0 1 2\n", "the rails are not of the ranks of the rings"},
+           {"hocket-tuning 5\nrails 0 1\nrails 0 1\n", "line 3: the rails are told twice"},
            {"hocket-tuning 5\nring 0 1 1\n", "the rings are no orders of the same ranks"},
            {"hocket-tuning 5\nring 0 1\nring 0 1 2\n", "the rings are no orders of the same ranks"},
            {"hocket-tuning 5\ntree 0 0\n", "the rings are no orders of the same ranks"},

@@ -71,6 +71,13 @@ TEST(Choosing, WithoutAFileWhatIsBuiltInCounts) {
   leave_all(meshes);
 }
 
+TEST(Choosing, RanksOfAHostWithInterfacesOfTheirOwnHaveRails) {
+  const std::vector<std::vector<Rank>> hosts = {{0, 1}, {2, 3}};
+  EXPECT_EQ(rails_of({"ib0", "ib1", "ib1", "ib0"}, hosts), (std::vector<int32_t>{0, 1, 1, 0}));
+  EXPECT_EQ(rails_of({"ib0", "ib1", "", "ib0"}, hosts), (std::vector<int32_t>{1, 2, 0, 1}));
+  EXPECT_TRUE(rails_of({"ib0", "ib0", "ib1", "ib1"}, hosts).empty());  // one for all of a host
+}
+
 // Ranks with different host ids are on different hosts.
 TEST(Choosing, AllRanksSeeTheSamePlacement) {
   std::vector<std::unique_ptr<Service>> services;
@@ -86,6 +93,7 @@ TEST(Choosing, AllRanksSeeTheSamePlacement) {
     EXPECT_EQ(placement(*mesh).per_host, 2);
     EXPECT_TRUE(placement(*mesh).memory);
     EXPECT_EQ(placement(*mesh).hosts, (std::vector<std::vector<Rank>>{{0, 1}, {2}}));
+    EXPECT_TRUE(placement(*mesh).rails.empty());
   }
   leave_all(meshes);
 }

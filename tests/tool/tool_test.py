@@ -406,8 +406,14 @@ class ProgramTest(unittest.TestCase):
             answer = hocket("synthesise", "all_reduce", "--file", str(source), "--out", str(plans))
             self.assertEqual(0, answer.returncode, answer.stderr)
             # One GPU has but one link.
-            self.assertRegex(answer.stdout, r"all_reduce of 4 ranks over 8 links: proved; 25 GB/s, and no .* more than 25\n")
+            self.assertRegex(answer.stdout, r"all_reduce of 4 ranks over 8 wires: proved; 25 GB/s, and no .* more than 25;")
             self.assertTrue(plans.read_text(encoding="utf-8").startswith('<algo name="synthesised"'))
+            # Around a switch, whose links all ways share.
+            switch = pathlib.Path(folder, "switch.txt")
+            switch.write_text("hocket topology 1\nfabric s\n" + "".join(
+                f"gpu g{i}\nlink g{i} - s nvlink x1 25 GB/s 0.6 us\n" for i in range(5)), encoding="utf-8")
+            answer = hocket("synthesise", "all_gather", "--file", str(switch))
+            self.assertRegex(answer.stdout, r"all_gather of 5 ranks over 20 wires: proved; 25 GB/s, and no .* more than 25;")
             source.write_text(source.read_text(encoding="utf-8").replace("link g2 - g3", "link g2 - g1"), encoding="utf-8")
             answer = hocket("synthesise", "--file", str(source))
             self.assertEqual(1, answer.returncode)
@@ -434,6 +440,74 @@ class ProgramTest(unittest.TestCase):
             source = pathlib.Path(folder, "rails.txt")
             source.write_text("\n".join(lines) + "\n", encoding="utf-8")
             self.assertIn("\nrails      {0 3} {1 2}\n", hocket("topo", "--file", str(source)).stdout)
+
+    def test_plans_across_hosts_go_by_rails(self):
+        # A switch for each rail; the second host has its NICs the other way round.
+        lines = ["hocket topology 1", "network net0", "network net1"]
+        for host, mark, nics in ((0, "", (0, 1)), (1, "@1", (1, 0))):
+            lines += [f"host {host}", f"cpu cpu0{mark}"]
+            for gpu, nic in enumerate(nics):
+                lines += [f"gpu gpu{2 * host + gpu}", f"nic mlx5_{nic}{mark}", f"pci p{gpu}{mark}",
+                          f"link p{gpu}{mark} - cpu0{mark} pci x16 12 GB/s 0.4 us",
+                          f"link mlx5_{nic}{mark} - net{nic} network x1 12 GB/s 1 us"]
+                lines += [f"link {device} - p{gpu}{mark} pci x16 12 GB/s 0.4 us" for device in (f"gpu{2 * host + gpu}", f"mlx5_{nic}{mark}")]
+        with tempfile.TemporaryDirectory() as folder:
+            source, tuning = pathlib.Path(folder, "rails.txt"), pathlib.Path(folder, "tuning.txt")
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            self.assertEqual(0, hocket("topo", "--file", str(source), "--tuning", str(tuning)).returncode)
+            self.assertIn("\nrails 0 1 1 0\n", tuning.read_text(encoding="utf-8"))
+            answer = hocket("explain", "all_reduce", "--ranks", "4", "--per-host", "2", "--tuning", str(tuning))
+            self.assertIn("\nRails join, between hosts: {0 3} {1 2}\n", answer.stdout)
+            self.assertNotIn("Rails", hocket("explain", "all_reduce", "--ranks", "4", "--per-host", "2").stdout)
+            # Ranks 0 and 3 exchange their half, and so do 1 and 2; each is carried by its own rail alone.
+            answer = hocket("plan", "all_reduce", "--algorithm", "hierarchical", "--topology", str(source), "--rank", "0")
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            self.assertIn("to 3 ", answer.stdout)
+            self.assertNotIn("to 2 ", answer.stdout)
+            answer = hocket("simulate", "all_reduce", "--algorithm", "hierarchical", "--topology", str(source), "--bytes", "1M",
+                            "--links", "40")
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            self.assertRegex(answer.stdout, r"(?m)^mlx5_0 > net0 network +524288 ")
+
+    def test_plan_prints_and_exports_any_algorithm(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder, "ring.xml")
+            answer = hocket("plan", "all_gather", "--algorithm", "sparbit", "--ranks", "6", "--format", "msccl", "--out", str(out))
+            self.assertEqual((0, "", ""), (answer.returncode, answer.stdout, answer.stderr))
+            self.assertTrue(out.read_text(encoding="utf-8").startswith('<algo name="sparbit"'))
+            again = hocket("plan", "--file", str(out), "--rank", "5")
+            self.assertTrue(again.stdout.startswith("hocket plan 1\nall_gather "), again.stdout[:80])
+            self.assertIn("\nrank 5 of 6,", again.stdout)
+            out.write_text(out.read_text(encoding="utf-8").replace('dstoff="1"', 'dstoff="2"', 1), encoding="utf-8")
+            answer = hocket("plan", "--file", str(out))
+            self.assertEqual(1, answer.returncode)
+            self.assertIn(str(out), answer.stderr)
+        answer = hocket("plan", "all_reduce", "--algorithm", "ring", "--ranks", "3")
+        self.assertEqual(3, answer.stdout.count("hocket plan 1\nall_reduce ring\n"))
+        answer = hocket("plan", "broadcast", "--algorithm", "circulant", "--ranks", "100000", "--rank", "99999")
+        self.assertIn("\nrank 99999 of 100000,", answer.stdout)
+        answer = hocket("plan", "all_reduce", "--algorithm", "hierarchical", "--ranks", "6", "--per-host", "3", "--format", "msccl")
+        self.assertTrue(answer.stdout.startswith('<algo name="hierarchical"'), answer.stderr)
+        for words, reason in ((("all_reduce", "--algorithm", "rign"), "all_reduce has no 'rign', but ring, "),
+                              (("all_reduce", "--algorithm", "ring", "--rank", "8"), "--rank: 8 is none of 8 ranks"),
+                              (("broadcast", "--algorithm", "chain", "--root", "8"), "--root: 8 is none of 8 ranks"),
+                              (("all_reduce", "--algorithm", "ring", "--ranks", "5000"), "more than 4096 are not proved at once"),
+                              (("all_reduce", "--algorithm", "hierarchical"), "all_reduce by hierarchical of 8 ranks: "),
+                              (("all_sum", "--algorithm", "ring"), "no collective is named 'all_sum'")):
+            answer = hocket("plan", *words)
+            self.assertEqual(1, answer.returncode)
+            self.assertIn(reason, answer.stderr)
+
+    def test_topo_writes_hwlocs_form(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, written = pathlib.Path(folder, "pair.txt"), pathlib.Path(folder, "pair.xml")
+            source.write_text("hocket topology 1\ncpu cpu0\ngpu gpu0\ngpu gpu1\nlink gpu0 - cpu0 pci x16 12 GB/s 0.4 us\n"
+                              "link gpu1 - cpu0 pci x16 12 GB/s 0.4 us\nlink gpu0 - gpu1 nvlink x4 100 GB/s 0.6 us\n",
+                              encoding="utf-8")
+            answer = hocket("topo", "--file", str(source), "--format", "hwloc")
+            self.assertEqual((0, ""), (answer.returncode, answer.stderr))
+            written.write_text(answer.stdout, encoding="utf-8")
+            self.assertIn("100 GB/s in all", hocket("topo", "--file", str(written)).stdout)
 
     def test_topo_names_file_line_and_reason(self):
         with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:

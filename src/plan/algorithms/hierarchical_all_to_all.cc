@@ -4,7 +4,8 @@
 // All-to-all over two levels: a rank hands what it has for other groups to members of its own group, the member at
 // place k what goes to places k, k + g, k + 2g, ... (g being the size of the own group), and each member sends what it
 // has got from all of its group in one message to each rank it serves. Between groups there is a g-th of the messages,
-// each g times as long. Ranks of a group are consecutive.
+// each g times as long. Ranks of a group are consecutive, and stand in the order of their numbers whatever the
+// hierarchy says: what goes to them lies side by side.
 #include <algorithm>
 
 #include "plan/algorithms/algorithms.h"
@@ -22,9 +23,15 @@ Place strided(Buffer buffer, int32_t first, int32_t count, int32_t stride) {
   return place;
 }
 
+std::vector<Group> in_order(std::vector<Group> groups) {
+  for (Group& group : groups) std::ranges::sort(group);
+  return groups;
+}
+
 class Exchange {
  public:
-  explicit Exchange(const BuildOptions& options) : groups_(options.hierarchy->levels[0]), rank_(options.rank) {
+  explicit Exchange(const BuildOptions& options)
+      : groups_(in_order(options.hierarchy->levels[0])), rank_(options.rank) {
     while (std::ranges::count(groups_[own_], rank_) == 0) ++own_;
     place_ = rank_ - groups_[own_][0];
   }
@@ -122,7 +129,7 @@ class Exchange {
     }
   }
 
-  const std::vector<Group>& groups_;
+  const std::vector<Group> groups_;
   const Rank rank_;
   size_t own_ = 0;
   int32_t place_ = 0;
@@ -136,7 +143,7 @@ bool consecutive(const Group& group) {
 
 bool fits_all_to_all(const BuildOptions& options) {
   return fits_one_lane(options) && options.hierarchy != nullptr && !options.in_place &&
-         std::ranges::all_of(options.hierarchy->levels[0], consecutive);
+         std::ranges::all_of(in_order(options.hierarchy->levels[0]), consecutive);
 }
 
 Plan all_to_all(const BuildOptions& options) {
