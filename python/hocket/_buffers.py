@@ -3,6 +3,7 @@
 """Where the elements of a Python object lie, without a copy: torch tensors, __array_interface__ (NumPy), the buffer
 protocol, __cuda_array_interface__ (CuPy and others), and DLPack (JAX and others). Imports none of these packages."""
 import ctypes
+import math
 import sys
 
 from hocket._errors import Refusal
@@ -16,6 +17,9 @@ _BY_FORMAT = {"b": "int8", "B": "uint8", "c": "uint8", "?": "uint8", "e": "float
 _DLPACK_HOST = (1, 3)  # the CPU; memory of the host that CUDA has pinned
 _DLPACK_CUDA = (2, 13)  # a device's; managed
 _DLPACK_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "uint"}  # 6: bool
+_DLPACK_FLOAT8 = {10: "float8_e4m3fn", 12: "float8_e5m2"}
+_DLPACK_VERSION = (1, 0)  # the first that tells what is read-only
+_DLPACK_READ_ONLY = 1
 
 
 DEFAULT_CUDA_STREAM = 1  # CUDA's name for it
@@ -56,13 +60,22 @@ def buffer_of(name, value, writable=False):
     if hasattr(value, "__cuda_array_interface__"):
         interface = value.__cuda_array_interface__
         return _of_array(name, value, interface, writable, interface.get("stream") or DEFAULT_CUDA_STREAM)
-    try:
-        return _of_exporter(name, value, writable)
-    except TypeError:
-        pass
+    if type(value).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        _check_jax(name, value, writable)
+    view = _view_of(name, value)
+    if view is not None:
+        return _of_view(name, view, writable)
     if hasattr(value, "__dlpack__"):
-        return _of_dlpack(name, value)
+        return _of_dlpack(name, value, writable)
     raise Refusal(f"{name}: {type(value).__name__} is no tensor, array or buffer")
+
+
+def _check_jax(name, array, writable):
+    """What its DLPack does not tell, or not in words."""
+    if writable:
+        raise Refusal(f"{name}: an array of JAX never changes; receive into another, such as numpy.empty_like(array)")
+    if hasattr(array, "is_deleted") and _answer(name, array, array.is_deleted):
+        raise Refusal(f"{name}: the array of JAX was deleted or donated")
 
 
 def _known(name, datatype):
@@ -86,7 +99,18 @@ def _of_tensor(name, tensor):
     return Buffer(tensor.data_ptr(), tensor.numel(), datatype, tensor, stream)
 
 
+def _is_contiguous(shape, strides, unit):
+    """`unit`: the stride of neighbours. None: contiguous by definition."""
+    for length, stride in zip(reversed(shape), reversed(strides or ())):
+        if length > 1 and stride != unit and 0 not in shape:
+            return False
+        unit *= length
+    return True
+
+
 def _of_array(name, array, interface, writable, stream=None):
+    if not isinstance(interface.get("data"), tuple):
+        raise Refusal(f"{name}: {type(array).__name__} does not tell where its elements lie")
     address, read_only = interface["data"]
     if writable and read_only:
         raise Refusal(f"{name}: the array is read-only")
@@ -96,12 +120,10 @@ def _of_array(name, array, interface, writable, stream=None):
     datatype = dtype_name if dtype_name in TYPES else _BY_TYPESTR.get(kind[1:], dtype_name or kind)
     if kind[0] == ">":
         raise Refusal(f"{name}: elements in big-endian order")
-    count = 1
-    for length in interface["shape"]:
-        count *= length
-    if interface.get("strides") is not None and count > 0:
-        raise Refusal(f"{name}: the array of shape {tuple(interface['shape'])} is not contiguous")
-    return Buffer(address, count, _known(name, datatype), array, stream)
+    shape = tuple(interface["shape"])
+    if not _is_contiguous(shape, interface.get("strides"), int(kind[2:])):
+        raise Refusal(f"{name}: the array of shape {shape} is not contiguous")
+    return Buffer(address, math.prod(shape), _known(name, datatype), array, stream)
 
 
 class _PyBuffer(ctypes.Structure):
@@ -123,8 +145,19 @@ def _integer_type(code, size):
     return f"{kinds[code]}{8 * size}" if code in kinds else code
 
 
-def _of_exporter(name, value, writable):
-    view = memoryview(value)
+def _view_of(name, value):
+    """By the buffer protocol; None: it has none, or DLPack knows more (JAX's bfloat16)."""
+    try:
+        return memoryview(value)
+    except TypeError:
+        return None
+    except (BufferError, RuntimeError, ValueError) as error:
+        if hasattr(value, "__dlpack__"):
+            return None
+        raise Refusal(f"{name}: {type(value).__name__}: {error}") from None
+
+
+def _of_view(name, view, writable):
     if writable and view.readonly:
         raise Refusal(f"{name}: the buffer is read-only")
     if not view.c_contiguous:
@@ -146,32 +179,69 @@ class _DlTensor(ctypes.Structure):
                 ("byte_offset", ctypes.c_uint64)]
 
 
+class _DlVersioned(ctypes.Structure):
+    """DLManagedTensorVersioned"""
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _DlTensor)]
+
+
+_PyCapsule_IsValid = ctypes.pythonapi.PyCapsule_IsValid
+_PyCapsule_IsValid.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _PyCapsule_GetPointer = ctypes.pythonapi.PyCapsule_GetPointer
 _PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _PyCapsule_GetPointer.restype = ctypes.c_void_p
 
 
-def _of_dlpack(name, value):
-    device = int(value.__dlpack_device__()[0]) if hasattr(value, "__dlpack_device__") else _DLPACK_HOST[0]
+def _capsule_of(value, **options):
+    """Of a version that tells what is read-only, where its owner knows one. Not consumed: its own destructor gives the
+    tensor back."""
+    try:
+        return value.__dlpack__(max_version=_DLPACK_VERSION, **options)
+    except TypeError:
+        return value.__dlpack__(**options)
+
+
+def _answer(name, value, question):
+    """What an array says of itself; what it raises instead becomes a refusal."""
+    try:
+        return question()
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise Refusal(f"{name}: {type(value).__name__}: {error}") from None
+
+
+def _tensor_in(name, capsule, writable):
+    if not _PyCapsule_IsValid(capsule, b"dltensor_versioned"):
+        return _DlTensor.from_address(_PyCapsule_GetPointer(capsule, b"dltensor"))
+    managed = _DlVersioned.from_address(_PyCapsule_GetPointer(capsule, b"dltensor_versioned"))
+    if writable and managed.flags & _DLPACK_READ_ONLY:
+        raise Refusal(f"{name}: the array is read-only")
+    return managed.tensor
+
+
+def _datatype_in(tensor):
+    name = _DLPACK_FLOAT8.get(tensor.code) or f"{_DLPACK_CODES.get(tensor.code, f'DLPack code {tensor.code} ')}{tensor.bits}"
+    return name if tensor.lanes == 1 else f"{name} x {tensor.lanes}"
+
+
+def _of_dlpack(name, value, writable):
+    device = _DLPACK_HOST[0]
+    if hasattr(value, "__dlpack_device__"):
+        device = int(_answer(name, value, value.__dlpack_device__)[0])
     if device not in (*_DLPACK_HOST, *_DLPACK_CUDA):
         raise Refusal(f"{name}: the array is on DLPack device {device}, neither on the CPU nor on a CUDA device")
     stream = follow = None
+    options = {}
     if device in _DLPACK_CUDA:
         stream = DEFAULT_CUDA_STREAM
+        options = {"stream": stream}  # its owner makes it wait for the elements
 
         def follow(other):
             value.__dlpack__(stream=other)
 
-    # Its owner makes the stream wait for the elements. Not consumed: its own destructor gives the tensor back.
-    capsule = value.__dlpack__() if stream is None else value.__dlpack__(stream=stream)
-    tensor = _DlTensor.from_address(_PyCapsule_GetPointer(capsule, b"dltensor"))
-    count = 1
-    contiguous = True
-    for i in reversed(range(tensor.ndim)):
-        if tensor.strides and tensor.shape[i] > 1 and tensor.strides[i] != count:
-            contiguous = False
-        count *= tensor.shape[i]
-    if not contiguous and count > 0:
-        raise Refusal(f"{name}: the array is not contiguous")
-    datatype = _known(name, f"{_DLPACK_CODES.get(tensor.code, f'DLPack code {tensor.code} ')}{tensor.bits}")
-    return Buffer((tensor.data or 0) + tensor.byte_offset, count, datatype, (value, capsule), stream, follow)
+    capsule = _answer(name, value, lambda: _capsule_of(value, **options))
+    tensor = _tensor_in(name, capsule, writable)
+    shape = tuple(tensor.shape[:tensor.ndim])
+    if not _is_contiguous(shape, tensor.strides[:tensor.ndim] if tensor.strides else None, 1):
+        raise Refusal(f"{name}: the array of shape {shape} is not contiguous")
+    datatype = _known(name, _datatype_in(tensor))
+    return Buffer((tensor.data or 0) + tensor.byte_offset, math.prod(shape), datatype, (value, capsule), stream, follow)

@@ -121,11 +121,14 @@ std::optional<Launch> from_pmi(Variables& v) {
   return launch;
 }
 
-// PMIx tells no size in the environment; Slurm does (srun --mpi=pmix).
+// PMIx tells no size in the environment; Slurm does (srun --mpi=pmix), and so does prterun where it plays Open MPI.
 std::optional<Launch> from_pmix(Variables& v) {
   if (!v.has("PMIX_RANK")) return {};
   if (!in_slurm_step(v)) {
-    v.note("PMIX_RANK is set, but no variable tells how many ranks there are: set HOCKET_RANK and HOCKET_SIZE");
+    v.note(
+        "PMIX_RANK is set, but no variable tells how many ranks there are: start them with prterun --personality ompi, "
+        "or "
+        "set HOCKET_RANK and HOCKET_SIZE");
     return {};
   }
   Launch launch = slurm_step(v, "pmix");

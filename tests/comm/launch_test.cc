@@ -237,7 +237,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"jax_address",
               {{"JAX_PROCESS_ID", "0"}, {"JAX_NUM_PROCESSES", "2"}, {"JAX_COORDINATOR_ADDRESS", "head"}},
               "JAX_COORDINATOR_ADDRESS='head'"},
-        Wrong{"pmix_alone", {{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}, "HOCKET_SIZE"}),
+        Wrong{"pmix_alone", {{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}, "prterun --personality ompi"}),
     [](const auto& each) { return std::string(each.param.name); });
 
 TEST(Launch, PortsStandBesideTheLaunchersOwn) {

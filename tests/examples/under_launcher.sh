@@ -46,6 +46,7 @@ run() {
     mpirun_pmix)
       OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$pmix_mpirun" --oversubscribe -n 4 "${program[@]}"
       ;;
+    prterun) "${pmix_mpirun%mpirun}prterun" --personality ompi --allow-run-as-root --map-by :OVERSUBSCRIBE -n 4 "${program[@]}" ;;
     mpiexec.hydra) mpiexec.hydra -n 4 "${program[@]}" ;;
     srun) "$(dirname "$0")/slurm.sh" srun --nodes 2 --ntasks 4 --overcommit "${program[@]}" ;;
     srun_pmi2) "$(dirname "$0")/slurm.sh" srun --mpi=pmi2 --nodes 2 --ntasks 4 --overcommit "${program[@]}" ;;
@@ -59,7 +60,7 @@ is_here() {
   case $launcher in
     none | variables | pytorchjob | tfjob | trainjob | hocket_run) ;;
     mpirun) mpirun --version 2>/dev/null | grep -q 'Open MPI' ;;
-    mpirun_pmix) [[ -x $pmix_mpirun ]] ;;
+    mpirun_pmix | prterun) [[ -x $pmix_mpirun ]] ;;
     srun | srun_pmi2) ((EUID == 0)) && command -v slurmctld >/dev/null && command -v munged >/dev/null ;;
     srun_pmix) compgen -G '/usr/lib/*/slurm*/mpi_pmix*.so' >/dev/null && launcher=srun is_here ;;
     torchrun) torchrun --help >/dev/null 2>&1 ;;

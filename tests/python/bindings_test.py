@@ -3,6 +3,7 @@
 # Copyright The Hocket authors
 """The package `hocket` as its users meet it: ranks as threads and as processes, every kind of buffer, wrong input."""
 import array
+import ctypes
 import itertools
 import os
 import queue
@@ -16,6 +17,7 @@ import unittest
 import numpy
 
 import hocket
+from hocket import _buffers
 from threaded_ranks import on_threads
 
 os.environ["HOCKET_COMPRESSION"] = "always"  # in shared memory, too, where it does not pay
@@ -306,6 +308,56 @@ class Buffers(unittest.TestCase):
             self.assertTrue((values == 3).all())
             with self.assertRaisesRegex(ValueError, "not contiguous"):
                 comm.all_reduce(Foreign(values.T))
+
+        on_ranks(body)
+
+    def test_dlpack_tells_what_is_read_only(self):
+        new_capsule = ctypes.pythonapi.PyCapsule_New
+        new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        new_capsule.restype = ctypes.py_object
+
+        class Versioned:
+            def __init__(self, values, flags):
+                shape = (ctypes.c_int64 * 1)(values.size)
+                tensor = _buffers._DlTensor(values.ctypes.data, 1, 0, 1, 2, 64, 1, shape, None, 0)
+                self.managed = _buffers._DlVersioned(1, 0, None, None, flags, tensor)
+
+            def __dlpack__(self, max_version):
+                return new_capsule(ctypes.addressof(self.managed), b"dltensor_versioned", None)
+
+        def body(comm):
+            values, result = numpy.full(2, comm.rank, numpy.float64), numpy.empty(2)
+            comm.all_reduce(Versioned(values, 1), result)
+            self.assertTrue((result == 3).all())
+            with self.assertRaisesRegex(ValueError, "all_reduce: send: the array is read-only"):
+                comm.all_reduce(Versioned(values, 1))
+            comm.all_reduce(Versioned(values, 0))
+            self.assertTrue((values == 3).all())
+
+        on_ranks(body)
+
+    def test_array_interfaces(self):
+        class Foreign:
+            def __init__(self, values, **others):
+                self.__array_interface__ = {**values.__array_interface__, **others}
+
+        def body(comm):
+            values = numpy.full((1, 2, 3), comm.rank, numpy.float32)
+            comm.all_reduce(Foreign(values, strides=values.strides))
+            self.assertTrue((values == 3).all())
+            with self.assertRaisesRegex(ValueError, r"array of shape \(1, 2, 3\) is not contiguous"):
+                comm.all_reduce(Foreign(values, strides=(24, 4, 8)))
+            with self.assertRaisesRegex(ValueError, "send: Foreign does not tell where its elements lie"):
+                comm.all_reduce(Foreign(values, data=values.tobytes()))
+
+        on_ranks(body)
+
+    def test_buffers_that_fail(self):
+        def body(comm):
+            gone = memoryview(bytearray(3))
+            gone.release()
+            with self.assertRaisesRegex(ValueError, f"rank {comm.rank}: all_reduce: send: memoryview: .*released"):
+                comm.all_reduce(gone)
 
         on_ranks(body)
 

@@ -9,13 +9,17 @@ import importlib.util
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
+import time
 
 _HERE = pathlib.Path(__file__).parent
 _SOURCES = sorted((_HERE / "plugin").glob("*.cc"))
 _MODULE = "_hocket_torch"
+_WHAT = "the PyTorch backend of Hocket"
 
 
 def _include():
@@ -51,7 +55,20 @@ def _run(commands):
     said = [process.communicate()[0] for process in started]
     for process, text in zip(started, said):
         if process.returncode != 0:
-            raise ImportError(f"the PyTorch backend of Hocket cannot be built: {shlex.join(process.args)}\n{text}")
+            raise ImportError(f"{_WHAT} cannot be built: {shlex.join(process.args)}\n{text}")
+
+
+def _compiler():
+    """The command, of which CXX may be another. What it needs is looked for first: its own words would be hard to read."""
+    command = shlex.split(os.environ.get("CXX", "")) or ["c++"]
+    if shutil.which(command[0]) is None:
+        raise ImportError(f"{_WHAT} has to be compiled for this torch, once, and there is no C++ compiler '{command[0]}': "
+                          "install one (Debian, Ubuntu: g++), or name it in CXX")
+    headers = sysconfig.get_paths()["include"]
+    if not os.path.exists(os.path.join(headers, "Python.h")):
+        raise ImportError(f"{_WHAT} has to be compiled for this torch, once, and there is no Python.h in {headers}: install "
+                          "Python's headers (Debian, Ubuntu: python3-dev)")
+    return command
 
 
 def build(target, library):
@@ -60,34 +77,39 @@ def build(target, library):
 
 
 def compile_module(target, sources, library, *folders):
-    """Compiles a module of Python that uses torch and a library, with headers in the folders. CXX names another compiler."""
+    """Compiles a module of Python that uses torch and a library, with headers in the folders. Nearly all of that is torch's
+    headers, so there are only as many pieces as cores, of several sources each."""
     from torch.utils import cpp_extension
-    compiler = shlex.split(os.environ.get("CXX", "c++"))
-    target = pathlib.Path(target)
-    scratch = target.with_suffix(f".{os.getpid()}")
-    scratch.mkdir(parents=True)
+    compiler = _compiler()
     flags = [*_flags(), *(f"-I{folder}" for folder in folders)]
-    jobs = [[*compiler, *flags, "-c", str(source), "-o", str(scratch / f"{source.stem}.o")] for source in sources]
-    cores = len(os.sched_getaffinity(0))
-    for first in range(0, len(jobs), cores):
-        _run(jobs[first:first + cores])
-    libraries = [f"-L{folder}" for folder in cpp_extension.library_paths()]
-    _run([[*compiler, "-shared", "-o", str(scratch / "linked"), *(job[-1] for job in jobs), *libraries, "-lc10",
-           "-ltorch_cpu", "-ltorch_python", str(library)]])
-    (scratch / "linked").rename(target)
-    for file in scratch.iterdir():
-        file.unlink()
-    scratch.rmdir()
+    pieces = min(len(sources), len(os.sched_getaffinity(0)))
+    with tempfile.TemporaryDirectory(dir=pathlib.Path(target).parent, prefix="build-") as scratch:
+        jobs = []
+        for number in range(pieces):
+            piece = pathlib.Path(scratch) / f"{number}.cc"
+            piece.write_text("".join(f'#include "{source}"\n' for source in sources[number::pieces]), encoding="utf-8")
+            jobs.append([*compiler, *flags, "-c", str(piece), "-o", str(piece.with_suffix(".o"))])
+        _run(jobs)
+        libraries = [f"-L{folder}" for folder in cpp_extension.library_paths()]
+        linked = os.path.join(scratch, "linked")
+        _run([[*compiler, "-shared", "-o", linked, *(job[-1] for job in jobs), *libraries, "-lc10", "-ltorch_cpu",
+               "-ltorch_python", str(library)]])
+        os.replace(linked, target)
 
 
 def cached(name, make):
-    """The path of a file that make(path) makes, once, in whichever process comes first."""
+    """The path of a file that make(path) makes, once, in whichever process comes first; the others wait for it."""
     folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "hocket"
-    folder.mkdir(parents=True, exist_ok=True)
     target = folder / name
     if target.exists():
         return target
-    with open(folder / f"{name}.lock", "w", encoding="ascii") as lock:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / f"{name}.lock", "w", encoding="ascii")  # pylint: disable=consider-using-with
+    except OSError as error:
+        raise ImportError(f"{_WHAT} has to be compiled for this torch, once, and cannot be kept in {folder} ({error.strerror}): "
+                          "name another place in XDG_CACHE_HOME") from error
+    with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
             make(target)
@@ -96,8 +118,10 @@ def cached(name, make):
 
 def _build_once(target):
     from hocket import _library
-    print(f"hocket: building the backend for this torch, once: {target}", file=sys.stderr, flush=True)
+    print(f"hocket: compiling the backend for this torch, once; other ranks wait for it: {target}", file=sys.stderr, flush=True)
+    begin = time.monotonic()
     build(target, _library.path())
+    print(f"hocket: that took {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
 
 
 def import_file(name, path):
@@ -116,6 +140,14 @@ def load():
     name = file_name()
     beside = _HERE / name
     return import_file(_MODULE, beside if beside.exists() else cached(name, _build_once))
+
+
+def build_beside():
+    """Into the package, for all who use it: the path."""
+    target = _HERE / file_name()
+    if not target.exists():
+        _build_once(target)
+    return target
 
 
 if __name__ == "__main__":  # _plugin.py FOLDER LIBRARY: for who builds the package, of which nothing is there yet
