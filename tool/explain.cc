@@ -167,6 +167,7 @@ class Explanation {
     print_candidates(candidates, chooser.network(), *choice);
     fmt::print("\nChosen: {}, because {}.\n", how(*choice->builder, choice->lanes, choice->slice_bytes),
                why(choice->reason));
+    print_encodings(*choice->builder);
     if (!candidates.empty()) print_advice(chooser, candidates, *choice);
     return {};
   }
@@ -198,6 +199,15 @@ class Explanation {
     }
     if (weighed.pays) question_ = weighed.coded;
     return {};
+  }
+
+  void print_encodings(const Builder& builder) const {
+    const std::optional<int32_t> times = encodings(builder, question_.ranks);
+    if (!question_.coded || !times) return;
+    const int32_t most = question_.coding.encodings;
+    fmt::print("What a rank contributes is encoded at most {} on its way{}.\n",
+               *times == 1 ? "once" : fmt::format("{} times", *times),
+               most < kMostEncodings ? fmt::format("; the codec may {} times (its option encodings)", most) : "");
   }
 
   void print_advice(const Chooser& chooser, const std::vector<Candidate>& candidates, const Choice& chosen) const {

@@ -13,9 +13,12 @@ namespace hocket {
 
 struct CodingCost {
   int64_t ratio = 0;  // thousandths of a message's bytes that are left; 0: there is no codec, or nobody knows
-  Femtoseconds encode_byte = 0;  // of values
-  Femtoseconds decode_byte = 0;  // ... and adding
-  bool adds_as_stored = false;   // codec/codec.h
+  Femtoseconds encode_byte = 0;          // of values
+  Femtoseconds decode_byte = 0;          // ... and adding
+  bool adds_as_stored = false;           // codec/codec.h
+  bool encodes_again_alike = false;      // the same ...
+  int64_t block_bytes = 0;               // ... of whole blocks, which are so long as values
+  int32_t encodings = kFewestEncodings;  // at most, of what one rank contributes
   friend bool operator==(const CodingCost&, const CodingCost&) = default;
 
   // Bytes that go where so many would without a codec.

@@ -46,7 +46,7 @@ std::optional<Candidate> Contenders::fastest(const Question& question, const Bui
                                              const Builder* only) {
   const auto is_open = [&](const Known& known) {
     if (only != nullptr) return known.builder == only;
-    return !known.many_peers && obstacle(*known.builder, question).empty();
+    return !known.many_peers && obstacle(*known.builder, question, max_message_).empty();
   };
   std::optional<Candidate> best;
   for (Known* known : shortest_first(this->known(question, options), is_open)) {
@@ -63,7 +63,7 @@ std::optional<Candidate> Contenders::fastest(const Question& question, const Bui
 
 std::vector<Candidate> Contenders::all(const Question& question, const BuildOptions& options) {
   std::vector<Candidate> result;
-  const auto is_open = [&](const Known& known) { return obstacle(*known.builder, question).empty(); };
+  const auto is_open = [&](const Known& known) { return obstacle(*known.builder, question, max_message_).empty(); };
   Picoseconds least = kForever;
   for (Known* known : shortest_first(this->known(question, options), is_open)) {
     if (known->least / kHopeless > least) break;

@@ -2,24 +2,48 @@
 // Copyright The Hocket authors
 #include "choose/question.h"
 
+#include <algorithm>
+#include <array>
+
+#include "choose/cut.h"
+#include "choose/demand.h"
+
 namespace hocket {
 namespace {
 
-// Encodes each contribution and each result at most once, and all ranks end with the same bits.
-bool takes_codec(const Builder& builder, const Question& question) {
-  if (&builder == coded_builder(builder.collective, question.ranks)) return true;
-  if (builder.collective != Collective::kAllReduce) return false;
-  if (builder.name == "one_shot")
-    return question.coding.adds_as_stored;  // what the others decode, each adds as it kept it
-  return builder.name == "pairwise" || builder.name == "hierarchical";
+// All-reduces in which sums are encoded on their way, and results go on as they came; and those that encode results
+// again, together with others.
+constexpr std::array<std::string_view, 5> kByHops = {"ring", "chain", "binomial", "knomial", "bine"};
+constexpr std::array<std::string_view, 3> kByHopsAndAgain = {"rabenseifner", "circulant", "swing"};
+
+bool encodes_again(const Builder& builder) {
+  return builder.collective == Collective::kAllReduce && std::ranges::count(kByHopsAndAgain, builder.name) > 0;
+}
+
+// Why a call whose messages are encoded cannot have such plans.
+std::string_view coding_obstacle(const Builder& builder, const Question& question, size_t max_message) {
+  const CodingCost& coding = question.coding;
+  const std::optional<int32_t> times = encodings(builder, question.ranks);
+  if (!times.has_value()) return "a codec encodes the messages";
+  // What the others decode, each adds as it kept it.
+  if (builder.name == "one_shot" && !coding.adds_as_stored) return "what the codec decodes is rounded where it is kept";
+  if (*times > coding.encodings) return "it encodes more often than the codec is allowed to (its option encodings)";
+  if (!encodes_again(builder)) return {};
+  if (!coding.encodes_again_alike) return "it encodes results again, which the codec would change";
+  const Cut shortest = cut(1, question.ranks, max_message);
+  if (static_cast<int64_t>(shortest.window_bytes) < coding.block_bytes)
+    return "messages are too short for whole blocks of the codec";
+  return {};
 }
 
 }  // namespace
 
-std::string_view obstacle(const Builder& builder, const Question& question) {
+std::string_view obstacle(const Builder& builder, const Question& question, size_t max_message) {
   if (question.ordered && !builder.ordered) return "the operation does not commute";
   if (question.left_to_right && !builder.left_to_right) return "reductions are ordered: it does not combine one by one";
-  if (question.coded && !takes_codec(builder, question)) return "a codec encodes the messages";
+  if (question.coded) {
+    if (const std::string_view why = coding_obstacle(builder, question, max_message); !why.empty()) return why;
+  }
   if (!question.equal_chunks && builder.equal_chunks_only) return "the counts differ";
   if (builder.send_window && !question.send_window) return "it needs all send buffers in a window";
   if (builder.recv_window && !question.recv_window) return "it needs all receive buffers in a window";
@@ -29,6 +53,17 @@ std::string_view obstacle(const Builder& builder, const Question& question) {
     return "only the ends of a message know its count";
   }
   return {};
+}
+
+// Half of the chain of hops carries sums, each of which is encoded, and the other half the result.
+std::optional<int32_t> encodings(const Builder& builder, Rank ranks) {
+  const bool is_all_reduce = builder.collective == Collective::kAllReduce;
+  if (&builder == coded_builder(builder.collective, ranks)) return is_all_reduce ? 2 : 1;
+  if (!is_all_reduce) return std::nullopt;
+  if (builder.name == "one_shot") return 1;
+  if (builder.name == "pairwise" || builder.name == "hierarchical") return 2;
+  const bool by_hops = std::ranges::count(kByHops, builder.name) > 0 || encodes_again(builder);
+  return by_hops ? std::optional(*rounds(builder.collective, builder.name, ranks) / 2 + 1) : std::nullopt;
 }
 
 const Builder* coded_builder(Collective collective, Rank ranks) {

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "choose/coding_cost.h"
@@ -31,11 +33,16 @@ struct Question {
   friend bool operator==(const Question&, const Question&) = default;
 };
 
-// Why an algorithm of the collective cannot do it, even where it fits; empty: nothing is in the way.
-std::string_view obstacle(const Builder& builder, const Question& question);
+// Why an algorithm of the collective cannot do it, even where it fits, with messages of so many bytes; empty: nothing
+// is in the way.
+std::string_view obstacle(const Builder& builder, const Question& question, size_t max_message);
 
 // The algorithm of calls whose messages are encoded: each contribution once and each result once, whatever the number
 // of ranks. Null: none such.
 const Builder* coded_builder(Collective collective, Rank ranks);
+
+// How often plans of a call that has a codec encode what one rank contributes, at most. Nothing: their ranks would end
+// with different bits, or nobody has proved that they do not.
+std::optional<int32_t> encodings(const Builder& builder, Rank ranks);
 
 }  // namespace hocket

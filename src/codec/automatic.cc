@@ -2,18 +2,27 @@
 // Copyright The Hocket authors
 #include "codec/automatic.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "codec/dense.h"
 
 namespace hocket {
 namespace {
 
-bool is_fit(const Codec& codec, double error) {
+bool is_fit(const Codec& codec) {
   const CodecDescription description = codec.describe(DataType::kFloat32);
   const bool keeps_large = description.range >= 0.9 * largest_value(DataType::kFloat32);
-  return codec.block() > 0 && description.idempotent && description.encode_speed > 0 && keeps_large &&
-         description.relative_error <= error;
+  return codec.block() > 0 && description.idempotent && description.encode_speed > 0 && keeps_large;
+}
+
+// Each encoding is off by at most a share of what it encodes, errors of earlier ones included.
+int32_t encodings_within(double error, const Codec& codec) {
+  const double each = codec.describe(DataType::kFloat32).relative_error;
+  const double most = std::log1p(error) / std::log1p(each);
+  return each > 0 && most < kMostEncodings ? static_cast<int32_t>(most) : kMostEncodings;
 }
 
 }  // namespace
@@ -23,9 +32,13 @@ Result<Codecs> make_automatic(Specification& specification) {
   HOCKET_TRY(specification.finish());
   Codecs codecs;
   for (const std::string_view name : codec_names()) {
-    Result<std::unique_ptr<const Codec>> codec = make_codec(name);
+    const Result<std::unique_ptr<const Codec>> codec = make_codec(name);
     HOCKET_TRY(codec.status());
-    if (is_fit(**codec, error)) codecs.push_back(std::move(*codec));
+    const int32_t encodings = encodings_within(error, **codec);
+    if (!is_fit(**codec) || encodings < kFewestEncodings) continue;
+    Result<std::unique_ptr<const Codec>> fitting = make_codec(fmt::format("{}:encodings={}", name, encodings));
+    HOCKET_TRY(fitting.status());
+    codecs.push_back(std::move(*fitting));
   }
   return codecs;
 }

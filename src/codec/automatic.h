@@ -19,8 +19,10 @@ inline constexpr std::string_view kAutomatic = "auto";
 // Codecs of which a call takes one.
 using Codecs = std::vector<std::shared_ptr<const Codec>>;
 
-// All that keep the error for float32 (narrower types round besides), each as its defaults make it: whose encoding can
-// be repeated, whose costs are known, and that leave large values finite. Lossless is always among them.
+// All that keep the error for float32 (narrower types round besides), each as its defaults make it, and allowed as many
+// encodings as the error bears, two at least: no sum of any number of ranks is off by more than that share of what
+// their largest magnitude could add up to. Their encoding can be repeated, their costs are known, and they leave large
+// values finite. Lossless is always among them.
 Result<Codecs> make_automatic(Specification& specification);
 
 // What is true of whichever is taken; of one it is its own, but for costs of several.

@@ -55,6 +55,11 @@ struct CodecDescription {
   double usual_ratio = 0;  // where `ratio` is the worst case; 0: it is not
 };
 
+// How often what a rank contributes may be encoded on its way to a result. By default once, and the result once more:
+// then the error does not grow with the number of ranks.
+inline constexpr int32_t kFewestEncodings = 2;
+inline constexpr int32_t kMostEncodings = 1 << 16;
+
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -73,13 +78,23 @@ class Codec {
   // kSum. After a failure the values are undefined.
   virtual Status decode_reduce(std::span<const std::byte> message, std::optional<ReduceOp> op, Values values) const = 0;
 
+  // At most so often: it decides which plans calls may take.
+  int32_t encodings() const { return encodings_; }
+  void allow_encodings(int32_t most) { encodings_ = most; }
+
   // What kernels of devices need to do the same, to the last bit; null: the host alone can.
   virtual const CodedForm* form() const { return nullptr; }
+
+ private:
+  int32_t encodings_ = kFewestEncodings;
 };
 
 // Whether adding a message gives the bits that storing it, and adding what was stored, gives. Of narrow types what is
 // stored was rounded; selected elements are added where they are, and stored among zeros, which change -0.
 bool adds_as_stored(const Codec& codec, DataType type);
+
+// Whether encoding what was decoded changes nothing even if messages are made of other parts of it: of whole blocks.
+bool encodes_again_alike(const Codec& codec, DataType type);
 
 // The codec that a specification describes: a name, and options after a colon, as in
 // "int4:block=32,scale=range,round=stochastic,seed=7". Errors name the word that is wrong and what is allowed.

@@ -12,10 +12,10 @@
 
 namespace hocket::codecs {
 
-using MadeCodec = std::unique_ptr<const Codec>;
+using MadeCodec = std::unique_ptr<Codec>;
 
 // By the specification's name; all options are to be known.
-Result<MadeCodec> make(Specification& specification);
+Result<std::unique_ptr<const Codec>> make(Specification& specification);
 
 MadeCodec make_cast(Specification& specification);         // fp16, bf16
 MadeCodec make_integer(Specification& specification);      // int8, int6, int4, int3, int2

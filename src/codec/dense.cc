@@ -32,6 +32,10 @@ bool adds_as_stored(const Codec& codec, DataType type) {
   return codec.block() > 0 && (type == DataType::kFloat32 || codec.describe(type).lossless);
 }
 
+bool encodes_again_alike(const Codec& codec, DataType type) {
+  return codec.block() > 0 && codec.describe(type).idempotent;
+}
+
 void combine_decoded(DataType type, ReduceOp op, const std::byte* decoded, std::byte* data, size_t count) {
   const std::array<const std::byte*, 2> sources = {data, decoded};
   combine({.type = type, .op = op, .sources = sources, .destinations = {&data, 1}, .count = count});

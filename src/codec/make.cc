@@ -51,7 +51,7 @@ constexpr auto kNames = [] {
 
 std::span<const std::string_view> codec_names() { return kNames; }
 
-Result<codecs::MadeCodec> codecs::make(Specification& specification) {
+Result<std::unique_ptr<const Codec>> codecs::make(Specification& specification) {
   const auto* entry = std::find_if(kCodecs.begin(), kCodecs.end(),
                                    [&](const Entry& each) { return each.name == specification.name(); });
   if (entry == kCodecs.end()) {
@@ -60,9 +60,14 @@ Result<codecs::MadeCodec> codecs::make(Specification& specification) {
         fmt::format("codec '{}': there is no codec '{}'; there are {}, {}, {}", specification.text(),
                     specification.name(), fmt::join(kNames, ", "), fmt::join(program_names(), ", "), kAutomatic));
   }
+  const bool is_told = specification.has("encodings");
+  const int64_t most = is_told ? specification.integer("encodings", kFewestEncodings, kFewestEncodings, kMostEncodings)
+                               : kFewestEncodings;
   MadeCodec codec = entry->make(specification);
   HOCKET_TRY(specification.finish());
-  return codec;
+  const bool is_exact = codec->describe(DataType::kFloat32).lossless;
+  codec->allow_encodings(is_exact && !is_told ? kMostEncodings : static_cast<int32_t>(most));
+  return std::unique_ptr<const Codec>(std::move(codec));
 }
 
 Result<std::unique_ptr<const Codec>> make_codec(std::string_view text) {

@@ -106,7 +106,9 @@ void bind_layouts(const Request& request, Call& call) {
   const Plan& plan = *call.plan;
   const size_t count = request.facts.count;
   const size_t bytes = element_bytes(request.facts.type);
-  const size_t block = request.codec == nullptr ? 1 : std::max<size_t>(request.codec->block(), 1);
+  // Where no bit changes, all elements are summed in the order in which they would be without a codec.
+  const bool cuts = request.codec != nullptr && !request.codec->describe(request.facts.type).lossless;
+  const size_t block = cuts ? std::max<size_t>(request.codec->block(), 1) : 1;
   switch (request.facts.collective) {
     case Collective::kAllReduce:
     case Collective::kBroadcast:

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "choose/choose.h"
+#include "choose/cut.h"
 #include "codec/whole.h"
 #include "kernels/convert.h"
 #include "kernels/random.h"
@@ -37,6 +38,27 @@ float take_scale(Request& request, Rank ranks) {
   if (reduction.average) scale = 1 / static_cast<float>(ranks);
   reduction.scaled = reduction.average = false;
   return scale;
+}
+
+// Of calls that have such plans.
+Result<CodingEffect> effect_of(const Builder& builder, Rank ranks, const Codec& codec, DataType type) {
+  std::vector<Plan> plans;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    plans.push_back(build(builder, {.rank = rank, .ranks = ranks, .coded = true}));
+  }
+  const CodecDescription description = codec.describe(type);
+  return prove_coded(plans, {.relative_error = description.relative_error,
+                             .absolute_error = description.absolute_error,
+                             .rounding = rounding_of(type),
+                             .idempotent = encodes_again_alike(codec, type),
+                             .adds_as_stored = adds_as_stored(codec, type)});
+}
+
+void raise(CodingEffect& most, const CodingEffect& other) {
+  most.relative = std::max(most.relative, other.relative);
+  most.absolute = std::max(most.absolute, other.absolute);
+  most.noise = std::max(most.noise, other.noise);
+  most.encodings = std::max(most.encodings, other.encodings);
 }
 
 }  // namespace
@@ -210,19 +232,18 @@ Result<CodingEffect> Coding::error_bound(Collective collective, DataType type, R
     return Status(Code::kInvalidArgument, fmt::format("ranks: {} is not from 1 to {}", ranks, kMaxBoundRanks));
   }
   if (codecs_.empty()) return program_bound(collective, type, ranks);
-  const Builder* builder = coded_builder(collective, ranks);
-  std::vector<Plan> plans;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    BuildOptions options;
-    options.rank = rank;
-    options.ranks = ranks;
-    options.coded = true;
-    plans.push_back(build(*builder, options));
+  CodingEffect worst;
+  for (const auto& codec : codecs_) {
+    const Question question{.collective = collective, .ranks = ranks, .coded = true, .coding = cost_of(*codec, type)};
+    for (const Builder& builder : builders()) {
+      const bool may_be = builder.collective == collective && obstacle(builder, question, kLongestSlice).empty();
+      if (!may_be || !builder.fits({.ranks = ranks, .coded = true})) continue;
+      const Result<CodingEffect> effect = effect_of(builder, ranks, *codec, type);
+      HOCKET_TRY(effect.status());
+      raise(worst, *effect);
+    }
   }
-  const CodecDescription description = describe(type);
-  return prove_coded(plans, {.relative_error = description.relative_error,
-                             .absolute_error = description.absolute_error,
-                             .rounding = rounding_of(type)});
+  return worst;
 }
 
 Result<CodingEffect> Coding::program_bound(Collective collective, DataType type, Rank ranks) const {

@@ -62,7 +62,7 @@ class Coding {
   void reset();
   void reset(std::string_view key);
 
-  // Of the coded collective of so many ranks, at most kMaxBoundRanks.
+  // The most of all plans that the coded collective of so many ranks, at most kMaxBoundRanks, may take.
   static constexpr Rank kMaxBoundRanks = 256;
   Result<CodingEffect> error_bound(Collective collective, DataType type, Rank ranks) const;
 

@@ -37,19 +37,48 @@ Values input(int rank, size_t count, uint64_t step = 0) {
 const int kAlways = setenv("HOCKET_COMPRESSION", "always", 1);
 
 // Results by rank.
-std::vector<Values> all_reduce(int ranks, size_t count, const char* specification) {
+std::vector<Values> all_reduce(int ranks, size_t count, const char* specification,
+                               hocketConfig_t config = HOCKET_CONFIG_INITIALIZER) {
   std::vector<Values> results(static_cast<size_t>(ranks));
-  run_threads(ranks, [&](Member& member) {
-    const Codec codec(specification);
-    const Values send = input(member.rank, count);
-    Values recv(count);
-    EXPECT_EQ(hocketAllReduceCompressed(send.data(), recv.data(), count, hocketFloat32, hocketSum, codec, nullptr,
-                                        member.comm, nullptr),
-              hocketSuccess)
-        << hocketGetLastError(member.comm);
-    results[static_cast<size_t>(member.rank)] = recv;
-  });
+  run_threads(
+      ranks,
+      [&](Member& member) {
+        const Codec codec(specification);
+        const Values send = input(member.rank, count);
+        Values recv(count);
+        EXPECT_EQ(hocketAllReduceCompressed(send.data(), recv.data(), count, hocketFloat32, hocketSum, codec, nullptr,
+                                            member.comm, nullptr),
+                  hocketSuccess)
+            << hocketGetLastError(member.comm);
+        results[static_cast<size_t>(member.rank)] = recv;
+      },
+      config);
   return results;
+}
+
+// All the same, and no farther off than the codec says.
+void expect_within_bound(const std::vector<Values>& results, const char* specification) {
+  const auto ranks = static_cast<int>(results.size());
+  const size_t count = results[0].size();
+  double relative = 0, absolute = 0, largest = 0;
+  const Codec codec(specification);
+  ASSERT_EQ(hocketCodecErrorBound(codec, hocketFuncAllReduce, hocketFloat32, ranks, &relative, &absolute),
+            hocketSuccess);
+  std::vector<double> wanted(count);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Values values = input(rank, count);
+    for (size_t i = 0; i < count; ++i) {
+      wanted[i] += static_cast<double>(values[i]);
+      largest = std::max(largest, static_cast<double>(std::fabs(values[i])));
+    }
+  }
+  for (const Values& result : results) {
+    ASSERT_TRUE(count == 0 || std::memcmp(result.data(), results[0].data(), count * 4) == 0);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    ASSERT_LE(std::fabs(static_cast<double>(results[0][i]) - wanted[i]), relative * largest + absolute)
+        << ranks << " ranks, element " << i << " of " << count;
+  }
 }
 
 class Compressed : public testing::TestWithParam<const char*> {};
@@ -57,26 +86,7 @@ class Compressed : public testing::TestWithParam<const char*> {};
 TEST_P(Compressed, AllRanksEndAlikeWithinTheBound) {
   for (int ranks : {1, 2, 3, 5}) {
     for (size_t count : {0u, 1u, 1000u, 300001u}) {
-      const std::vector<Values> results = all_reduce(ranks, count, GetParam());
-      double relative = 0, absolute = 0, largest = 0;
-      const Codec codec(GetParam());
-      ASSERT_EQ(hocketCodecErrorBound(codec, hocketFuncAllReduce, hocketFloat32, ranks, &relative, &absolute),
-                hocketSuccess);
-      std::vector<double> wanted(count);
-      for (int rank = 0; rank < ranks; ++rank) {
-        const Values values = input(rank, count);
-        for (size_t i = 0; i < count; ++i) {
-          wanted[i] += static_cast<double>(values[i]);
-          largest = std::max(largest, static_cast<double>(std::fabs(values[i])));
-        }
-      }
-      for (const Values& result : results) {
-        ASSERT_TRUE(count == 0 || std::memcmp(result.data(), results[0].data(), count * 4) == 0);
-      }
-      for (size_t i = 0; i < count; ++i) {
-        ASSERT_LE(std::fabs(static_cast<double>(results[0][i]) - wanted[i]), relative * largest + absolute)
-            << ranks << " ranks, element " << i << " of " << count;
-      }
+      ASSERT_NO_FATAL_FAILURE(expect_within_bound(all_reduce(ranks, count, GetParam()), GetParam())) << count;
     }
   }
 }
@@ -85,6 +95,33 @@ INSTANTIATE_TEST_SUITE_P(Codecs, Compressed,
                          testing::Values("fp16", "bf16", "fp8", "int8", "int4:scale=minmax,block=64", "int3", "sign",
                                          "int4:round=stochastic", "natural", "lossless", "topk:ratio=0.1", "bounded",
                                          "auto:error=0.02"));
+
+// Sums are encoded on their way where the codec may do so as often as that takes.
+TEST(Compressed, ByHopsWithinTheBound) {
+  hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
+  for (const char* algorithm : {"ring", "knomial", "rabenseifner", "circulant"}) {
+    config.algorithm = algorithm;
+    for (const int ranks : {2, 3, 5}) {
+      for (const size_t count : {1u, 1000u, 300001u}) {
+        const std::vector<Values> results = all_reduce(ranks, count, "int8:encodings=5", config);
+        ASSERT_NO_FATAL_FAILURE(expect_within_bound(results, "int8:encodings=5")) << algorithm << ", " << count;
+      }
+    }
+  }
+}
+
+TEST(Compressed, ByHopsOnlyWhereTheCodecMay) {
+  hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
+  config.algorithm = "ring";
+  const auto call = [](Member& member) {
+    const Codec codec("int8");
+    float value = 1;
+    expect_error(
+        hocketAllReduceCompressed(&value, &value, 1, hocketFloat32, hocketSum, codec, nullptr, member.comm, nullptr),
+        hocketInvalidUsage, member.comm, {"all_reduce by ring", "more often than the codec is allowed to"});
+  };
+  run_threads(3, call, config);
+}
 
 // Ordered reductions take the one order that coded plans have, whatever the lanes.
 TEST(Compressed, LosslessIsTheUncompressedSum) {
@@ -415,6 +452,10 @@ TEST(CodecErrors, DescriptionsAndBounds) {
   ASSERT_EQ(hocketCodecErrorBound(codec, hocketFuncAllReduce, hocketFloat32, 8, &relative, &absolute), hocketSuccess);
   // Seven contributions and the sum of eight are encoded.
   EXPECT_NEAR(relative, 15 * description.relativeError, 0.05 * relative);
+  // By halves, in each of three rounds sums of four of them, too.
+  const Codec often("int8:encodings=4");
+  ASSERT_EQ(hocketCodecErrorBound(often, hocketFuncAllReduce, hocketFloat32, 8, &relative, &absolute), hocketSuccess);
+  EXPECT_NEAR(relative, 20 * description.relativeError, 0.05 * relative);
 }
 
 }  // namespace

@@ -143,7 +143,16 @@ TEST(Chooser, AnImpossibleWishIsRefusedWithTheReason) {
   EXPECT_THAT(refusal("window", plain), HasSubstr("it needs all send buffers in a window"));
   Question question = plain;
   question.coded = true;
-  EXPECT_THAT(refusal("ring", question), HasSubstr("a codec encodes the messages"));
+  EXPECT_THAT(refusal("dual_root", question), HasSubstr("a codec encodes the messages"));
+  EXPECT_THAT(refusal("ring", question), HasSubstr("it encodes more often than the codec is allowed to"));
+  EXPECT_THAT(refusal("one_shot", question), HasSubstr("what the codec decodes is rounded where it is kept"));
+  question.coding.encodings = 6;
+  EXPECT_EQ(refusal("ring", question), "");
+  EXPECT_THAT(refusal("circulant", question), HasSubstr("it encodes results again, which the codec would change"));
+  question.coding.encodes_again_alike = true;
+  EXPECT_EQ(refusal("circulant", question), "");
+  question.coding.block_bytes = 4 * kMaxMessage;
+  EXPECT_THAT(refusal("circulant", question), HasSubstr("messages are too short for whole blocks of the codec"));
   question = plain;
   question.collective = Collective::kReduceScatter;
   EXPECT_THAT(refusal("recursive_halving", question), HasSubstr("it needs a power of two of ranks"));
@@ -188,6 +197,27 @@ TEST(Chooser, EncodesInOneShotWhereLittleIsSent) {
   EXPECT_NE(chosen("int8", DataType::kFloat32, 8, 32 << 20), "one_shot");
   EXPECT_NE(chosen("int8", DataType::kBfloat16, 4, 4 << 10), "one_shot") << "what is kept was rounded";
   EXPECT_NE(chosen("topk", DataType::kFloat32, 4, 4 << 10), "one_shot") << "zeros are not added";
+}
+
+// Among many ranks, whose two-shot would open a pipe for every pair, a codec that may encode as often as there are
+// rounds gets by with few.
+TEST(Chooser, EncodesByHopsWhereTheCodecMay) {
+  const auto chosen = [](const char* specification, size_t bytes) {
+    Chooser chooser({}, built_in_tuning(), {.ranks = 64, .per_host = 1}, kMaxMessage);
+    Question question = all_reduce(64, bytes);
+    question.coded = true;
+    question.coding = cost_of(**make_codec(specification), DataType::kFloat32);
+    return chooser.choose(question)->builder;
+  };
+  for (const size_t bytes : {size_t{16} << 10, size_t{32} << 20}) {
+    EXPECT_EQ(chosen("int8", bytes)->name, "pairwise");
+    const Builder& by_hops = *chosen("int8:encodings=7", bytes);
+    EXPECT_LE(*encodings(by_hops, 64), 7);
+    EXPECT_FALSE(sends_to_all(Collective::kAllReduce, by_hops.name)) << by_hops.name;
+  }
+  EXPECT_EQ(chosen("int8:encodings=7", 32 << 20)->name, "circulant");
+  // Results cannot be encoded again: along trees nobody does.
+  EXPECT_EQ(chosen("int4:scale=minmax,encodings=4", 16 << 10)->name, "knomial");
 }
 
 // A codec pays where links are slow and messages long, and who cannot know what it sends lets it be.

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "codec/programs/program.h"
+#include "comm/coding.h"
 
 namespace hocket {
 namespace {
@@ -44,19 +45,25 @@ std::string taken(const char* specification, Rank per_host, size_t bytes, Encodi
 // Between hosts few bits count, as long as they keep the error; where memory is shared none is worth it.
 TEST(Planner, TakesTheFastestCodecThatKeepsTheError) {
   constexpr size_t kLong = 32 << 20;
-  EXPECT_EQ(taken("auto:error=0.005", 1, kLong), "int8");
-  EXPECT_EQ(taken("auto:error=0.1", 1, kLong), "int4");
+  EXPECT_EQ(taken("auto:error=0.005", 1, kLong), "lossless");  // int8 twice is off by 0.008
+  EXPECT_EQ(taken("auto:error=0.01", 1, kLong), "int8");
+  EXPECT_EQ(taken("auto:error=0.15", 1, kLong), "int4");
   EXPECT_EQ(taken("auto:error=0", 1, kLong, Encoding::kAlways), "lossless");
   EXPECT_EQ(taken("auto:error=0.1", kRanks, kLong), "");
   EXPECT_EQ(taken("auto:error=0.1", 1, 64), "");
   EXPECT_EQ(taken("auto:error=0.1", 1, kLong, Encoding::kNever), "");
 }
 
-TEST(Planner, EveryCodecOfAWishKeepsItsError) {
+// Whatever plan a call takes, it is off by no more than that share of what the largest magnitude could add up to.
+TEST(Planner, EveryPlanOfAWishKeepsItsError) {
   for (const auto& [specification, error] : {std::pair{"auto:error=0", 0.0}, {"auto", 0.01}, {"auto:error=0.2", 0.2}}) {
-    const Codecs codecs = codecs_of(specification);
-    ASSERT_FALSE(codecs.empty());
-    EXPECT_LE(describe_all(codecs, DataType::kFloat32).relative_error, error) << specification;
+    for (const Rank ranks : {2, 5, 8, 33, 64}) {
+      const auto bound = (*Coding::make(specification))->error_bound(Collective::kAllReduce, DataType::kFloat32, ranks);
+      ASSERT_TRUE(bound.ok()) << bound.status().message();
+      const double roundings = ranks * 0x1p-23;
+      EXPECT_LE(bound->relative / ranks, error + roundings) << specification << ", " << ranks << " ranks";
+      EXPECT_GE(bound->relative / ranks, 0.3 * error) << specification << ": the error would bear more encodings";
+    }
   }
   EXPECT_EQ(codecs_of("auto:error=0").size(), 1u);
 }

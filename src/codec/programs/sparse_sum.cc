@@ -15,17 +15,29 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Equal parts, one for each rank.
+// Equal parts.
 class Chunks {
  public:
-  Chunks(uint64_t count, int ranks)
-      : count_(count), each_((count + static_cast<uint64_t>(ranks) - 1) / static_cast<uint64_t>(ranks)) {}
+  Chunks(uint64_t count, int parts)
+      : count_(count),
+        each_((count + static_cast<uint64_t>(parts) - 1) / static_cast<uint64_t>(parts)),
+        parts_(parts) {}
+  int parts() const { return parts_; }
   uint64_t first(int chunk) const { return std::min(count_, each_ * static_cast<uint64_t>(chunk)); }
   size_t size(int chunk) const { return static_cast<size_t>(first(chunk + 1) - first(chunk)); }
 
  private:
   uint64_t count_, each_;
+  int parts_;
 };
+
+// One for each owner.
+Chunks by_rank(uint64_t count, int ranks) { return {count, ranks}; }
+// Of what goes to all as a whole: few heads, and as little memory at a time.
+Chunks by_length(uint64_t count, int ranks) {
+  constexpr uint64_t kLong = 1 << 16;
+  return {count, static_cast<int>(std::clamp<uint64_t>(count / kLong, 1, static_cast<uint64_t>(ranks)))};
+}
 
 // Of the longest chunk, and not none: there is an address also where there are no elements.
 size_t memory_bytes(const Chunks& chunks, DataType type) {
@@ -41,10 +53,10 @@ Bytes message_of(DataType type, size_t count, const select::Selection& selection
 select::Selection nonzeros(ConstValues values) { return select::at_least(values, 0x1p-149f); }
 
 // One message for each chunk.
-std::vector<Bytes> messages_of(const SparseVector& vector, const Chunks& chunks, int ranks) {
+std::vector<Bytes> messages_of(const SparseVector& vector, const Chunks& chunks) {
   std::vector<Bytes> messages;
   size_t at = 0;
-  for (int chunk = 0; chunk < ranks; ++chunk) {
+  for (int chunk = 0; chunk < chunks.parts(); ++chunk) {
     select::Selection selection;
     for (; at < vector.places.size() && vector.places[at] < chunks.first(chunk + 1); ++at) {
       selection.indices.push_back(static_cast<uint32_t>(vector.places[at] - chunks.first(chunk)));
@@ -53,6 +65,12 @@ std::vector<Bytes> messages_of(const SparseVector& vector, const Chunks& chunks,
     messages.push_back(message_of(vector.type, chunks.size(chunk), selection));
   }
   return messages;
+}
+
+// Of all messages together, whatever their form.
+uint64_t most_bytes(const SparseVector& vector, const Chunks& chunks) {
+  const uint64_t each = sizeof(uint32_t) + element_bytes(vector.type);
+  return static_cast<uint64_t>(chunks.parts()) * (sizeof(uint32_t) + kSparseHead) + vector.places.size() * each;
 }
 
 // All messages of a rank as one, and back.
@@ -85,16 +103,16 @@ Result<uint64_t> agree(Collectives& collectives, uint64_t bytes, uint64_t count)
 
 class Summation {
  public:
-  Summation(Collectives& collectives, const SparseVector& mine, const SparseSink& sink)
-      : collectives_(collectives), type_(mine.type), chunks_(mine.count, collectives.ranks()), sink_(sink) {}
+  Summation(Collectives& collectives, DataType type, const Chunks& chunks, const SparseSink& sink)
+      : collectives_(collectives), type_(type), chunks_(chunks), sink_(sink) {}
 
   // Everybody has all messages of all ranks.
   Status at_once(const std::vector<Bytes>& all) {
-    std::vector<std::vector<Bytes>> by_rank(all.size());
-    for (size_t rank = 0; rank < all.size(); ++rank) HOCKET_TRY(parted(all[rank], collectives_.ranks(), by_rank[rank]));
-    for (int chunk = 0; chunk < collectives_.ranks(); ++chunk) {
+    std::vector<std::vector<Bytes>> of_ranks(all.size());
+    for (size_t rank = 0; rank < all.size(); ++rank) HOCKET_TRY(parted(all[rank], chunks_.parts(), of_ranks[rank]));
+    for (int chunk = 0; chunk < chunks_.parts(); ++chunk) {
       std::vector<Bytes> messages;
-      for (std::vector<Bytes>& of_rank : by_rank) messages.push_back(std::move(of_rank[static_cast<size_t>(chunk)]));
+      for (std::vector<Bytes>& of_rank : of_ranks) messages.push_back(std::move(of_rank[static_cast<size_t>(chunk)]));
       HOCKET_TRY(add_up(chunk, messages));
       sink_(chunks_.first(chunk), sum(chunk));
     }
@@ -109,7 +127,7 @@ class Summation {
     HOCKET_TRY(add_up(own, received));
     const Values mine = sum(own);
     HOCKET_TRY(collectives_.gather(message_of(type_, mine.count, nonzeros({mine.type, mine.data, mine.count})), sums));
-    for (int chunk = 0; chunk < collectives_.ranks(); ++chunk) {
+    for (int chunk = 0; chunk < chunks_.parts(); ++chunk) {
       HOCKET_TRY(add_up(chunk, {&sums[static_cast<size_t>(chunk)], 1}));
       sink_(chunks_.first(chunk), sum(chunk));
     }
@@ -140,34 +158,31 @@ class Summation {
 
 Status sum_sparse(Collectives& collectives, const SparseVector& mine, const SparseSink& sink) {
   const int ranks = collectives.ranks();
-  const std::vector<Bytes> messages = messages_of(mine, Chunks(mine.count, ranks), ranks);
-  uint64_t bytes = 0;
-  for (const Bytes& message : messages) bytes += sizeof(uint32_t) + message.size();  // joined
-  const Result<uint64_t> most = agree(collectives, bytes, mine.count);
+  const Chunks few = by_length(mine.count, ranks), owners = by_rank(mine.count, ranks);
+  const Result<uint64_t> most = agree(collectives, most_bytes(mine, few), mine.count);
   HOCKET_TRY(most.status());
-  Summation summation(collectives, mine, sink);
   // Sent to all at once, of which a dense sum would send at most twice the vector.
   const uint64_t at_once = *most * static_cast<uint64_t>(ranks);
   const uint64_t dense = 2 * mine.count * element_bytes(mine.type);
-  if (at_once >= kFewSparseBytes || at_once > dense) return summation.by_owners(messages);
+  if (at_once >= kFewSparseBytes || at_once > dense)
+    return Summation(collectives, mine.type, owners, sink).by_owners(messages_of(mine, owners));
   std::vector<Bytes> all;
-  HOCKET_TRY(collectives.gather(joined(messages), all));
-  return summation.at_once(all);
+  HOCKET_TRY(collectives.gather(joined(messages_of(mine, few)), all));
+  return Summation(collectives, mine.type, few, sink).at_once(all);
 }
 
 Status gather_sparse(Collectives& collectives, const SparseVector& mine, std::vector<SparseVector>& all) {
-  const int parts = collectives.ranks();
-  const Chunks chunks(mine.count, parts);
+  const Chunks chunks = by_length(mine.count, collectives.ranks());
   HOCKET_TRY(agree(collectives, 0, mine.count).status());
   std::vector<Bytes> gathered;
-  HOCKET_TRY(collectives.gather(joined(messages_of(mine, chunks, parts)), gathered));
+  HOCKET_TRY(collectives.gather(joined(messages_of(mine, chunks)), gathered));
   Bytes memory(memory_bytes(chunks, mine.type));
   all.clear();
   for (const Bytes& bytes : gathered) {
     std::vector<Bytes> messages;
-    HOCKET_TRY(parted(bytes, parts, messages));
+    HOCKET_TRY(parted(bytes, chunks.parts(), messages));
     SparseVector& vector = all.emplace_back(SparseVector{mine.type, mine.count, {}, {}});
-    for (int chunk = 0; chunk < parts; ++chunk) {
+    for (int chunk = 0; chunk < chunks.parts(); ++chunk) {
       const Values values{mine.type, memory.data(), chunks.size(chunk)};
       HOCKET_TRY(sparse::decode(messages[static_cast<size_t>(chunk)], false, values));
       append_nonzeros(chunks.first(chunk), {values.type, values.data, values.count}, vector);

@@ -9,6 +9,8 @@
 // Operands combine in rotated, not in rank order.
 #include "plan/algorithms/circulant.h"
 
+#include <algorithm>
+
 #include "plan/algorithms/algorithms.h"
 
 namespace hocket::plan::circulant {
@@ -18,6 +20,14 @@ std::vector<int32_t> distances(Rank ranks) {
   std::vector<int32_t> result{ranks};
   while (result.back() > 1) result.push_back((result.back() + 1) / 2);
   return result;
+}
+
+// `block` chunks of a slab from `position` on, in the order of the buffer: the last chunk of all, which may be shorter
+// than the others, ends a message. So the others begin where blocks of a codec do.
+Place in_buffer_order(const Slab& slab, int32_t position, int32_t block) {
+  Place place = slab.at(position, block);
+  std::ranges::reverse(place.regions);
+  return place;
 }
 
 // Leaves R[0] complete in `destinations`, R[1 ..) partly in `partials`.
@@ -30,20 +40,21 @@ void reduce_to_owner(Lane& lane, const BuildOptions& options, const Slab& mine, 
     const int32_t skip = distance[round + 1];
     const int32_t count = distance[round] - skip;
     const Slab& held = round == 0 ? mine : partials;
-    Place sent = held.at(rank + skip, count);
+    Place sent = in_buffer_order(held, rank + skip, count);
     // The middle one of an odd number of chunks met nothing in round 0, and is the last that round 1 sends.
     if (round == 1 && options.ranks % 2 == 1) {
       const Place untouched = first(mine.at(rank + skip + count - 1));
       if (count == 1) sent = untouched;
       if (count > 1) add(lane, {partials.at(rank + skip + count - 1)}, {untouched});
     }
-    Place kept = held.at(rank, count);
+    Place kept = in_buffer_order(held, rank, count);
     sent.first = sent.first || round == 0;
     kept.first = round == 0;
     add(lane, {to(shifted(options, skip))}, {sent});
     const bool complete = round + 1 == rounds;
-    add(lane, complete ? destinations : Places{partials.at(rank, count)}, {from(shifted(options, -skip)), kept}).last =
-        complete;
+    add(lane, complete ? destinations : Places{in_buffer_order(partials, rank, count)},
+        {from(shifted(options, -skip)), kept})
+        .last = complete;
   }
 }
 
@@ -54,8 +65,8 @@ void gather_results(Lane& lane, const BuildOptions& options, const Slab& results
   for (size_t round = distance.size() - 1; round-- > 0;) {
     const int32_t skip = distance[round + 1];
     const int32_t count = distance[round] - skip;
-    if (skip > 1) add(lane, {to(shifted(options, -skip))}, {results.at(position, count)});
-    add(lane, {results.at(position + skip, count)}, {from(shifted(options, skip))});
+    if (skip > 1) add(lane, {to(shifted(options, -skip))}, {in_buffer_order(results, position, count)});
+    add(lane, {in_buffer_order(results, position + skip, count)}, {from(shifted(options, skip))});
   }
 }
 
