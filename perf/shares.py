@@ -17,7 +17,7 @@ import instructions
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RECORDER = re.compile(r"src/(observe/flight|comm/call_log|comm/process_flight)\.(h|cc)$")
 RECORDS = re.compile(r"\blog\.|call_log\(\)|\brecent\.kind\b")
-MISMATCH = re.compile(r"uint64_t with\(|order\.history = |Envelope envelope\{|digest\(\) const|->digest == |\+\+from\.end->messages")
+MISMATCH = re.compile(r"uint64_t with\(|order\.history = |Envelope envelope\{|digest\(\) const|->digest == |count_one\(|\bcount_\.")
 PER_NANOSECOND = 6
 
 

@@ -9,6 +9,7 @@
 // peek return null from then on, and progress says why. Ask progress whenever nothing else moves.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -45,6 +46,21 @@ inline constexpr Ticket kCopied = ~Ticket{0};
 
 // Every pipe accepts at least this many messages, each as long as max_message, while the receiver releases none.
 inline constexpr size_t kPipeDepth = 8;
+
+// How many messages have passed one end of a pipe, modulo 2^32: counted by whoever uses that end, read by any thread.
+class MessageCount {
+ public:
+  uint32_t get() const { return count_.load(std::memory_order_relaxed); }
+  // Gives its number, from 0.
+  uint32_t count_one() {
+    const uint32_t number = get();
+    count_.store(number + 1, std::memory_order_relaxed);
+    return number;
+  }
+
+ private:
+  std::atomic<uint32_t> count_ = 0;
+};
 
 class Sender {
  public:
@@ -84,6 +100,8 @@ class Sender {
   size_t stable_from = SIZE_MAX;
   // lend() does, and is done only when the receiver has looked at the message.
   size_t lent_from = SIZE_MAX;
+  // Committed ones.
+  MessageCount messages;
 };
 
 class Receiver {
@@ -101,9 +119,13 @@ class Receiver {
   virtual Status progress() { return {}; }
   // As for the sender: wakes the caller once when a message appears.
   virtual void set_waiting(bool) {}
+  // Changes whenever a part of the next message has come; stays 0 where that cannot be seen.
+  virtual uint64_t arrived() const { return 0; }
 
   // receive_into() saves a copy for messages from this size on.
   size_t into_from = SIZE_MAX;
+  // Released ones.
+  MessageCount messages;
 };
 
 // What one rank tells the others of itself at init, as far as transports need it.

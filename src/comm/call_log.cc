@@ -13,6 +13,8 @@ namespace {
 
 constexpr CallKey kTransfer = CallKey{1} << 31;
 constexpr CallKey kSending = CallKey{1} << 30;
+// Who waits looks far more often.
+constexpr Duration kRecently = std::chrono::seconds(1);
 
 FlightCall flight_call(uint64_t number, const CallFacts& facts) {
   FlightCall call;
@@ -134,9 +136,16 @@ Whereabouts CallLog::whereabouts(Time now) const {
   return where;
 }
 
+bool CallLog::rests() const {
+  const bool runs = lane_.collectives().begun() > lane_.collectives().ended();
+  const Time rested{Duration(rested_ns_.load(std::memory_order_relaxed))};
+  return !runs || clock_.now() < rested + kRecently;
+}
+
 CallReport CallLog::report(CallKey key) const {
   const std::lock_guard lock(mutex_);
   CallReport report;
+  report.rests = rests();
   const uint64_t begun = lane_.collectives().begun();
   if (key == 0 && begun > 0) key = collective_key(begun - 1);
   report.operation = key;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -53,6 +54,8 @@ class CallLog {
   void note_waited(Duration waited) { lane_.note_waited(waited); }
   // The newest call has waited for this peer since then; -1: it goes on. `alone`: nothing else is called until it ends.
   void note_wait(Rank peer, Time since, bool alone = false);
+  // The collective that runs has found nothing to do just now.
+  void note_rest(Time now) { rested_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed); }
   // Any thread. Key 0: the newest collective.
   CallReport report(CallKey key) const;
   Pace pace() const { return {lane_.begun(), clock_.now(), lane_.waited()}; }
@@ -78,6 +81,7 @@ class CallLog {
   const Entry* find_collective(CallKey key, CallReport::State& state) const;
   const Entry* find_transfer(CallKey key) const;
   const Entry* newest(CallKey& key) const;
+  bool rests() const;
 
   Clock& clock_;
   FlightLane own_lane_;  // where the recorder has no room
@@ -88,6 +92,7 @@ class CallLog {
   Rank awaited_ = -1;
   Time awaited_since_{};
   Rank stuck_on_ = -1;
+  std::atomic<int64_t> rested_ns_ = INT64_MIN;
 };
 
 }  // namespace hocket

@@ -23,6 +23,8 @@ namespace hocket {
 
 enum class PipeClass : uint8_t { kCollective, kPointToPoint };
 
+struct PipeWait;  // execute/execution.h
+
 // What a peer answers when asked for one of its calls.
 struct CallReport {
   enum class State : uint8_t { kNotYet, kKnown, kForgotten } state = State::kNotYet;
@@ -32,6 +34,7 @@ struct CallReport {
   std::string algorithm;
   uint32_t newest = 0;    // the newest call
   int32_t stuck_on = -1;  // nothing else is called until the newest call ends, and it waits for this peer; -1: not so
+  bool rests = false;     // no collective runs, or the one that runs found nothing to do; for the rank itself
 };
 
 class Mesh {
@@ -102,6 +105,10 @@ class Mesh {
   // Asks a peer for one of its calls. The reply is fetched with answer(); a new question replaces the old one.
   virtual void ask(int32_t peer, uint32_t operation) = 0;
   virtual bool answer(int32_t peer, CallReport* report) = 0;
+  // Compares how far both ends of a pipe to another host have come, because `call` has waited there for long. To be
+  // called every few hundred milliseconds while it does: when what the peer has sent does not come for longer than
+  // HOCKET_TIMEOUT, though both live, the communicator fails.
+  virtual void compare(PipeClass pipe_class, const PipeWait& wait, const std::string& call) = 0;
 
   // Says farewell, closes links and pipes. No other call may be in progress. Idempotent.
   virtual void leave() = 0;

@@ -25,6 +25,15 @@ Receiver* PipeTable::receiver(const PipeName& name) const {
   return found == receivers_.end() ? nullptr : found->second.get();
 }
 
+uint32_t PipeTable::messages(const PipeName& name, PipeEnd end) const {
+  const std::lock_guard lock(mutex_);
+  const auto count = [&name](const auto& ends) {
+    const auto found = ends.find(name);
+    return found == ends.end() || found->second == nullptr ? 0 : found->second->messages.get();
+  };
+  return end == PipeEnd::kSender ? count(senders_) : count(receivers_);
+}
+
 bool PipeTable::put(const PipeName& name, std::unique_ptr<Sender> sender) {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<Sender>& place = senders_[name];

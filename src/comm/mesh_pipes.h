@@ -21,6 +21,8 @@ class PipeTable {
   Sender* sender(const PipeName& name, bool* must_open);
   Sender* find_sender(const PipeName& name) const;
   Receiver* receiver(const PipeName& name) const;
+  // That have passed our end of a pipe; 0 where there is none.
+  uint32_t messages(const PipeName& name, PipeEnd end) const;
   // False when there is one already; then the new one is destroyed.
   bool put(const PipeName& name, std::unique_ptr<Sender> sender);
   bool put(const PipeName& name, std::unique_ptr<Receiver> receiver);

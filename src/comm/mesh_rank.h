@@ -22,6 +22,7 @@
 #include "comm/mesh_pipes.h"
 #include "comm/rendezvous_guest.h"
 #include "comm/service.h"
+#include "comm/stall_watch.h"
 
 namespace hocket {
 
@@ -69,6 +70,7 @@ class MeshRank final : public Mesh,
   void set_pace(std::function<Pace()> look_up) override;
   void ask(int32_t peer, uint32_t operation) override;
   bool answer(int32_t peer, CallReport* report) override;
+  void compare(PipeClass pipe_class, const PipeWait& wait, const std::string& call) override;
   void leave() override;
 
   std::string key() const override { return key_; }
@@ -166,6 +168,11 @@ class MeshRank final : public Mesh,
   void go_on(const PipeName& name, PipeEnd end, std::unique_ptr<Socket> socket, uint16_t connection);
   void resend(const PipeName& name, PipeEnd end);
 
+  // mesh_rank_stalls.cc: pipes that lose what is sent
+  void on_count(int32_t peer, Reader& reader);
+  void on_count_answer(int32_t peer, Reader& reader);
+  void fail_stalled(const StreamName& pipe, const StallWatch& stall, Duration limit);
+
   // mesh_rank_windows.cc: memory that peers reach
   bool all_share_memory() const;
   void fail_others_with(std::span<std::byte> pages);
@@ -223,6 +230,7 @@ class MeshRank final : public Mesh,
   PeerLinks links_;
   std::map<PipeName, std::unique_ptr<Dial>> pipe_dials_;
   std::map<StreamName, std::shared_ptr<LastingStream>> streams_;
+  std::map<StreamName, StallWatch> stalls_;  // of the ends of pipes at which we have waited
   Agreement agreement_;
   uint32_t seen_ = 0;                // our newest collective when we last looked round ...
   uint32_t claimed_ = 0;             // ... and of which the next rank was told

@@ -57,6 +57,12 @@ void MeshRank::on_message(int32_t peer, std::string_view frame, std::vector<Hand
     case MessageType::kStream:
       on_stream(peer, reader);
       break;
+    case MessageType::kCount:
+      on_count(peer, reader);
+      break;
+    case MessageType::kCountAnswer:
+      on_count_answer(peer, reader);
+      break;
     default:
       on_misbehaviour(peer, fmt::format("it sent a message of unknown type {}", frame[0]));
   }

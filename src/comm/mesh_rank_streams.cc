@@ -60,7 +60,7 @@ void MeshRank::on_stream(int32_t peer, Reader& reader) {
   if (!read_stream(reader, &name, &theirs, &report))
     return on_misbehaviour(peer, "what it said of a stream was malformed");
   name.peer = peer;
-  const PipeEnd ours = theirs == PipeEnd::kSender ? PipeEnd::kReceiver : PipeEnd::kSender;
+  const PipeEnd ours = other(theirs);
   const auto found = stream(name, ours);
   if (found == nullptr) return;  // our side of the handshake was lost: it is dialled again
   if (!found->hear(report)) return on_misbehaviour(peer, "it has received what nobody sent");

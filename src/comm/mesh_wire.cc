@@ -87,6 +87,18 @@ bool read_memory(Reader& reader, cuda::MemoryOffer* offer) {
   return reader.ok();
 }
 
+void write_end(Writer& writer, const PipeName& name, PipeEnd end) {
+  writer.u8(static_cast<uint8_t>(name.pipe_class));
+  writer.i32(name.lane);
+  writer.u8(static_cast<uint8_t>(end));
+}
+
+void read_end(Reader& reader, PipeName* name, PipeEnd* end) {
+  name->pipe_class = static_cast<PipeClass>(reader.u8());
+  name->lane = reader.i32();
+  *end = static_cast<PipeEnd>(reader.u8());
+}
+
 std::string_view bounded(std::string_view text, size_t limit) { return text.substr(0, limit); }
 
 bool read_holder(Reader& reader, int32_t ranks, Opinion* opinion) {
@@ -204,9 +216,7 @@ bool read_offer(Reader& reader, PipeName* name, uint8_t* transport) {
 
 std::string stream_message(const PipeName& name, PipeEnd ours, const LastingStream::Report& report) {
   Writer writer = message(MessageType::kStream);
-  writer.u8(static_cast<uint8_t>(name.pipe_class));
-  writer.i32(name.lane);
-  writer.u8(static_cast<uint8_t>(ours));
+  write_end(writer, name, ours);
   writer.u16(report.connection);
   writer.u8(report.lost ? 1 : 0);
   writer.u64(report.received);
@@ -214,9 +224,7 @@ std::string stream_message(const PipeName& name, PipeEnd ours, const LastingStre
 }
 
 bool read_stream(Reader& reader, PipeName* name, PipeEnd* theirs, LastingStream::Report* report) {
-  name->pipe_class = static_cast<PipeClass>(reader.u8());
-  name->lane = reader.i32();
-  *theirs = static_cast<PipeEnd>(reader.u8());
+  read_end(reader, name, theirs);
   report->connection = reader.u16();
   report->lost = reader.u8() != 0;
   report->received = reader.u64();
@@ -283,6 +291,23 @@ bool read_report(Reader& reader, CallReport* report) {
   report->algorithm = reader.text(kMaxName);
   report->state = static_cast<CallReport::State>(state);
   return reader.finished() && state <= static_cast<uint8_t>(CallReport::State::kForgotten);
+}
+
+std::string count_message(MessageType type, const PipeCount& count) {
+  Writer writer = message(type);
+  write_end(writer, count.name, count.end);
+  writer.u32(count.messages);
+  writer.u32(count.asked);
+  writer.u8(count.rests ? 1 : 0);
+  return writer.take();
+}
+
+bool read_count(Reader& reader, PipeCount* count) {
+  read_end(reader, &count->name, &count->end);
+  count->messages = reader.u32();
+  count->asked = reader.u32();
+  count->rests = reader.u8() != 0;
+  return reader.finished() && is_pipe(count->name) && count->end <= PipeEnd::kReceiver;
 }
 
 std::string pace_message(const Pace& pace) {

@@ -35,6 +35,8 @@ enum class MessageType : uint8_t {
   kAccessReply,
   kPace,    // how the sender gets on
   kStream,  // how far the sender has received the stream of a pipe
+  kCount,   // how far the sender's end of a pipe has come, and what about the receiver's?
+  kCountAnswer,
 };
 
 void write_peer(Writer& writer, const PeerInfo& peer);
@@ -58,6 +60,7 @@ std::string offer_message(const PipeName& name, uint8_t transport);
 bool read_offer(Reader& reader, PipeName* name, uint8_t* transport);
 // Which end of a connection: the sender dials it, also where it carries a pipe of the other direction as well.
 enum class PipeEnd : uint8_t { kSender, kReceiver };
+inline PipeEnd other(PipeEnd end) { return end == PipeEnd::kSender ? PipeEnd::kReceiver : PipeEnd::kSender; }
 std::string stream_message(const PipeName& name, PipeEnd ours, const LastingStream::Report& report);
 bool read_stream(Reader& reader, PipeName* name, PipeEnd* theirs, LastingStream::Report* report);
 // A rank's part of a window.
@@ -75,6 +78,16 @@ std::string question_message(uint32_t operation);
 // An answer or a claim.
 std::string report_message(MessageType type, const CallReport& report);
 bool read_report(Reader& reader, CallReport* report);
+// How far one end of a pipe has come.
+struct PipeCount {
+  PipeName name;  // as whoever says it knows it
+  PipeEnd end = PipeEnd::kSender;
+  uint32_t messages = 0;
+  uint32_t asked = 0;  // messages in the question; both are the same there
+  bool rests = false;  // nothing that was sent waits for the rank that says it
+};
+std::string count_message(MessageType type, const PipeCount& count);
+bool read_count(Reader& reader, PipeCount* count);
 std::string pace_message(const Pace& pace);
 bool read_pace(Reader& reader, Pace* pace);
 std::string plain_message(MessageType type);

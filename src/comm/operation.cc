@@ -241,6 +241,7 @@ bool Operation::examine(Time now) {
 }
 
 void Operation::look_into(Time now) {
+  compare_pipes(now);
   const Rank peer = suspect();
   if (peer < 0) return;
   communicator_.call_log().note_wait(peer, stalled_, is_alone());
@@ -257,6 +258,16 @@ void Operation::look_into(Time now) {
   if (read_answer() && contradicts(peer)) return fail_by_mismatch();
   // A peer that is in the call waits for somebody itself, and says so first.
   if (now - stalled_ > communicator_.operation_timeout() * (is_present(peer) ? 3 : 1)) give_up(peer);
+}
+
+// What a peer has sent may be lost though the peer lives.
+void Operation::compare_pipes(Time now) {
+  if (!transfer()) communicator_.call_log().note_rest(now);
+  if (now - compared_at_ < kPatience) return;
+  compared_at_ = now;
+  const auto pipe_class = transfer() ? PipeClass::kPointToPoint : PipeClass::kCollective;
+  const std::string call = fmt::format("{}{} #{}", communicator_.prefix(), describe(request_->facts), number_ + 1);
+  for (const PipeWait& wait : execution_.awaited_pipes()) communicator_.mesh().compare(pipe_class, wait, call);
 }
 
 // What the peer answered does not fit to our call.

@@ -74,6 +74,7 @@ class Operation final : public Work {
   void fail_as(Code code, const std::string& text);
   void fail_by_mismatch();
   void look_into(Time now);
+  void compare_pipes(Time now);
   void look_into_mismatch(Time now);
   bool contradicts(Rank peer);
   bool crosses(Rank peer) const;
@@ -115,6 +116,7 @@ class Operation final : public Work {
   Rank asked_ = -1;    // the peer whose call we have asked for ...
   uint64_t back_ = 0;  // ... so many before this one
   Time asked_at_{};
+  Time compared_at_{};                // how far both ends of the pipes have come
   std::optional<CallReport> theirs_;  // its newest answer
   std::vector<Rank> present_;         // peers that are in this call
   bool crossed_ = false;              // by that answer

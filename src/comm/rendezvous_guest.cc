@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 
 namespace hocket {
@@ -14,6 +16,9 @@ namespace {
 
 constexpr size_t kFrameBase = size_t{16} << 10;
 constexpr size_t kMaxNeighbours = 32;
+// A root may be late, or never to be reached: what is known meanwhile is told, more and more seldom.
+constexpr Duration kFirstComplaint = std::chrono::seconds(5);
+constexpr Duration kLongestPause = std::chrono::minutes(1);
 constexpr const char* kNobodyThere =
     " (the process with the root has ended, or gave up because ranks have another unique id or HOCKET_SECRET?)";
 
@@ -24,6 +29,7 @@ RootVisit::RootVisit(Service& service, UniqueId id, CheckIn check_in, Done done)
 
 RootVisit::~RootVisit() {
   *alive_ = false;
+  service_.reactor().cancel(complaint_);
   if (root_ != nullptr) root_->withdraw(guest_);
 }
 
@@ -39,6 +45,24 @@ void RootVisit::dial_all(Time until) {
   dials_.clear();
   failed_dials_ = 0;
   for (const Address& address : id_.addresses) dial(address, until);
+  dialled_at_ = service_.system().clock.now();
+  complain_later(kFirstComplaint);
+}
+
+void RootVisit::complain_later(Duration pause) {
+  service_.reactor().cancel(complaint_);
+  complaint_ = service_.reactor().at(service_.system().clock.now() + pause, [this, pause] {
+    if (link_ != nullptr) return;
+    std::vector<std::string_view> failures;
+    for (const auto& dial : dials_) {
+      if (!dial->last_failure().ok()) failures.emplace_back(dial->last_failure().message());
+    }
+    if (failures.empty()) failures.emplace_back("no answer");
+    log_warn("rank {} has been looking for rank 0 at {} for {:.0f} s: {}", check_in_.rank,
+             fmt::join(id_.addresses, ", "), seconds(service_.system().clock.now() - dialled_at_),
+             fmt::join(failures, "; "));
+    complain_later(std::min(2 * pause, kLongestPause));
+  });
 }
 
 void RootVisit::check_in_here(const std::shared_ptr<Rendezvous>& root) {

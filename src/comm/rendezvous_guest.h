@@ -34,6 +34,7 @@ class RootVisit {
   void check_in_here(const std::shared_ptr<Rendezvous>& root);
   void dial_all(Time until);
   void dial(const Address& address, Time until);
+  void complain_later(Duration pause);
   void on_dialled(Result<std::unique_ptr<Socket>> socket, Refusal refusal);
   void check_in(std::unique_ptr<Socket> socket);
   void on_link_end(Link::End end, const std::string& root, const Status& why);
@@ -44,6 +45,8 @@ class RootVisit {
   const CheckIn check_in_;
   Done done_;
   std::vector<std::unique_ptr<Dial>> dials_;  // to all addresses at once: the first that opens is the root
+  Time dialled_at_{};
+  TimerId complaint_{};
   size_t failed_dials_ = 0;
   std::string first_failure_;
   std::unique_ptr<Link> link_;

@@ -56,6 +56,7 @@ void Dial::expect_end(const Address& address, Time unanswered, Time answered) {
     if (was_answered && service_.system().clock.now() < answered) return expect_end(address, answered, answered);
     const Status late(Code::kTimeout, fmt::format("{} did not answer in time", address));
     if (was_answered || ++unanswered_ >= kTriesPerTimeout) return try_later(late, was_answered);
+    last_failure_ = late;
     close();
     attempt();
   });
@@ -95,6 +96,7 @@ void Dial::advance() {
 
 void Dial::try_later(const Status& status, bool answered) {
   const Refusal refusal = handshake_ != nullptr ? handshake_->refusal() : Refusal::kNone;
+  last_failure_ = status;
   close();
   const Time next = service_.system().clock.now() + pause_;
   if (next >= (answered ? options_.unknown_until : options_.unreachable_until)) return finish(status, refusal);

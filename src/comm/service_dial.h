@@ -35,6 +35,9 @@ class Dial {
   Dial(const Dial&) = delete;
   Dial& operator=(const Dial&) = delete;
 
+  // Why the newest attempt that has ended came to nothing; ok: none has.
+  const Status& last_failure() const { return last_failure_; }
+
  private:
   void attempt();
   Status connect(const Address& address);
@@ -51,6 +54,7 @@ class Dial {
   size_t attempts_ = 0;
   int unanswered_ = 0;  // of them
   Duration pause_;
+  Status last_failure_;
   std::unique_ptr<DialingHandshake> handshake_;
   TimerId timer_{};  // the attempt's deadline, or the end of a pause
 };

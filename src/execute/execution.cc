@@ -80,6 +80,19 @@ std::vector<Rank> Execution::awaited() const {
   return peers;
 }
 
+std::vector<PipeWait> Execution::awaited_pipes() const {
+  std::vector<PipeWait> waits;
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    const Blocked& blocked = lanes_[i].blocked;
+    if (ended(lanes_[i])) continue;
+    const auto lane = static_cast<int>(i);
+    if (blocked.sender != nullptr) waits.push_back({blocked.peer, lane, true, blocked.sender->messages.get(), 0});
+    if (const Receiver* const from = blocked.receiver; from != nullptr)
+      waits.push_back({blocked.peer, lane, false, from->messages.get(), from->arrived()});
+  }
+  return waits;
+}
+
 void Execution::set_waiting(bool waiting) {
   for (const LaneState& lane : lanes_) {
     if (ended(lane)) continue;
@@ -241,7 +254,7 @@ Execution::Outcome Execution::take_sources(LaneState& lane, Slice& slice) {
     const Message* message =
         slice.landing != nullptr ? end.pipe->receive_into({slice.landing, slice.bytes}) : end.pipe->peek();
     if (message == nullptr) return Outcome::kBlocked;
-    const Envelope expected{call_->operation, end.messages};
+    const Envelope expected{call_->operation, end.pipe->messages.get()};
     const bool fits = slice.coded ? message->size <= slice.bytes : message->size == slice.bytes;
     if (message->digest != expected.digest() || !fits) {
       mismatch_peer_ = sources[i].peer;
@@ -274,15 +287,15 @@ Execution::Outcome Execution::take_destinations(LaneState& lane, Slice& slice) {
 void Execution::give_back(const Slice& slice) {
   for (const Place& place : slice.step->destinations) {
     if (!is_message(place) || slice.home != nullptr) continue;
-    SendEnd& end = pipes_.to(place.peer, slice.lane_index);
-    end.pipe->commit(slice.bytes, {call_->operation, end.messages++});
-    keep_flushing(end.pipe);
+    Sender* const pipe = pipes_.to(place.peer, slice.lane_index).pipe;
+    pipe->commit(slice.bytes, {call_->operation, pipe->messages.count_one()});
+    keep_flushing(pipe);
   }
   for (const Place& place : slice.step->sources) {
     if (!is_message(place)) continue;
-    ReceiveEnd& end = pipes_.from(place.peer, slice.lane_index);
-    end.pipe->release();
-    ++end.messages;
+    Receiver* const pipe = pipes_.from(place.peer, slice.lane_index).pipe;
+    pipe->release();
+    pipe->messages.count_one();
   }
 }
 
@@ -457,16 +470,17 @@ Execution::Outcome Execution::send_stable(LaneState& lane, const Slice& slice) {
   for (size_t i = 0; i < destinations.size(); ++i) {
     const uint64_t bit = uint64_t{1} << i;
     if (!is_message(destinations[i]) || (lane.issued & bit) != 0) continue;
-    SendEnd& end = pipes_.to(destinations[i].peer, slice.lane_index);
+    const Rank peer = destinations[i].peer;
+    Sender* const pipe = pipes_.to(peer, slice.lane_index).pipe;
     const std::span<const std::byte> bytes(memory, slice.bytes);
-    const Envelope envelope{call_->operation, end.messages};
-    const Ticket ticket = lends ? end.pipe->lend(bytes, envelope) : end.pipe->send_stable(bytes, envelope);
-    lane.blocked = {destinations[i].peer, end.pipe, nullptr};
+    const Envelope envelope{call_->operation, pipe->messages.get()};
+    const Ticket ticket = lends ? pipe->lend(bytes, envelope) : pipe->send_stable(bytes, envelope);
+    lane.blocked = {peer, pipe, nullptr};
     if (ticket == 0) return Outcome::kBlocked;
     lane.issued |= bit;
-    ++end.messages;
-    if (!end.pipe->done(ticket)) tickets_.push_back({destinations[i].peer, end.pipe, ticket, memory, memory + guarded});
-    keep_flushing(end.pipe);
+    pipe->messages.count_one();
+    if (!pipe->done(ticket)) tickets_.push_back({peer, pipe, ticket, memory, memory + guarded});
+    keep_flushing(pipe);
   }
   lane.blocked = {};
   return Outcome::kMoved;

@@ -25,14 +25,12 @@
 
 namespace hocket {
 
-// One end of a pipe with the number of messages that have passed it; the other end counts alike.
+// Where the end of a pipe is found.
 struct SendEnd {
   Sender* pipe = nullptr;
-  uint32_t messages = 0;
 };
 struct ReceiveEnd {
   Receiver* pipe = nullptr;
-  uint32_t messages = 0;
 };
 
 // The pipe ends of one communicator and class. An end whose pipe is null is not open yet.
@@ -41,6 +39,15 @@ class Pipes {
   virtual ~Pipes() = default;
   virtual SendEnd& to(Rank peer, int lane) = 0;
   virtual ReceiveEnd& from(Rank peer, int lane) = 0;
+};
+
+// A lane waits at our end of a pipe: for room, or for a message.
+struct PipeWait {
+  Rank peer = -1;
+  int lane = 0;
+  bool sending = false;
+  uint32_t messages = 0;  // that have passed our end
+  uint64_t arrived = 0;   // Receiver::arrived()
 };
 
 // One of the two buffers as every rank has it, where it lies in a window.
@@ -118,6 +125,8 @@ class Execution {
   Rank broken_peer() const { return broken_peer_; }
   // The peers that lanes wait for, in the order of the lanes, and those that have not fetched what was lent to them.
   std::vector<Rank> awaited() const;
+  // The pipes that lanes wait for.
+  std::vector<PipeWait> awaited_pipes() const;
   // Announces to the pipes that lanes wait for that the caller is about to sleep, or has woken.
   void set_waiting(bool waiting);
   // The call is given up: its caller's memory is its own again, but for what its runner has begun.

@@ -52,8 +52,8 @@ const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, Wa
     if (wait->idle() != Wait::Advice::kAgain) ++idle;
     message = end.pipe->peek();
   }
-  const bool is_ours =
-      message != nullptr && message->size == bytes && message->digest == Envelope{operation, end.messages}.digest();
+  const bool is_ours = message != nullptr && message->size == bytes &&
+                       message->digest == Envelope{operation, end.pipe->messages.get()}.digest();
   return is_ours ? message : nullptr;
 }
 
@@ -152,12 +152,13 @@ bool FastPath::run_move(Move& move, uint32_t operation, Wait* wait) {
   }
   if (move.bytes > 0) move.kernel(move.work);
   for (const Departure& to : move.departures) {
-    const Envelope envelope{operation, to.end->messages++};
-    to.end->pipe->commit(move.bytes, envelope);
+    Sender* const pipe = to.end->pipe;
+    const Envelope envelope{operation, pipe->messages.count_one()};
+    pipe->commit(move.bytes, envelope);
   }
   for (const Arrival& from : move.arrivals) {
     from.end->pipe->release();
-    ++from.end->messages;
+    from.end->pipe->messages.count_one();
   }
   return true;
 }

@@ -14,7 +14,9 @@
 #include "comm/communicator.h"
 #include "comm/drive.h"
 #include "comm/mesh.h"
+#include "comm/rendezvous.h"
 #include "comm/service.h"
+#include "comm/unique_id.h"
 
 namespace hocket {
 namespace {
@@ -251,6 +253,39 @@ TEST(SimulatedMesh, WhoAnswersNobodyIsNamedWithinTheTimeout) {
     (*opened)->leave();
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+// At the first address is a process that has no root yet, at the second nobody.
+TEST(SimulatedMesh, WhoHasNotFoundTheRootTellsWhyMeanwhile) {
+  SimulatedSystem world;
+  testing::internal::CaptureStderr();
+  const Status ended = world.run([&] {
+    std::vector<Seat> seats(2);
+    seat_on_hosts(world, seats);
+    UniqueId id;
+    id.key = std::string(kKeyBytes, 'k');
+    id.root_may_be_late = true;
+    const Address first = seats[0].service->self().addresses[0];
+    id.addresses = {first, first.substr(0, first.rfind(':')) + ":9"};
+    const Result<std::string> encoded = encode_unique_id(id);
+    ASSERT_TRUE(encoded.ok()) << encoded.status().message();
+    for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+      if (rank == 0) {
+        seat.system->threads.sleep_until(world.now() + std::chrono::seconds(12));
+        EXPECT_TRUE(open_root(*seat.service, id.key).ok());
+      }
+      join(seat, *encoded, rank, 2);
+      EXPECT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+      if (seat.mesh.ok()) (*seat.mesh)->leave();
+    });
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told,
+              testing::ContainsRegex("rank 1 has been looking for rank 0 at .*:9 for 5 s: cannot connect to .*:9: "
+                                     "connection refused"));
+  EXPECT_EQ(told.find("has been looking"), told.rfind("has been looking")) << "the next one comes after 15 s:\n"
+                                                                           << told;
 }
 
 // The first of two ranks has something to say before they are linked.

@@ -121,10 +121,44 @@ void Wire::carry() {
       const auto bytes = std::span(packet).first(static_cast<size_t>(length));
       look_at(bytes);
       perhaps_damage(bytes, 1 - from);
-      // A packet that finds no room is lost, as on any wire.
-      [[maybe_unused]] const ssize_t written = ::write(polled[1 - from].fd, bytes.data(), bytes.size());
+      pass_on(bytes, 1 - from);
     }
+    let_crawl();
   }
+}
+
+void Wire::pass_on(std::span<const std::byte> packet, int to_host) {
+  const Treatment treatment = packet.size() > kLong ? treatment_.load() : Treatment::kPass;
+  if (treatment == Treatment::kVanish || is_forgotten(packet)) return;
+  if (treatment != Treatment::kCrawl) return deliver(packet, to_host);
+  hosts_[static_cast<size_t>(to_host)].crawling.emplace_back(packet.begin(), packet.end());
+}
+
+// A packet that finds no room is lost, as on any wire.
+void Wire::deliver(std::span<const std::byte> packet, int to_host) const {
+  const int tunnel = hosts_[static_cast<size_t>(to_host)].tunnel.get();
+  [[maybe_unused]] const ssize_t written = ::write(tunnel, packet.data(), packet.size());
+}
+
+void Wire::let_crawl() {
+  const Clock::time_point now = Clock::now();
+  for (int to_host = 0; to_host < 2; ++to_host) {
+    Host& host = hosts_[static_cast<size_t>(to_host)];
+    if (host.crawling.empty() || now < host.next) continue;
+    deliver(host.crawling.front(), to_host);
+    const std::chrono::duration<double> time(static_cast<double>(host.crawling.front().size()) / kCrawlBytesPerSecond);
+    host.next = now + std::chrono::duration_cast<Clock::duration>(time);
+    host.crawling.pop_front();
+  }
+}
+
+bool Wire::is_forgotten(std::span<const std::byte> packet) {
+  if (packet.size() <= kLong) return false;
+  uint32_t ports = 0;
+  std::memcpy(&ports, &packet[4 * (static_cast<size_t>(packet[0]) & 15)], sizeof ports);
+  if (treatment_ == Treatment::kForgotten) return known_.contains(ports);
+  known_.insert(ports);
+  return false;
 }
 
 bool Wire::is_new(std::span<const std::byte> segment, size_t data_bytes, int to_host) {

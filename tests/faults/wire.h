@@ -3,16 +3,20 @@
 //
 // Two hosts (network namespaces, for as long as this lives) and the wire between them, which is this process: every
 // packet passes through it, and it can flip a bit on the way and repair the packet's checksum, so that TCP notices
-// nothing. Needs root.
+// nothing; or treat long packets worse than short ones, as links' heartbeats are. Needs root.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -44,19 +48,33 @@ class Wire {
   // Flips so far.
   uint64_t damaged() const { return damaged_; }
 
+  // What becomes of packets of more than kLong bytes from now on. kVanish: all do; kForgotten: those do that belong to
+  // connections of which some had passed until now; kCrawl: they pass one after the other, slowly.
+  enum class Treatment : uint8_t { kPass, kVanish, kForgotten, kCrawl };
+  void treat_long(Treatment treatment) { treatment_ = treatment; }
+  static constexpr size_t kLong = 1000;
+  static constexpr double kCrawlBytesPerSecond = 20'000;
+
   // Counts the packets that hold these bytes, from now on.
   void look_for(std::vector<std::byte> bytes);
   uint64_t sightings() const { return sightings_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Host {
     Descriptor name_space;
-    Descriptor tunnel;  // the packets that leave this host, and those that reach it
+    Descriptor tunnel;                            // the packets that leave this host, and those that reach it
+    std::deque<std::vector<std::byte>> crawling;  // to it
+    Clock::time_point next;                       // of them passes
   };
 
   std::string set_up(int host);
   void carry();
   void look_at(std::span<const std::byte> packet);
+  void pass_on(std::span<const std::byte> packet, int to_host);
+  void deliver(std::span<const std::byte> packet, int to_host) const;
+  void let_crawl();
+  bool is_forgotten(std::span<const std::byte> packet);
   // The data of this segment passes for the first time.
   bool is_new(std::span<const std::byte> segment, size_t data_bytes, int to_host);
   void perhaps_damage(std::span<std::byte> packet, int to_host);
@@ -68,6 +86,8 @@ class Wire {
   std::atomic<bool> stopping_ = false;
   std::array<std::atomic<int64_t>, 2> bytes_left_{-1, -1};  // until one is damaged; negative: none will be
   std::atomic<uint64_t> damaged_ = 0;
+  std::atomic<Treatment> treatment_ = Treatment::kPass;
+  std::set<uint32_t> known_;  // connections, by the two ports, of which long packets have passed
   std::mutex mutex_;
   std::vector<std::byte> wanted_;
   std::atomic<uint64_t> sightings_ = 0;

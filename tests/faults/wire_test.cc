@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <future>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "base/real_system.h"
@@ -145,7 +146,8 @@ std::string gather_until(Communicator& communicator, const std::function<bool(ui
 
 class Couple {
  public:
-  explicit Couple(Wire& wire, bool encrypts = false) : wire_(wire), encrypts_(encrypts) {}
+  explicit Couple(Wire& wire, bool encrypts = false, std::optional<Duration> timeout = {})
+      : wire_(wire), encrypts_(encrypts), timeout_(timeout) {}
 
   // What both ranks say when a byte is damaged after so many others went to that host.
   std::array<std::string, 2> play(int to_host, int64_t after) {
@@ -173,6 +175,7 @@ class Couple {
     options.interface = std::string("=") + Wire::kInterface;
     options.host_id = "host " + std::to_string(rank);
     options.encrypt = encrypts_;
+    options.timeout = timeout_.value_or(options.timeout);
     Service service(real_system(), options);
     ASSERT_TRUE(service.ready().ok()) << service.ready().message();
     if (rank == 0) id_.set_value(*make_unique_id(service));
@@ -190,6 +193,7 @@ class Couple {
 
   Wire& wire_;
   const bool encrypts_;
+  const std::optional<Duration> timeout_;
   std::promise<std::string> id_;
   std::shared_future<std::string> shared_id_ = id_.get_future().share();
   std::array<std::string, 2> said_;
@@ -201,6 +205,42 @@ TEST_F(WireTest, BothRanksHearWhatWasDamagedInWhichCall) {
     EXPECT_THAT(said[0], testing::AllOf(HasSubstr("damaged on"), HasSubstr("all_gather"), HasSubstr("from rank")));
     EXPECT_EQ(said[0], said[1]);
   }
+}
+
+// ---- A network that loses some packets, and none of those by which ranks see that they live
+
+// What both say of five rounds, in the fourth of which long packets are treated so.
+std::array<std::string, 2> gather_while_long_packets(Wire& wire, Wire::Treatment treatment) {
+  constexpr uint64_t kWarmUp = 3;
+  return Couple(wire, false, std::chrono::milliseconds(500)).gather([&](int rank, uint64_t round) {
+    if (rank == 0 && round == kWarmUp) wire.treat_long(treatment);
+    if (rank == 0 && round > kWarmUp) wire.treat_long(Wire::Treatment::kPass);
+    return round == kWarmUp + 2;
+  });
+}
+
+TEST_F(WireTest, RanksThatLiveTellWhatTheNetworkBetweenThemSwallows) {
+  const auto said = gather_while_long_packets(wire_, Wire::Treatment::kVanish);
+  EXPECT_THAT(said[0], testing::ContainsRegex("all_gather.* #4: message [0-9]+ of rank . .* to rank . .* does not come "
+                                              "\\(tcp lane 0, nothing for 3.5 s, while both live\\)"));
+  EXPECT_EQ(said[0], said[1]);
+}
+
+TEST_F(WireTest, AConnectionThatTheNetworkHasForgottenIsReplaced) {
+  testing::internal::CaptureStderr();
+  const auto said = gather_while_long_packets(wire_, Wire::Treatment::kForgotten);
+  // Which end sees it first is open.
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::ContainsRegex("(what is sent over it does not come|the other end lost it). and is replaced"));
+  EXPECT_EQ(said[0] + said[1], "");
+}
+
+// 120 kB each way in six seconds.
+TEST_F(WireTest, WhatComesSlowlyIsNotLost) {
+  const Time begin = real_system().clock.now();
+  const auto said = gather_while_long_packets(wire_, Wire::Treatment::kCrawl);
+  EXPECT_EQ(said[0] + said[1], "");
+  EXPECT_GT(real_system().clock.now() - begin, std::chrono::seconds(4));
 }
 
 // Some of the numbers that are gathered pass in every round, in one piece but where a packet ends.

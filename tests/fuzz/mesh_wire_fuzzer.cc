@@ -52,6 +52,14 @@ void read_the_rest(std::string_view bytes) {
     hocket::LastingStream::Report same;
     check(read_stream(again, &name, &end, &same) && same.received == progress.received && same.lost == progress.lost);
   }
+  hocket::PipeCount count;
+  if (Reader reader(bytes); read_count(reader, &count)) {
+    const std::string message = count_message(hocket::MessageType::kCount, count);
+    Reader again = behind_type(message);
+    hocket::PipeCount same;
+    check(read_count(again, &same) && same.name == count.name && same.end == count.end && same.rests == count.rests);
+    check(same.messages == count.messages && same.asked == count.asked);
+  }
   hocket::WindowOffer window;
   if (Reader reader(bytes); read_window(reader, &window) && window.segment_bytes > 0) {
     check(window.offset <= window.segment_bytes && window.bytes <= window.segment_bytes - window.offset);

@@ -22,6 +22,8 @@
 namespace hocket::test {
 namespace {
 
+using testing::HasSubstr;
+
 constexpr int kHosts = 4;
 constexpr size_t kCases = 150;
 constexpr uint64_t kSeed = 77;
@@ -263,6 +265,21 @@ TEST_F(Hosts, UcxThatLosesOneOfTwoInterfacesEndsNamingTheHost) {
   }
 }
 
+// Hocket knows one interface, UCX takes the other: the links live.
+TEST_F(Hosts, UcxThatLosesAnInterfaceOfItsOwnEndsNamingBothRanks) {
+  if (!HOCKET_HAS_UCX) GTEST_SKIP() << "this build has no UCX";
+  Processes::Settings settings = this->settings("10.77.0.1:4477");
+  for (const char* variable : {"HOCKET_INTERFACE=eth0", "HOCKET_TRANSPORTS=ucx", "UCX_NET_DEVICES=eth1", "UCX_TLS=tcp"})
+    settings.environment.emplace_back(variable);
+  const std::vector<Processes::End> ends = sum_while_losing({{2, "eth1"}}, settings);
+  for (const Processes::End& end : ends) {
+    EXPECT_FALSE(end.hung) << end.output;
+    EXPECT_THAT(end.output, testing::ContainsRegex("failed 6: .*#[0-9]+: message [0-9]+ of rank .* to rank .* does not "
+                                                   "come .ucx lane [0-9]+, nothing for 6 s, while both live"));
+    EXPECT_THAT(end.output, HasSubstr("rank 2 "));
+  }
+}
+
 // Its link may move meanwhile; nothing is lost.
 TEST_F(Hosts, UcxOutlivesAPauseOfLessThanTheTimeout) {
   if (!HOCKET_HAS_UCX) GTEST_SKIP() << "this build has no UCX";
@@ -323,6 +340,21 @@ TEST_F(Hosts, AnInterfaceMayBeLostWhileRanksJoin) {
   for (const int guest : {1, 2}) {
     EXPECT_THAT(ends[static_cast<size_t>(guest)].output,
                 testing::HasSubstr("lost the root of the communicator at 10.77.0.1:4477"));
+  }
+}
+
+// It waits, as for a rank 0 that is late, and says what the kernel says.
+TEST_F(Hosts, ARankThatCannotReachTheFirstOneSaysWhyMeanwhile) {
+  ASSERT_TRUE(lose(1, "eth0"));
+  Processes processes("pair", kHosts, settings("10.77.0.1:4477"));
+  EXPECT_TRUE(processes.wait_for(1,
+                                 "has been looking for rank 0 at 10.77.0.1:4477 for 5 s: cannot connect to "
+                                 "10.77.0.1:4477: Network is unreachable",
+                                 Seconds(60)));
+  ASSERT_EQ(std::system(("ip -n " + prefix() + "1 link set eth0 up").c_str()), 0);
+  for (const Processes::End& end : processes.finish(Seconds(100))) {
+    EXPECT_EQ(end.status, 0) << end.output;
+    EXPECT_THAT(end.output, HasSubstr("0 are wrong"));
   }
 }
 

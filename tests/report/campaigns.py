@@ -129,8 +129,10 @@ class Ledger:
             self.page.write_text(HEAD + "".join(rows[name] for name in sorted(rows)), encoding="utf-8")
 
 
-def work(ledger, waiting, broken, until):
-    """Piece after piece of what is least far."""
+def work(ledger, waiting, broken, until, core):
+    """Piece after piece of what is least far. The threads of a simulation run one after the other: when they take turns on
+    one core, that takes a sixth of the time."""
+    os.sched_setaffinity(0, {core})
     while (left := until - time.monotonic()) > 1:
         with ledger.lock:
             if not waiting:
@@ -151,6 +153,7 @@ def work(ledger, waiting, broken, until):
 def yield_to_others():
     """Niceness counts only within a session where the kernel shares the processors among sessions first."""
     os.nice(19)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     with contextlib.suppress(OSError):
         pathlib.Path("/proc/self/autogroup").write_text("19", encoding="ascii")
 
@@ -170,7 +173,9 @@ def main():
     chosen = [each for each in campaigns if re.search(options.only, each.name) and each.done < each.wanted]
     waiting, broken = list(chosen), []
     until = time.monotonic() + options.minutes * 60
-    workers = [threading.Thread(target=work, args=(ledger, waiting, broken, until)) for _ in range(options.jobs)]
+    cores = sorted(os.sched_getaffinity(0))
+    workers = [threading.Thread(target=work, args=(ledger, waiting, broken, until, cores[job % len(cores)]))
+               for job in range(options.jobs)]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -116,6 +116,7 @@ void UcxWorker::progress() {
 
 unsigned UcxWorker::move() {
   const unsigned moved = table_.worker_progress(handle_);
+  moves_.store(moves() + moved, std::memory_order_relaxed);
   std::erase_if(kept_, [&](Kept& kept) {
     // A failed one is over, too.
     std::erase_if(kept.operations, [&](UcxOperation& operation) {

@@ -64,6 +64,8 @@ class UcxWorker : public std::enable_shared_from_this<UcxWorker> {
   Result<std::shared_ptr<UcxLink>> link_to(const std::string& address);
 
   void progress();
+  // Changes whenever something has come or gone, of whatever pipe.
+  uint64_t moves() const { return moves_.load(std::memory_order_relaxed); }
   // The poller wakes when there is news.
   Status arm();
 
@@ -108,6 +110,7 @@ class UcxWorker : public std::enable_shared_from_this<UcxWorker> {
   ucp_worker_h handle_ = nullptr;
   Handle descriptor_ = kNoHandle;
   std::string address_;
+  std::atomic<uint64_t> moves_ = 0;
   std::mutex mutex_;  // guards all of UCX's, and what follows
   std::unordered_map<uint64_t, UcxInbox*> inboxes_;
   std::map<std::string, std::weak_ptr<UcxLink>> links_;
