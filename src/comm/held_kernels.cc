@@ -91,7 +91,7 @@ void HeldKernels::begin_again() noexcept {
 }
 
 std::byte* HeldKernels::late(size_t buffer, size_t offset) {
-  return reinterpret_cast<std::byte*>((uintptr_t{buffer} << kOffsetBits) + offset);
+  return reinterpret_cast<std::byte*>((uintptr_t{buffer + 1} << kOffsetBits) + offset);  // never null
 }
 
 void HeldKernels::tell(uint32_t when, std::span<std::byte* const> buffers) {
@@ -100,7 +100,7 @@ void HeldKernels::tell(uint32_t when, std::span<std::byte* const> buffers) {
     if (one.batch.when != when) continue;
     std::transform(one.batch.address, one.batch.address + one.batch.addresses, one.late, [&](const std::byte* address) {
       const auto mark = reinterpret_cast<uintptr_t>(address);
-      return buffers[mark >> kOffsetBits] + (mark & kOffset);
+      return buffers[(mark >> kOffsetBits) - 1] + (mark & kOffset);
     });
   }
 }

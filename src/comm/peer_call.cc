@@ -64,6 +64,9 @@ bool PeerCall::offer(const Request& request) {
   };
   if (!offer_one(request.send, send_extent(request, rank, ranks), send_)) return false;
   if (!offer_one(request.recv, recv_extent(request, rank, ranks), recv_)) return false;
+  const auto here = 2 * static_cast<size_t>(rank);
+  buffers_[here] = send_.begin;
+  buffers_[here + 1] = recv_.begin;
   await_answers();
   const auto is_refused = [](const OwnBuffer& own) {
     return own.memory != nullptr && own.memory->is_answered() && !own.memory->is_reached();
@@ -209,11 +212,7 @@ Status PeerCall::find_peers() {
 
 Status PeerCall::find(Rank rank, Buffer which, const CallPlaces::Spot& spot, Extent extent) {
   const size_t index = 2 * static_cast<size_t>(rank) + (which == Buffer::kSend ? 0 : 1);
-  if (rank == communicator_.rank()) {
-    buffers_[index] = which == Buffer::kSend ? send_.begin : recv_.begin;
-    return {};
-  }
-  if (extent.is_empty()) return {};
+  if (rank == communicator_.rank() || extent.is_empty()) return {};
   const PeerMemory::Mapped found = communicator_.mesh().peer_memory().of(rank, static_cast<uint32_t>(spot.memory));
   const size_t bytes = extent.elements * element_bytes(facts_.type);
   if (found.memory == nullptr || spot.offset > found.bytes || bytes > found.bytes - spot.offset) {
