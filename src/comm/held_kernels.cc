@@ -94,20 +94,22 @@ std::byte* HeldKernels::late(size_t buffer, size_t offset) {
   return reinterpret_cast<std::byte*>((uintptr_t{buffer + 1} << kOffsetBits) + offset);  // never null
 }
 
-void HeldKernels::tell(uint32_t when, std::span<std::byte* const> buffers) {
+void HeldKernels::let_go(uint32_t word, std::span<std::byte* const> buffers) {
   constexpr uintptr_t kOffset = (uintptr_t{1} << kOffsetBits) - 1;
   for (const Prepared& one : launches_) {
-    if (one.batch.when != when) continue;
+    if (one.batch.when != word) continue;
     std::transform(one.batch.address, one.batch.address + one.batch.addresses, one.late, [&](const std::byte* address) {
       const auto mark = reinterpret_cast<uintptr_t>(address);
       return buffers[(mark >> kOffsetBits) - 1] + (mark & kOffset);
     });
   }
+  set_word(word);
 }
 
-void HeldKernels::let_copies_go() {
+// Unless they were stopped.
+void HeldKernels::set_word(uint32_t word) {
   uint32_t held = device::kHeld;
-  word_.compare_exchange_strong(held, device::kStaged, std::memory_order_release);
+  word_.compare_exchange_strong(held, word, std::memory_order_release);
 }
 
 Result<std::byte*> HeldKernels::scratch(size_t bytes) {
@@ -115,8 +117,7 @@ Result<std::byte*> HeldKernels::scratch(size_t bytes) {
 }
 
 Result<std::optional<size_t>> HeldKernels::run(int /*lane*/, const CodedSlice& /*slice*/) {
-  uint32_t held = device::kHeld;
-  word_.compare_exchange_strong(held, device::kGo, std::memory_order_release);
+  set_word(device::kGo);
   return done() ? std::optional<size_t>(0) : std::nullopt;
 }
 

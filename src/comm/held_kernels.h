@@ -42,10 +42,8 @@ class HeldKernels final : public SliceRunner {
 
   // Stands for what lies so far behind the beginning of a buffer that is not known yet.
   static std::byte* late(size_t buffer, size_t offset = 0);
-  // Where the buffers begin, for the kernels that this word lets run.
-  void tell(uint32_t when, std::span<std::byte* const> buffers);
-  // Lets those go that copy to and from memory of the host, instead of those that combine.
-  void let_copies_go();
+  // Lets those kernels run that wait for this word: the buffers begin there.
+  void let_go(uint32_t word, std::span<std::byte* const> buffers);
   // The stream has passed those before the last.
   bool done() const { return done_.load(std::memory_order_acquire); }
 
@@ -60,6 +58,7 @@ class HeldKernels final : public SliceRunner {
   HeldKernels(const cuda::Stream& stream, Engine& engine, cuda::PinnedBlock block,
               std::vector<std::shared_ptr<const void>> keeps);
   Status add(const Launch& launch, unsigned most_blocks, std::byte** late);
+  void set_word(uint32_t word);
   const uint32_t* word() const { return reinterpret_cast<const uint32_t*>(&word_); }
 
   struct Prepared {

@@ -192,8 +192,7 @@ void PeerCall::choose() {
     current_ = combined_.get();
     state_ = State::kCalling;
   } else {
-    kernels_->tell(device::kStaged, buffers_);
-    kernels_->let_copies_go();
+    kernels_->let_go(device::kStaged, buffers_);
     state_ = State::kCopying;
   }
 }
@@ -206,7 +205,7 @@ Status PeerCall::find_peers() {
     HOCKET_TRY(find(rank, Buffer::kSend, places.send, send_extent(call, rank, ranks)));
     HOCKET_TRY(find(rank, Buffer::kRecv, places.recv, recv_extent(call, rank, ranks)));
   }
-  kernels_->tell(device::kGo, buffers_);
+  kernels_->let_go(device::kGo, buffers_);  // every rank's stream has come to the call, or it would not have told
   return {};
 }
 

@@ -74,7 +74,8 @@ void Comparison::compare(const Shape& shape, size_t count, bool in_place) {
   if (in_place && shape.recv_blocks < shape.send_blocks) recv = send + shape.in_place_at * block;
   Bytes host = numbers(random_, bytes_);
   write(host);
-  ASSERT_EQ(shape.call(host.data() + send, host.data() + recv, count, member_.comm, nullptr), hocketSuccess);
+  ASSERT_EQ(shape.call(host.data() + send, host.data() + recv, count, member_.comm, nullptr), hocketSuccess)
+      << hocketGetLastError(member_.comm);
   const int copies = fake::calls_of("cuMemcpyAsync"), launches = fake::calls_of("cuLaunchKernel");
   ASSERT_EQ(shape.call(memory_ + send, memory_ + recv, count, member_.comm, stream_.get()), hocketSuccess)
       << hocketGetLastError(member_.comm);
