@@ -40,11 +40,13 @@ run() {
   PYTHONPATH=python HOCKET_COMPRESSION=always timeout "$limit" "$folder/bin/hocket" run -n 2 --plain \
     python3 perf/gpu_codecs.py "$folder/lib/kernels.fatbin" >>"$results" || status=$?
   printf '{"program": "codecs", "ranks": 2, "status": %s}\n' "$status" >>"$results"
-  for ranks in 2 4; do
+  windows() { # RANKS on|off: kernels reach memory that is no window
     status=0
-    timeout "$limit" "$folder/bin/hocket" run -n "$ranks" --plain --nccl python3 perf/gpu_windows.py >>"$results" || status=$?
-    printf '{"program": "windows", "ranks": %s, "status": %s}\n' "$ranks" "$status" >>"$results"
-  done
+    HOCKET_DEVICE_PEERS=$2 timeout "$limit" "$folder/bin/hocket" run -n "$1" --plain --nccl python3 perf/gpu_windows.py >>"$results" || status=$?
+    printf '{"program": "windows, peers %s", "ranks": %s, "status": %s}\n' "$2" "$1" "$status" >>"$results"
+  }
+  for ranks in 2 4; do windows "$ranks" on; done
+  windows 2 off
   for ranks in 1 2; do check "$ranks" graph --nccl; done
   check 1 train # by NCCL: its losses must be those of the next
   check 1 train --nccl

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """gpu_windows.py: ranks in processes of their own, all on device 0, whose kernels combine in each other's memory: windows of
-device memory (docs/decisions/0040-windows-of-device-memory.md), by Hocket's libnccl.so.2.
+device memory (docs/decisions/0040-windows-of-device-memory.md), and memory of no window (0068), by Hocket's libnccl.so.2.
 
 Started by `hocket run --nccl` (perf/gpu.sh). Rank 0 prints a line of JSON for each kind of memory (of ncclMemAlloc, which travels
-as a file descriptor; of cudaMalloc, as an IPC handle) and size: whether all ranks found every element right, and how long the
-device took, beside the same call on memory of no window, which is staged.
+as a file descriptor; of cudaMalloc, as an IPC handle) and size: whether all ranks found every element right, in the window and
+outside, and how long the device took for each. With HOCKET_DEVICE_PEERS=off calls outside are staged.
 """
 import ctypes
+import os
 
 import torch
 import torch.distributed as dist
@@ -48,17 +49,17 @@ def all_reduce(comm, tensor):
 
 def check(comm, kind, whole, size):
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    tensor = whole[:size // 4]
-    right = True
-    for _ in range(3):
-        tensor.fill_(rank + 1)  # in the stream's order, like what comes after
-        all_reduce(comm, tensor)
-        right = right and bool((tensor == ranks * (ranks + 1) // 2).all())
-    outside = torch.zeros_like(tensor)
-    tensor.zero_()
-    took = device_ms(lambda: all_reduce(comm, tensor))
-    staged = device_ms(lambda: all_reduce(comm, outside))
-    tell("window of " + kind, right, bytes=size, ms=round(took, 4), staged_ms=round(staged, 4))
+    window = whole[:size // 4]
+    spare = torch.empty(size // 4 + 4 * rank, device="cuda")
+    took, right = [], True
+    for tensor in (window, spare[4 * rank:]):  # outside, every rank has it elsewhere
+        for _ in range(3):
+            tensor.fill_(rank + 1)  # in the stream's order, like what comes after
+            all_reduce(comm, tensor)
+            right = right and bool((tensor == ranks * (ranks + 1) // 2).all())
+        tensor.zero_()
+        took.append(round(device_ms(lambda: all_reduce(comm, tensor)), 4))  # noqa: B023
+    tell("window of " + kind, right, bytes=size, ms=took[0], outside_ms=took[1], peers=os.environ.get("HOCKET_DEVICE_PEERS", "on"))
 
 
 def main():

@@ -143,6 +143,7 @@ struct PeerInfo {
   uint64_t max_message = 0;             // the longest message of this process' pipes; the ranks agree on the minimum
   std::string transports;               // those that this process allows, divided by commas; empty: all
   std::string presence;                 // what this process' transports say of it, for Transport::reaches
+  std::string devices;                  // whose memory kernels of this rank may use, its own device first; empty: none
   std::string tuning;                   // rank 0: what all choose by (choose/tuning.h); empty: what is built in
 
   // "eth0 (10.0.0.7:4711)".

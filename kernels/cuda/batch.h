@@ -15,6 +15,8 @@ namespace hocket::device {
 // Room for the work of a collective of 8 ranks in one launch; what travels with a launch is at most 4096 bytes.
 inline constexpr uint32_t kBatchTasks = 64;
 inline constexpr uint32_t kBatchAddresses = 256;
+// Sources and destinations of one task.
+inline constexpr uint32_t kTaskAddresses = 128;
 
 // As Combine of kernels.h. Its addresses follow each other in the batch, those of the sources first.
 struct Task {
@@ -29,6 +31,7 @@ struct Task {
 inline constexpr uint32_t kHeld = 0;  // their stream has not let them begin
 inline constexpr uint32_t kGo = 1;
 inline constexpr uint32_t kStopped = 2;  // they are to do nothing
+inline constexpr uint32_t kStaged = 3;   // not they: those that copy to and from memory of the host
 
 struct Batch {
   ReduceOp op = ReduceOp::kSum;
@@ -36,9 +39,11 @@ struct Batch {
   alignas(8) std::byte scale[8] = {};  // an element
   int64_t divide_last = 0;             // epilogue; 0: none
   const uint32_t* word = nullptr;      // in pinned memory; null: the kernel may begin
+  uint32_t when = kGo;                 // what the word must say
   uint32_t tasks = 0;
   uint32_t addresses = 0;
   Task task[kBatchTasks];
+  std::byte* const* late = nullptr;  // in pinned memory: the addresses, told before the word; null: those here
   std::byte* address[kBatchAddresses] = {};
 };
 static_assert(sizeof(Batch) <= 4096);

@@ -34,8 +34,8 @@ class TaskCombiner {
   static constexpr int kPack = kPackBytes / sizeof(Storage);
 
  public:
-  HOCKET_ELEMENT TaskCombiner(const Batch& batch, const Task& task)
-      : batch_(batch), task_(task), addresses_(batch.address + task.address) {
+  HOCKET_ELEMENT TaskCombiner(const Batch& batch, const Task& task, std::byte* const* addresses)
+      : batch_(batch), task_(task), addresses_(addresses) {
     if (op < ReduceOp::kLogicalAnd && batch.scaled) {
       Storage storage;
       memcpy(&storage, batch.scale, sizeof storage);
@@ -109,38 +109,45 @@ class TaskCombiner {
 };
 
 HOCKET_ELEMENT bool may_begin(const Batch& batch) {
-  return batch.word == nullptr || *static_cast<const volatile uint32_t*>(batch.word) == kGo;
+  return batch.word == nullptr || *static_cast<const volatile uint32_t*>(batch.word) == batch.when;
 }
 
+// One of a task's addresses. Late ones are read anew: the host writes them once more each time a graph runs.
+HOCKET_ELEMENT std::byte* address_of(const Batch& batch, const Task& task, uint32_t index) {
+  const uint32_t at = task.address + index;
+  return batch.late == nullptr ? batch.address[at] : static_cast<std::byte* const volatile*>(batch.late)[at];
+}
+
+// `addresses`: those of the task.
 template <DataType type>
-HOCKET_ELEMENT void combine_task(const Batch& batch, const Task& task, Threads threads) {
+HOCKET_ELEMENT void combine_task(const Batch& batch, const Task& task, std::byte* const* addresses, Threads threads) {
   using enum ReduceOp;
   switch (batch.op) {
     case kSum:
-      return TaskCombiner<type, kSum>(batch, task).run(threads);
+      return TaskCombiner<type, kSum>(batch, task, addresses).run(threads);
     case kProd:
-      return TaskCombiner<type, kProd>(batch, task).run(threads);
+      return TaskCombiner<type, kProd>(batch, task, addresses).run(threads);
     case kMax:
-      return TaskCombiner<type, kMax>(batch, task).run(threads);
+      return TaskCombiner<type, kMax>(batch, task, addresses).run(threads);
     case kMin:
-      return TaskCombiner<type, kMin>(batch, task).run(threads);
+      return TaskCombiner<type, kMin>(batch, task, addresses).run(threads);
     default:
       break;
   }
   if constexpr (std::is_integral_v<typename element::Of<type>::Wide>) {
     switch (batch.op) {
       case kBitAnd:
-        return TaskCombiner<type, kBitAnd>(batch, task).run(threads);
+        return TaskCombiner<type, kBitAnd>(batch, task, addresses).run(threads);
       case kBitOr:
-        return TaskCombiner<type, kBitOr>(batch, task).run(threads);
+        return TaskCombiner<type, kBitOr>(batch, task, addresses).run(threads);
       case kBitXor:
-        return TaskCombiner<type, kBitXor>(batch, task).run(threads);
+        return TaskCombiner<type, kBitXor>(batch, task, addresses).run(threads);
       case kLogicalAnd:
-        return TaskCombiner<type, kLogicalAnd>(batch, task).run(threads);
+        return TaskCombiner<type, kLogicalAnd>(batch, task, addresses).run(threads);
       case kLogicalOr:
-        return TaskCombiner<type, kLogicalOr>(batch, task).run(threads);
+        return TaskCombiner<type, kLogicalOr>(batch, task, addresses).run(threads);
       case kLogicalXor:
-        return TaskCombiner<type, kLogicalXor>(batch, task).run(threads);
+        return TaskCombiner<type, kLogicalXor>(batch, task, addresses).run(threads);
       default:
         break;
     }

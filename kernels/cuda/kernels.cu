@@ -8,28 +8,34 @@
 
 namespace hocket::device {
 
-// One thread looks for all of its block: the word lies in memory of the host.
-__device__ bool block_may_begin(const Batch& batch) {
-  if (batch.word == nullptr) return true;
+// The threads of a block look together: the word, and perhaps the addresses, lie in memory of the host. Null: it may
+// not begin.
+__device__ std::byte* const* addresses_for_block(const Batch& batch, const Task& task) {
   __shared__ bool may;
+  __shared__ std::byte* addresses[kTaskAddresses];
   if (threadIdx.x == 0) may = may_begin(batch);
+  const uint32_t count = uint32_t{task.sources} + task.destinations;
+  if (threadIdx.x < count) addresses[threadIdx.x] = address_of(batch, task, threadIdx.x);
   __syncthreads();
-  return may;
+  return may ? addresses : nullptr;
 }
+static_assert(kTaskAddresses <= kBlockThreads);
 
 #define HOCKET_KERNEL(type, symbol)                                                                                    \
   extern "C" __global__ void __launch_bounds__(kBlockThreads) symbol(const __grid_constant__ Batch batch) {            \
-    if (!block_may_begin(batch)) return;                                                                               \
-    combine_task<DataType::type>(batch, batch.task[blockIdx.y],                                                        \
+    const Task& task = batch.task[blockIdx.y];                                                                         \
+    std::byte* const* const addresses = addresses_for_block(batch, task);                                              \
+    if (addresses == nullptr) return;                                                                                  \
+    combine_task<DataType::type>(batch, task, addresses,                                                               \
                                  {uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x}); \
   }
 HOCKET_COMBINE_KERNELS(HOCKET_KERNEL)
 #undef HOCKET_KERNEL
 
-#define HOCKET_CODING(kind, type, symbol, code_tiles)                                                            \
-  extern "C" __global__ void __launch_bounds__(kBlockThreads) symbol(const __grid_constant__ CodingWork work) {  \
-    using Tiles = TileCoder<CodedForm::Kind::kind, DataType::type>;                                              \
-    __shared__ alignas(16) unsigned char memory[sizeof(Tiles::Shared)];                                          \
+#define HOCKET_CODING(kind, type, symbol, code_tiles)                                                             \
+  extern "C" __global__ void __launch_bounds__(kBlockThreads) symbol(const __grid_constant__ CodingWork work) {   \
+    using Tiles = TileCoder<CodedForm::Kind::kind, DataType::type>;                                               \
+    __shared__ alignas(16) unsigned char memory[sizeof(Tiles::Shared)];                                           \
     code_tiles<Tiles>(work, Team(), {blockIdx.x, gridDim.x}, *reinterpret_cast<typename Tiles::Shared*>(memory)); \
   }
 #define HOCKET_KERNELS(kind, type, encoding, decoding) \

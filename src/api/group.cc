@@ -75,9 +75,10 @@ Result<Prepared> prepare(PendingCall& call, StreamBatch* batch) {
   if (call.work != nullptr) return Prepared{call.comm, communicator, std::move(call.work)};
   if (call.with_self) HOCKET_TRY(complete_request(*communicator, call.request));
   if (batch != nullptr) {
-    const Status staged = batch->stage(call.request, *communicator);
-    if (staged.code() == Code::kInvalidArgument) return fault_of(*communicator, call.request, staged);
-    HOCKET_TRY(staged);
+    Result<std::unique_ptr<Work>> staged = batch->stage(call.request, *communicator);
+    if (staged.status().code() == Code::kInvalidArgument) return fault_of(*communicator, call.request, staged.status());
+    HOCKET_TRY(staged.status());
+    if (*staged != nullptr) return Prepared{call.comm, communicator, std::move(*staged)};
   }
   std::unique_ptr<Operation> operation = communicator->make_operation(call.request);
   HOCKET_TRY(operation->prepare(std::move(call.request)));

@@ -80,6 +80,7 @@ Result<Wishes> wishes_of(const hocketConfig_t* given) {
   options.compression = all->compression;
   options.explore = all->explore;
   options.cuda_device = cuda::current_device();
+  options.context = cuda::current_context();
   if (!all->plans.empty()) {
     HOCKET_TRY(imported_plans().status());
     options.imported = &*imported_plans();

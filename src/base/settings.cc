@@ -181,6 +181,11 @@ constexpr Setting kSettings[] = {
      "whose streams share one queue (`CUDA_DEVICE_MAX_CONNECTIONS=1`), may hold each other up for ever (decision "
      "0034).",
      on_or_off<&Settings::device_codecs>},
+    {"HOCKET_DEVICE_PEERS", "on or off", "on",
+     "Whether kernels reach the device memory of other ranks of the host wherever the driver lets them (decision "
+     "0068). "
+     "Off on any rank: device memory that is no window is copied to the host and back.",
+     on_or_off<&Settings::device_peers>},
     {"HOCKET_PLANS", "list", "",
      "Files with algorithms of others, divided by commas: MSCCL's XML or MSCCL++'s JSON. Each is proved when it is "
      "read, and a wrong one is an error. Calls of its collective by as many ranks take it, if their chunks are as the "

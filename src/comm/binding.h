@@ -17,6 +17,8 @@ bool is_in_place(const Request& request, Rank rank);
 // Type, operation, prologue and epilogue. The call points into the request.
 void bind_arithmetic(const Request& request, Rank ranks, Call& call);
 void bind_layouts(const Request& request, Call& call);
+// A fingerprint of something that belongs to such a call.
+uint32_t mixed_with(const CallFacts& facts, uint32_t hash);
 uint32_t fingerprint(const Request& request, const Plan& plan);
 
 }  // namespace hocket

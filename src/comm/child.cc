@@ -15,6 +15,7 @@ Result<std::shared_ptr<Communicator>> open_child(Communicator& parent, const std
   child.key = derive_key(parent.options().key, purpose);
   child.id = public_id_of(child.key);
   child.operation_timeout = options.operation_timeout;
+  child.context = options.context;
   for (const Rank rank : group) {
     if (rank == parent.rank()) child.rank = static_cast<Rank>(child.peers.size());
     child.peers.push_back(parent.mesh().peer(rank));

@@ -99,7 +99,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
                 .longest_message = longest_message_,
                 .compression = options_.compression,
                 .imported = options_.imported,
-                .explore = options_.explore},
+                .explore = mesh_->reaches_devices() ? 0 : options_.explore},
                Chooser(options_.forced, tuning(*mesh_), placement_, longest_message_, options_.lanes)),
       lane_(options_.flight == nullptr
                 ? nullptr
@@ -109,6 +109,8 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       transfer_pipes_(*mesh_, PipeClass::kPointToPoint),
       sends_(static_cast<size_t>(mesh_->ranks())),
       receives_(static_cast<size_t>(mesh_->ranks())),
+      not_reached_(),
+      told_(static_cast<size_t>(mesh_->ranks())),
       reductions_(rank()),
       blocking_(*this, collective_pipes_) {
   mesh_->set_recorder([log = call_log_](uint32_t key) { return log->report(key); });
@@ -226,6 +228,13 @@ bool Communicator::repeat(const CallFacts& facts, const void* send, void* recv) 
 
 // ---- Online tuning
 
+Result<std::unique_ptr<Operation>> Communicator::prelude_of(const Request& request) {
+  if (!tells_places(*mesh_, request)) return agreement_before(request);
+  auto telling = std::make_unique<Operation>(*this, collective_pipes_);
+  HOCKET_TRY(telling->prepare(telling_of(request.facts, not_reached_, told_)));
+  return telling;
+}
+
 Result<std::unique_ptr<Operation>> Communicator::agreement_before(const Request& request) {
   std::unique_ptr<Operation> agreement;
   Explored* const explored = planner_.explored(request);
@@ -299,16 +308,18 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   call.runner = request.runner.get();
   bind_windows(request, mesh_->windows(), call);
   // Told before any window.
-  if (recent.in_window && boards_.empty()) boards_ = mesh_->windows().begins(WindowTable::kSignals);
+  if (is_reached(request.facts) && boards_.empty()) boards_ = mesh_->windows().begins(WindowTable::kSignals);
+}
+
+void Communicator::have_signals() {
+  if (signals_ != nullptr) return;
+  Result<std::unique_ptr<Segment>> segment = system_.memory.create(SignalBoard::bytes(ranks()));
+  signals_ = std::make_unique<Signals>(ranks(), segment.ok() ? std::shared_ptr<Segment>(std::move(*segment)) : nullptr);
+  mesh_->open_window(signals_->memory(), signals_->segment(), 0, WindowPurpose::kSignals);
 }
 
 Result<uint32_t> Communicator::register_memory(std::span<std::byte> memory) {
-  if (signals_ == nullptr) {
-    Result<std::unique_ptr<Segment>> segment = system_.memory.create(SignalBoard::bytes(ranks()));
-    signals_ =
-        std::make_unique<Signals>(ranks(), segment.ok() ? std::shared_ptr<Segment>(std::move(*segment)) : nullptr);
-    mesh_->open_window(signals_->memory(), signals_->segment(), 0, WindowPurpose::kSignals);
-  }
+  have_signals();
   const bool has_signals = signals_->segment() != nullptr;  // by which peers see that we have given up a call
   if (on_device(memory)) {
     Result<std::shared_ptr<DevicePart>> part = device_part(*cuda::driver(), memory);
@@ -323,12 +334,12 @@ Result<uint32_t> Communicator::register_memory(std::span<std::byte> memory) {
 }
 
 Status Communicator::find_windows(Request& request) const {
-  if (mesh_->windows().empty() || is_exact(request.facts)) return {};
+  if (request.told || mesh_->windows().empty() || is_exact(request.facts)) return {};
   return hocket::find_windows(system_, *mesh_, options_.operation_timeout, request);
 }
 
 Status Communicator::give_up(const Request& request, const Call& call, Status why) {
-  if (!is_in_window(request.facts)) return why;
+  if (!is_reached(request.facts)) return why;
   signals_->board().given_up().store(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // before the caller writes anything there
   const Builder* builder = find_builder(call.plan->collective, call.plan->algorithm);

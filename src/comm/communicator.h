@@ -17,6 +17,7 @@
 #include "base/system.h"
 #include "choose/choose.h"
 #include "comm/call_log.h"
+#include "comm/call_places.h"
 #include "comm/imported.h"
 #include "comm/mesh.h"
 #include "comm/operation.h"
@@ -40,6 +41,7 @@ struct CommunicatorOptions {
   Encoding compression = Encoding::kWherePays;
   int32_t explore = 0;                      // percent of the calls' time
   int cuda_device = -1;                     // that the creating thread uses; -1: none
+  cuda::Context context = nullptr;          // of that device
   const ImportedPlans* imported = nullptr;  // go before what is chosen; null: none
   Reproducibility reproducibility = Reproducibility::kFast;
   std::string key;  // of the communicator: splits derive theirs from it
@@ -129,6 +131,12 @@ class Communicator {
   Result<uint32_t> register_memory(std::span<std::byte> memory);
   // Null before that.
   Signals* signals() const { return signals_.get(); }
+  // Has them, and tells peers of them, if that was not done before.
+  void have_signals();
+
+  // Kernels have made the last call on device memory of no window.
+  bool expects_kernels() const { return expects_kernels_; }
+  void expect_kernels(bool expects) { expects_kernels_ = expects; }
 
   // Before any call of the user's: forgets what was decided, and chooses by these from now on.
   void choose_by(Forced forced, Tuning tuning, int32_t lanes);
@@ -137,6 +145,9 @@ class Communicator {
   // Finds out which buffers of a collective are in windows. At the first use of a window it waits until all ranks have
   // registered theirs.
   Status find_windows(Request& request) const;
+  // What comes before the call: ranks tell each other where their buffers are (here: not where kernels reach them), or
+  // agree on what was explored. Null: nothing does.
+  Result<std::unique_ptr<Operation>> prelude_of(const Request& request);
   // Of a call that is explored: learns what ranks have agreed on, and gives what they agree by before this call. Null:
   // there is nothing to be agreed on.
   Result<std::unique_ptr<Operation>> agreement_before(const Request& request);
@@ -198,6 +209,9 @@ class Communicator {
   bool repeats_ = true;
   Memory scratch_;
   Memory pieces_;
+  std::atomic<bool> expects_kernels_{false};
+  const CallPlaces not_reached_;
+  std::vector<CallPlaces> told_;  // by the others before a call whose buffers are not reached; nobody reads it
   std::mutex poller_mutex_;
   std::map<std::string, uint32_t> children_;  // how many, by way
   Reductions reductions_;

@@ -10,7 +10,10 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "base/settings.h"
 #include "cuda/kernels.h"
+#include "cuda/memory.h"
+#include "cuda/shared_memory.h"
 #include "cuda/stream.h"
 #include "kernels/cuda/image.h"
 
@@ -90,6 +93,22 @@ Status load_combine_kernels(const cuda::Driver& driver) {
   HOCKET_TRY(launch_combine_kernels(driver, here));
   const std::lock_guard lock(mutex);
   loaded.insert(here);
+  return {};
+}
+
+std::string devices_of(cuda::Context context) {
+  const cuda::Driver* const driver = cuda::look_for_driver();
+  const bool is_wished = settings().ok() && settings()->device_peers;
+  if (driver == nullptr || context == nullptr || !is_wished) return {};
+  const cuda::Entered entered(*driver, context);
+  const bool has_kernels = find_kernel(*driver, device::combine_kernel(DataType::kUint8)) != nullptr &&
+                           most_blocks(*driver, cuda::current_device()) > 0;
+  if (!has_kernels) return {};
+  const Status loaded = load_combine_kernels(*driver);
+  const Result<std::string> devices = cuda::devices_in_reach(*driver);
+  const Status& status = loaded.ok() ? devices.status() : loaded;
+  if (status.ok()) return *devices;
+  log_warn("device memory of other ranks is not reached, so it is staged: {}", status.message());
   return {};
 }
 

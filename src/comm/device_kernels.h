@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "cuda/driver.h"
 #include "cuda/stream.h"
@@ -23,6 +24,10 @@ unsigned most_blocks(const cuda::Driver& driver, int device);
 // launch may wait for all that the context does, so it must not come behind what waits for ourselves: neither this
 // thread's calls nor those of other ranks on the device, of whatever type.
 Status load_combine_kernels(const cuda::Driver& driver);
+
+// The devices whose memory combine kernels in that context, which have been loaded since, may use (devices_in_reach());
+// empty: none, or HOCKET_DEVICE_PEERS is off.
+std::string devices_of(cuda::Context context);
 
 // `element_bytes`: of what the batch combines.
 cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned most_blocks);

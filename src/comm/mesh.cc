@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/device_kernels.h"
 #include "comm/handshake_crypto.h"
 #include "comm/mesh_rank.h"
 #include "comm/rendezvous.h"
@@ -64,8 +65,9 @@ Result<std::shared_ptr<Mesh>> join_mesh(Service& service, const JoinOptions& opt
   if (!poller.ok()) return poller.status();
   const std::string public_id = id->public_id();
   const Duration patience = operation_timeout(service, options.operation_timeout);
-  const auto rank = std::make_shared<MeshRank>(service, std::move(*poller),
-                                               Membership{public_id, id->key, options.rank, options.ranks, patience});
+  const Membership self{
+      public_id, id->key, options.rank, options.ranks, patience, options.context, devices_of(options.context)};
+  const auto rank = std::make_shared<MeshRank>(service, std::move(*poller), self);
   // Open before the root can tell a peer to dial it.
   HOCKET_TRY(service.open_door(public_id, options.rank, rank));
   std::shared_ptr<Mesh> mesh = handed_out(rank);
@@ -86,8 +88,12 @@ Result<std::shared_ptr<Mesh>> open_mesh(Service& service, MeshOptions options) {
   Result<std::unique_ptr<Poller>> poller = service.system().network.make_poller();
   if (!poller.ok()) return poller.status();
   const Duration patience = operation_timeout(service, options.operation_timeout);
-  const auto rank = std::make_shared<MeshRank>(service, std::move(*poller),
-                                               Membership{options.id, options.key, options.rank, ranks, patience});
+  // What peers know is what was told when they met first.
+  const std::string& devices = options.peers[static_cast<size_t>(options.rank)].devices;
+  const bool is_it = !devices.empty() && devices == devices_of(options.context);
+  const Membership self{options.id, options.key, options.rank, ranks, patience, is_it ? options.context : nullptr,
+                        devices};
+  const auto rank = std::make_shared<MeshRank>(service, std::move(*poller), self);
   rank->open(std::move(options.peers));
   HOCKET_TRY(service.open_door(options.id, options.rank, rank));
   return handed_out(rank);

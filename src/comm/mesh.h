@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/system.h"
 #include "comm/mesh_windows.h"
+#include "comm/peer_memory.h"
 #include "comm/remote.h"
 #include "observe/pace.h"
 #include "observe/whereabouts.h"
@@ -68,6 +69,15 @@ class Mesh {
   virtual Status take_back(std::span<std::byte> pages) = 0;
   virtual WindowTable& windows() = 0;
   virtual const WindowTable& windows() const = 0;
+  // Kernels of every rank may reach device memory of every other, as far as all that differs from call to call allows
+  // it. Equal on all ranks.
+  virtual bool reaches_devices() const = 0;
+  // In which the peers' memory is mapped; null: this rank's kernels reach none.
+  virtual cuda::Context context() const = 0;
+  // What peers know, or are told now, of the allocation that the address lies in. Null: it cannot be shared. The thread
+  // that issues calls.
+  virtual std::shared_ptr<OfferedMemory> offer_memory(const cuda::Driver& driver, const void* address) = 0;
+  virtual const PeerMemory& peer_memory() const = 0;
   // Asks a peer's service thread for access to a window of its own; the poller is woken when the answer is there. Null:
   // too many are under way to that peer.
   virtual std::shared_ptr<const RemoteAnswer> access(int32_t peer, const RemoteRequest& request) = 0;
@@ -122,8 +132,9 @@ struct MeshOptions {
   std::string id;   // 16 bytes, public: which communicator
   std::string key;  // 16 bytes or more, secret: who may join
   int32_t rank = 0;
-  std::vector<PeerInfo> peers;   // of all ranks, in order
-  Duration operation_timeout{};  // bound on waiting for a live rank that has not come; zero: the service's
+  std::vector<PeerInfo> peers;      // of all ranks, in order
+  cuda::Context context = nullptr;  // in which kernels may reach the peers' memory; null: in none
+  Duration operation_timeout{};     // bound on waiting for a live rank that has not come; zero: the service's
 };
 
 // Opens the mesh of a group whose members already know each other (split). Returns at once; links follow.
@@ -137,6 +148,7 @@ struct JoinOptions {
   int32_t rank = 0;
   int32_t ranks = 1;
   Duration operation_timeout{};     // as that of MeshOptions
+  cuda::Context context = nullptr;  // as that of MeshOptions
   std::function<bool()> cancelled;  // polled; true ends the wait with kInvalidUsage
 };
 Result<std::shared_ptr<Mesh>> join_mesh(Service& service, const JoinOptions& options);

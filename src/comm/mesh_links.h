@@ -16,6 +16,7 @@
 #include "comm/links.h"
 #include "comm/service.h"
 #include "comm/service_dial.h"
+#include "cuda/driver.h"
 
 namespace hocket {
 
@@ -26,6 +27,8 @@ struct Membership {
   int32_t rank = 0;
   int32_t ranks = 1;
   Duration operation_timeout{};  // for a live rank that does not come
+  cuda::Context context = nullptr;
+  std::string devices = {};
 };
 
 class PeerLinks {

@@ -19,9 +19,10 @@ namespace {
 constexpr Duration kLeaveTime = std::chrono::seconds(1);
 constexpr Duration kFlushLook = std::chrono::milliseconds(1);
 
-PeerInfo self_info(const Service& service, int32_t rank) {
+PeerInfo self_info(const Service& service, int32_t rank, const std::string& devices) {
   PeerInfo info = service.self();
   info.rank = rank;
+  info.devices = devices;
   if (rank == 0) info.tuning = tuning_to_tell(service.options().tuning);
   return info;
 }
@@ -36,10 +37,13 @@ MeshRank::MeshRank(Service& service, std::unique_ptr<Poller> poller, const Membe
       rank_(self.rank),
       ranks_(self.ranks),
       operation_timeout_(self.operation_timeout),
+      context_(self.context),
+      devices_(self.devices),
       peers_(static_cast<size_t>(ranks_)),
       left_(static_cast<size_t>(ranks_)),
       windows_(rank_, ranks_),
-      exchange_(rank_, ranks_, self_info(service, rank_)),
+      peer_memory_(ranks_),
+      exchange_(rank_, ranks_, self_info(service, rank_, devices_)),
       links_(service, self, *this),
       agreement_(rank_, ranks_, [this] { return whereabouts(); }) {
   for (size_t i = 0; i < peers_.size(); ++i) peers_[i].rank = static_cast<int32_t>(i);
@@ -51,7 +55,7 @@ void MeshRank::join(const UniqueId& id) {
   service_.reactor().post([self = shared_from_this(), id] {
     MeshRank& mesh = *self;
     const auto patience = std::chrono::ceil<std::chrono::milliseconds>(mesh.operation_timeout_);
-    const CheckIn check_in{mesh.rank_, mesh.ranks_, patience, self_info(mesh.service_, mesh.rank_)};
+    const CheckIn check_in{mesh.rank_, mesh.ranks_, patience, self_info(mesh.service_, mesh.rank_, mesh.devices_)};
     mesh.visit_ = std::make_unique<RootVisit>(mesh.service_, id, check_in,
                                               [&mesh](const Result<std::vector<PeerInfo>>& neighbours) {
                                                 const auto visit = std::move(mesh.visit_);  // outlives this call
@@ -94,6 +98,7 @@ void MeshRank::publish(std::vector<PeerInfo> peers) {
     if (peer.max_message != 0) max_message_ = std::min<size_t>(max_message_, peer.max_message);
   }
   choose_transports_for_peers();
+  reaches_devices_ = all_reach_devices();
   complete_ = true;
   poller_->wake();
   for (const auto& action : std::exchange(until_complete_, {})) action();
@@ -166,6 +171,7 @@ void MeshRank::shut() {
 void MeshRank::leave() {
   if (!service_.in_its_process() || std::exchange(has_called_leave_, true)) return;
   windows_.shut();
+  let_go_of_memory();
   flush_pipes();
   if (service_.ready().ok()) leave_service();
   set_recorder(nullptr);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@
 #include "comm/mesh_exchange.h"
 #include "comm/mesh_links.h"
 #include "comm/mesh_pipes.h"
+#include "comm/mesh_wire.h"
+#include "comm/peer_memory.h"
 #include "comm/rendezvous_guest.h"
 #include "comm/service.h"
 #include "comm/stall_watch.h"
@@ -54,6 +57,10 @@ class MeshRank final : public Mesh,
   Status take_back(std::span<std::byte> pages) override;
   WindowTable& windows() override { return windows_; }
   const WindowTable& windows() const override { return windows_; }
+  bool reaches_devices() const override { return reaches_devices_; }
+  cuda::Context context() const override { return context_; }
+  std::shared_ptr<OfferedMemory> offer_memory(const cuda::Driver& driver, const void* address) override;
+  const PeerMemory& peer_memory() const override { return peer_memory_; }
   std::shared_ptr<const RemoteAnswer> access(int32_t peer, const RemoteRequest& request) override;
   void wake(int32_t peer) override;
   bool failed() const override { return failed_.load(std::memory_order_acquire); }
@@ -141,6 +148,7 @@ class MeshRank final : public Mesh,
   void compare_claim();
 
   // mesh_rank_pipes.cc: opening pipes
+  const Transport* transport_between(const PeerInfo& a, const PeerInfo& b) const;
   void choose_transports_for_peers();
   void open_pipe(const PipeName& name);
   Status offer_object(const PipeName& name, const Transport& transport);
@@ -183,6 +191,15 @@ class MeshRank final : public Mesh,
   void on_window(int32_t peer, Reader& reader, std::vector<Handle>& handles);
   Result<WindowPart> part_of(const WindowOffer& offer, std::vector<Handle>& handles);
 
+  // mesh_rank_memory.cc: device memory that is no window
+  bool all_reach_devices() const;
+  void tell_of_device_memory(const OfferedMemory& offered);
+  void on_memory(int32_t peer, Reader& reader, std::vector<Handle>& handles);
+  void answer_memory(int32_t peer, const MemoryMessage& message, std::shared_ptr<const cuda::MappedMemory> mapped);
+  void on_memory_answer(int32_t peer, Reader& reader);
+  void on_withdrawal(int32_t peer, Reader& reader);
+  void let_go_of_memory();
+
   // mesh_rank_remote.cc: one-sided access
   void on_access(int32_t peer, Reader& reader);
   void on_access_reply(int32_t peer, Reader& reader);
@@ -195,11 +212,14 @@ class MeshRank final : public Mesh,
   const int32_t rank_;
   const int32_t ranks_;
   const Duration operation_timeout_;
+  const cuda::Context context_;  // in which peers' memory is mapped; null: none
+  const std::string devices_;    // as PeerInfo has them
 
   // Written on the service thread until complete_, constant from then on.
   std::vector<PeerInfo> peers_;
   std::vector<const Transport*> transports_;  // by peer; null: none reaches it
   size_t max_message_ = 0;
+  bool reaches_devices_ = false;
   std::atomic<bool> complete_ = false;
 
   // Shared between threads.
@@ -207,6 +227,8 @@ class MeshRank final : public Mesh,
   std::vector<std::atomic<bool>> left_;
   PipeTable pipes_;
   WindowTable windows_;
+  PeerMemory peer_memory_;
+  std::set<uint64_t> refused_;  // allocations that the driver does not share; the issuing thread only
   mutable std::mutex mutex_;
   Status status_;
   View agreed_;  // on which status_ rests

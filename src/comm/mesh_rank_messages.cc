@@ -63,6 +63,15 @@ void MeshRank::on_message(int32_t peer, std::string_view frame, std::vector<Hand
     case MessageType::kCountAnswer:
       on_count_answer(peer, reader);
       break;
+    case MessageType::kMemory:
+      on_memory(peer, reader, handles);
+      break;
+    case MessageType::kMemoryAnswer:
+      on_memory_answer(peer, reader);
+      break;
+    case MessageType::kWithdrawal:
+      on_withdrawal(peer, reader);
+      break;
     default:
       on_misbehaviour(peer, fmt::format("it sent a message of unknown type {}", frame[0]));
   }

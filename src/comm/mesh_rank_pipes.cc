@@ -31,18 +31,22 @@ Status opened_twice(int32_t peer, int lane, int32_t rank) {
 
 }  // namespace
 
-void MeshRank::choose_transports_for_peers() {
+// By what the two have told, so all ranks know it alike: in the order of the lower rank's list.
+const Transport* MeshRank::transport_between(const PeerInfo& a, const PeerInfo& b) const {
   const auto allowed = choose_transports(service_.options().transports);
-  const PeerInfo& self = peer(rank_);
-  transports_.assign(peers_.size(), nullptr);
-  if (!allowed.ok()) return;  // the service does not start with such a setting
-  for (size_t i = 0; i < peers_.size(); ++i) {
-    const auto listed = choose_transports(peers_[i].transports);
-    const Transports& theirs = listed.ok() ? *listed : *allowed;
-    // Both ends choose the same one: in the order of the lower rank's list.
-    transports_[i] = std::cmp_less(i, rank_) ? first_of(theirs, *allowed, self, peers_[i])
-                                             : first_of(*allowed, theirs, self, peers_[i]);
-  }
+  if (!allowed.ok()) return nullptr;  // the service does not start with such a setting
+  const PeerInfo& lower = a.rank < b.rank ? a : b;
+  const PeerInfo& upper = a.rank < b.rank ? b : a;
+  const auto listed = [&](const PeerInfo& peer) {
+    auto transports = choose_transports(peer.transports);
+    return transports.ok() ? std::move(*transports) : *allowed;
+  };
+  return first_of(listed(lower), listed(upper), a, b);
+}
+
+void MeshRank::choose_transports_for_peers() {
+  transports_.clear();
+  for (const PeerInfo& other : peers_) transports_.push_back(transport_between(peer(rank_), other));
 }
 
 std::string_view MeshRank::transport_name(int32_t peer) const {

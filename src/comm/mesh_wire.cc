@@ -21,7 +21,8 @@ constexpr size_t kMaxText = 4096;
 constexpr size_t kMaxNeighbours = 32;
 constexpr uint8_t kAdmitted = 1;
 constexpr uint8_t kRefused = 2;
-static_assert(6 * kMaxName + (kMaxAddresses + 1) * (kMaxAddress + kMaxInterface + 8) + kMaxTuningText + 64 <=
+static_assert(6 * kMaxName + (kMaxAddresses + 1) * (kMaxAddress + kMaxInterface + 8) + kMaxTuningText +
+                  cuda::kMaxDevicesText + 68 <=
               kMaxPeerBytes);
 
 Writer message(MessageType type) {
@@ -132,6 +133,7 @@ void write_peer(Writer& writer, const PeerInfo& peer) {
   writer.u64(peer.max_message);
   writer.text(bounded(peer.transports, kMaxName));
   writer.text(bounded(peer.presence, kMaxName));
+  writer.text(bounded(peer.devices, cuda::kMaxDevicesText));
   writer.text(bounded(peer.tuning, kMaxTuningText));
 }
 
@@ -155,6 +157,7 @@ bool read_peer(Reader& reader, PeerInfo* peer) {
   peer->max_message = reader.u64();
   peer->transports = reader.text(kMaxName);
   peer->presence = reader.text(kMaxName);
+  peer->devices = reader.text(cuda::kMaxDevicesText);
   peer->tuning = reader.text(kMaxTuningText);
   return reader.ok();
 }
@@ -247,7 +250,7 @@ std::string window_message(const WindowOffer& offer) {
 }
 
 size_t WindowOffer::handles() const {
-  if (device) return device->way == cuda::MemoryOffer::Way::kDescriptor ? 1 : 0;
+  if (device) return MemoryMessage{number, *device}.handles();
   return segment_bytes == 0 ? 0 : 1;
 }
 
@@ -261,6 +264,37 @@ bool read_window(Reader& reader, WindowOffer* offer) {
   if (is_device && !read_memory(reader, &offer->device.emplace())) return false;
   if (is_device && offer->device->bytes != offer->segment_bytes) return false;
   return reader.finished() && (offer->segment_bytes == 0 || inside);
+}
+
+std::string memory_message(const MemoryMessage& memory) {
+  Writer writer = message(MessageType::kMemory);
+  writer.u32(memory.number);
+  write_memory(writer, memory.offer);
+  return writer.take();
+}
+
+bool read_memory_message(Reader& reader, MemoryMessage* memory) {
+  memory->number = reader.u32();
+  return read_memory(reader, &memory->offer) && reader.finished();
+}
+
+std::string memory_answer(uint32_t number, bool is_mapped) {
+  Writer writer = message(MessageType::kMemoryAnswer);
+  writer.u32(number);
+  writer.u8(is_mapped ? 1 : 0);
+  return writer.take();
+}
+
+bool read_memory_answer(Reader& reader, uint32_t* number, bool* is_mapped) {
+  *number = reader.u32();
+  *is_mapped = reader.u8() != 0;
+  return reader.finished();
+}
+
+std::string withdrawal_message(uint32_t number) {
+  Writer writer = message(MessageType::kWithdrawal);
+  writer.u32(number);
+  return writer.take();
 }
 
 std::string question_message(uint32_t operation) {

@@ -37,12 +37,15 @@ enum class MessageType : uint8_t {
   kStream,  // how far the sender has received the stream of a pipe
   kCount,   // how far the sender's end of a pipe has come, and what about the receiver's?
   kCountAnswer,
+  kMemory,  // device memory of the sender that is no window, + the handle of its descriptor, if it has one
+  kMemoryAnswer,
+  kWithdrawal,  // of such memory
 };
 
 void write_peer(Writer& writer, const PeerInfo& peer);
 bool read_peer(Reader& reader, PeerInfo* peer);
 // No PeerInfo takes more bytes than this.
-inline constexpr size_t kMaxPeerBytes = 6600;
+inline constexpr size_t kMaxPeerBytes = 7200;
 
 struct PipeName {
   PipeClass pipe_class = PipeClass::kCollective;
@@ -74,6 +77,17 @@ struct WindowOffer {
 };
 std::string window_message(const WindowOffer& offer);
 bool read_window(Reader& reader, WindowOffer* offer);
+// Device memory that is no window.
+struct MemoryMessage {
+  uint32_t number = 0;
+  cuda::MemoryOffer offer = {};
+  size_t handles() const { return offer.way == cuda::MemoryOffer::Way::kDescriptor ? 1 : 0; }
+};
+std::string memory_message(const MemoryMessage& message);
+bool read_memory_message(Reader& reader, MemoryMessage* message);
+std::string memory_answer(uint32_t number, bool is_mapped);
+bool read_memory_answer(Reader& reader, uint32_t* number, bool* is_mapped);
+std::string withdrawal_message(uint32_t number);
 std::string question_message(uint32_t operation);
 // An answer or a claim.
 std::string report_message(MessageType type, const CallReport& report);

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/binding.h"
+#include "comm/call_places.h"
 #include "comm/communicator.h"
 
 namespace hocket {
@@ -40,20 +42,34 @@ Status Operation::prepare(Request&& request) {
 
 Status Operation::prepare_awaited(Request& request) {
   const Result<RecentCall*> recent = plan(request);
-  recent_ = recent.ok() && !request.facts.v_form && !is_exact(request.facts) ? *recent : nullptr;
+  recent_ = recent.ok() && !tells_ && !request.facts.v_form && !is_exact(request.facts) ? *recent : nullptr;
   return recent.status();
 }
 
 Result<RecentCall*> Operation::plan(Request& request) {
   HOCKET_TRY(communicator_.find_windows(request));
-  Result<std::unique_ptr<Operation>> prelude = communicator_.agreement_before(request);
+  Result<std::unique_ptr<Operation>> prelude = communicator_.prelude_of(request);
   HOCKET_TRY(prelude.status());
   prelude_ = std::move(*prelude);
+  tells_ = tells_places(communicator_.mesh(), request);
   request_ = &request;
   const Result<RecentCall*> recent = communicator_.recall(request);
   time_ = recent.ok() ? (*recent)->time : nullptr;
   if (recent.ok()) communicator_.bind(request, **recent, call_);
+  if (request.precedes != nullptr) call_.fingerprint = mixed_with(*request.precedes, call_.fingerprint);
   return recent;
+}
+
+void Operation::move_buffers(std::byte* send, std::byte* recv) {
+  call_.send.base = send;
+  call_.recv.base = recv;
+}
+
+void Operation::take_turn_of(Operation& other) {
+  other.state_ = State::kEnded;
+  order_ = other.order_;
+  number_ = other.number_;
+  enter(other.blocks_);
 }
 
 bool Operation::repeat(RecentCall& recent, const void* send, void* recv) {
@@ -78,9 +94,14 @@ bool Operation::repeat(RecentCall& recent, const void* send, void* recv) {
 }
 
 void Operation::issue(bool blocks) {
-  if (prelude_ != nullptr) prelude_->issue();
+  before_ = prelude_.get();
+  if (before_ != nullptr) before_->issue();
   order_ = &communicator_.order(request_->facts);
   number_ = order_->issued.fetch_add(1);
+  enter(blocks);
+}
+
+void Operation::enter(bool blocks) {
   blocks_ = blocks;
   state_ = State::kIssued;
   status_ = Status();
@@ -90,10 +111,11 @@ void Operation::issue(bool blocks) {
 }
 
 bool Operation::advance() {
-  if (prelude_ != nullptr) {
-    const bool moved = prelude_->advance();
-    if (!prelude_->ended()) return moved;
-    prelude_.reset();
+  if (before_ != nullptr) {
+    const bool moved = before_->advance();
+    if (!before_->ended()) return moved;
+    before_ = nullptr;
+    if (!tells_) prelude_.reset();
   }
   switch (state_) {
     case State::kIssued:
@@ -126,7 +148,7 @@ void Operation::begin() {
 void Operation::record() {
   CallLog& log = communicator_.call_log();
   if (transfer()) return log.record_transfer(our_key(0), call_.fingerprint, request_->facts, call_.plan->algorithm);
-  const uint32_t kind = log.record(number_, call_.fingerprint, request_->facts, call_.plan->algorithm);
+  const uint32_t kind = log.record(number_, call_.fingerprint, named(), call_.plan->algorithm);
   if (recent_ != nullptr) recent_->kind = kind;
 }
 
@@ -167,7 +189,7 @@ bool Operation::run() {
 }
 
 void Operation::end_well() {
-  const Rank gone = is_in_window(request_->facts) ? communicator_.given_up_by() : -1;
+  const Rank gone = is_reached(request_->facts) ? communicator_.given_up_by() : -1;
   if (gone < 0) return end({});
   fail(Code::kRemote, fmt::format("rank {} has given this call up, and its buffers may hold something else", gone));
 }
@@ -199,7 +221,7 @@ void Operation::stop_waiting() {
 
 // Fails the communicator; the operation ends with its first failure, which may be an earlier one.
 void Operation::fail(Code code, const std::string& why) {
-  fail_as(code, fmt::format("{} #{}: {}", describe(request_->facts), number_ + 1, why));
+  fail_as(code, fmt::format("{} #{}: {}", describe(named()), number_ + 1, why));
 }
 
 void Operation::fail_as(Code code, const std::string& text) {
@@ -209,14 +231,14 @@ void Operation::fail_as(Code code, const std::string& text) {
 }
 
 void Operation::set_waiting(bool waiting) {
-  if (prelude_ != nullptr) prelude_->set_waiting(waiting);
+  if (before_ != nullptr) before_->set_waiting(waiting);
   if (state_ == State::kRunning) execution_.set_waiting(waiting);
 }
 
 // ---- Why nothing moves
 
 bool Operation::examine(Time now) {
-  if (prelude_ != nullptr) prelude_->examine(now);
+  if (before_ != nullptr) before_->examine(now);
   // An operation that waits for its turn waits for another one, which is looked into itself.
   if (state_ == State::kEnded || state_ == State::kIssued) return false;
   // The time in which this process was stopped is nobody's delay.

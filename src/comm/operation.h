@@ -54,6 +54,12 @@ class Operation final : public Work {
   bool ended() const override { return state_ == State::kEnded; }
   bool examine(Time now) override;
   void set_waiting(bool waiting) override;
+  // Its turn has come.
+  bool has_begun() const { return state_ != State::kIssued; }
+  // Of what is prepared and not issued: its buffers lie here, as they lay.
+  void move_buffers(std::byte* send, std::byte* recv);
+  // It is made instead of the other one, which was issued and has not begun.
+  void take_turn_of(Operation& other);
   // Becomes true when it has ended well.
   void tell(std::atomic<bool>* when_done) { done_ = when_done; }
 
@@ -61,6 +67,8 @@ class Operation final : public Work {
   enum class State : uint8_t { kEnded, kIssued, kRunning, kMismatched };
 
   Result<RecentCall*> plan(Request& request);
+  const CallFacts& named() const { return request_->precedes == nullptr ? request_->facts : *request_->precedes; }
+  void enter(bool blocks);
   void begin();
   void record();
   Status start(size_t steps_done);
@@ -99,6 +107,8 @@ class Operation final : public Work {
   Call call_;
   ExactPieces pieces_;                  // of an exact one
   std::unique_ptr<Operation> prelude_;  // takes the turn before ours; null: none
+  bool tells_ = false;                  // it tells places, each time that the call is issued
+  Operation* before_ = nullptr;         // the prelude, while it has not ended
   std::atomic<bool>* done_ = nullptr;   // to be told; null: nobody asks
   int64_t* time_ = nullptr;             // nanoseconds, of a trial
   Time begun_{};

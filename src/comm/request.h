@@ -54,11 +54,13 @@ struct CallFacts {
   bool own = false;      // the library's own call: no wish of the user's decides how
   WindowSpot send_spot;  // where the buffers are, if a plan may reach into those of peers
   WindowSpot recv_spot;
-  bool on_device = false;  // they are memory of devices there, on which kernels do a joint plan
+  bool on_device = false;  // they are memory of devices, there or elsewhere, on which kernels do a joint plan
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
 };
 
 inline bool is_in_window(const CallFacts& facts) { return facts.send_spot.window != 0 || facts.recv_spot.window != 0; }
+// Peers work on its buffers.
+inline bool is_reached(const CallFacts& facts) { return is_in_window(facts) || facts.on_device; }
 
 // "all_reduce(count 1000, float32, sum)".
 std::string describe(const CallFacts& facts);
@@ -86,6 +88,8 @@ struct Request {
   std::shared_ptr<CodedTraffic> traffic;
   float* losses = nullptr;              // of a sum that blocks: what encodings lose of each element sent is added here
   std::shared_ptr<SliceRunner> runner;  // of device memory that kernels work on; null: the host does
+  bool told = false;                    // ranks have told each other where their buffers are, or need not
+  const CallFacts* precedes = nullptr;  // it is part of the call that comes next, and bears its name; null: it is not
   // V-forms: per rank, in elements; empty where this rank does not know or need them.
   std::vector<size_t> send_counts, send_offsets, recv_counts, recv_offsets;
 };

@@ -51,14 +51,14 @@ Result<Side> look_at(const cuda::Stream& stream, const char* name, const void* b
   return side;
 }
 
-// Where the two buffers lie in one block. Where they overlap, as in place, they do so there.
+// Where the two buffers lie in one block: aligned as they are, and overlapping where they do, as in place.
 class Places {
  public:
-  Places(AddressRange send, AddressRange recv) : send_(send), recv_(recv) {
+  Places(AddressRange send, AddressRange recv) : send_(from_line(send)), recv_(from_line(recv)) {
     if (send.begin < recv.end && recv.begin < send.end) {
-      send_ = recv_ = {std::min(send.begin, recv.begin), std::max(send.end, recv.end)};
+      send_ = recv_ = {std::min(send_.begin, recv_.begin), std::max(send.end, recv.end)};
     } else {
-      recv_at_ = up(send.end - send.begin);
+      recv_at_ = up(send_.end - send_.begin);
     }
   }
   size_t of_send(uintptr_t address) const { return address - send_.begin; }
@@ -66,6 +66,7 @@ class Places {
   size_t end() const { return up(recv_at_ + (recv_.end - recv_.begin)); }
 
  private:
+  static AddressRange from_line(AddressRange range) { return {range.begin / kAlignment * kAlignment, range.end}; }
   static size_t up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
   AddressRange send_;
@@ -73,7 +74,7 @@ class Places {
   size_t recv_at_ = 0;
 };
 
-const void* pointer(uintptr_t address) { return reinterpret_cast<const void*>(address); }
+std::byte* pointer(uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
 
 }  // namespace
 
@@ -94,7 +95,7 @@ Status check_buffers(const cuda::Stream& stream, const Request& request, Rank ra
   return check_one("recvbuff", request.recv, recv_extent(request, rank, ranks));
 }
 
-Result<Staging> Staging::make(const cuda::Stream& stream, Request& request, Rank rank, Rank ranks) {
+Result<StagingPlan> plan_staging(const cuda::Stream& stream, const Request& request, Rank rank, Rank ranks) {
   const size_t element = element_bytes(request.facts.type);
   const Result<Side> send = look_at(stream, "sendbuff", request.send, send_extent(request, rank, ranks),
                                     request.send_counts, request.send_offsets, element);
@@ -102,37 +103,52 @@ Result<Staging> Staging::make(const cuda::Stream& stream, Request& request, Rank
   const Result<Side> recv = look_at(stream, "recvbuff", request.recv, recv_extent(request, rank, ranks),
                                     request.recv_counts, request.recv_offsets, element);
   HOCKET_TRY(recv.status());
-  request.lendable = false;
-  Staging staging;
   const Places places(send->span, recv->span);
-  Reduction& reduction = request.reduction;
-  if (!send->is_staged() && !recv->is_staged() && reduction.scalar_elsewhere == nullptr) return staging;
-  Result<cuda::PinnedBlock> block = cuda::pinned_pool(stream.driver()).take(places.end() + kAlignment);
-  HOCKET_TRY(block.status());
-  staging.block_ = std::move(*block);
-  std::byte* const base = staging.block_.memory();
+  StagingPlan plan;
   if (send->is_staged()) {
     for (const AddressRange& range : send->ranges) {
-      staging.in_.push_back({pointer(range.begin), base + places.of_send(range.begin), range.end - range.begin});
+      plan.in.push_back({pointer(range.begin), places.of_send(range.begin), range.end - range.begin});
     }
-    request.send = base + places.of_send(send->span.begin);
+    plan.send_at = places.of_send(send->span.begin);
   }
   if (recv->is_staged()) {
     for (const AddressRange& range : recv->ranges) {
-      staging.out_.push_back(
-          {base + places.of_recv(range.begin), const_cast<void*>(pointer(range.begin)), range.end - range.begin});
+      plan.out.push_back({pointer(range.begin), places.of_recv(range.begin), range.end - range.begin});
     }
-    request.recv = base + places.of_recv(recv->span.begin);
+    plan.recv_at = places.of_recv(recv->span.begin);
   }
-  if (reduction.scalar_elsewhere != nullptr) {
-    staging.in_.push_back({reduction.scalar_elsewhere, base + places.end(), element});
-    reduction.scalar_elsewhere = base + places.end();
+  plan.bytes = places.end();
+  if (const void* const scalar = request.reduction.scalar_elsewhere; scalar != nullptr) {
+    plan.in.push_back({pointer(reinterpret_cast<uintptr_t>(scalar)), plan.bytes, element});
+    plan.bytes += kAlignment;
   }
+  return plan;
+}
+
+Result<Staging> Staging::make(const cuda::Stream& stream, Request& request, Rank rank, Rank ranks) {
+  Result<StagingPlan> plan = plan_staging(stream, request, rank, ranks);
+  HOCKET_TRY(plan.status());
+  request.lendable = false;
+  Staging staging;
+  if (plan->bytes == 0) return staging;
+  Result<cuda::PinnedBlock> block = cuda::pinned_pool(stream.driver()).take(plan->bytes);
+  HOCKET_TRY(block.status());
+  staging.block_ = std::move(*block);
+  std::byte* const base = staging.block_.memory();
+  if (plan->send_at) request.send = base + *plan->send_at;
+  if (plan->recv_at) request.recv = base + *plan->recv_at;
+  if (request.reduction.scalar_elsewhere != nullptr) request.reduction.scalar_elsewhere = base + plan->in.back().at;
+  staging.plan_ = std::move(*plan);
   return staging;
 }
 
-Status Staging::copy(const cuda::Stream& stream, const std::vector<Piece>& pieces) {
-  for (const Piece& piece : pieces) HOCKET_TRY(stream.copy(piece.to, piece.from, piece.bytes));
+Status Staging::copy_in(const cuda::Stream& stream) const {
+  for (const auto& piece : plan_.in) HOCKET_TRY(stream.copy(block_.memory() + piece.at, piece.buffer, piece.bytes));
+  return {};
+}
+
+Status Staging::copy_out(const cuda::Stream& stream) const {
+  for (const auto& piece : plan_.out) HOCKET_TRY(stream.copy(piece.buffer, block_.memory() + piece.at, piece.bytes));
   return {};
 }
 

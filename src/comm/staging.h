@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "comm/request.h"
@@ -21,25 +22,34 @@ bool uses_cuda_memory(const cuda::Driver& driver, const Request& request, Rank r
 // Fails where a buffer cannot follow the stream.
 Status check_buffers(const cuda::Stream& stream, const Request& request, Rank rank, Rank ranks);
 
+// Which bytes of a call's buffers are staged, and where in a block of pinned memory.
+struct StagingPlan {
+  struct Piece {
+    std::byte* buffer = nullptr;
+    size_t at = 0;  // in the block
+    size_t bytes = 0;
+  };
+  std::vector<Piece> in;   // copied before
+  std::vector<Piece> out;  // and after
+  // Where the buffers begin in the block; nothing: they are not staged.
+  std::optional<size_t> send_at;
+  std::optional<size_t> recv_at;
+  size_t bytes = 0;  // of the block; 0: none is needed
+};
+// Of a checked request. Fails where a buffer cannot follow the stream.
+Result<StagingPlan> plan_staging(const cuda::Stream& stream, const Request& request, Rank rank, Rank ranks);
+
 class Staging {
  public:
   // Points the request, which was checked, to pinned memory, in a context that was entered. Fails where a buffer cannot
   // follow the stream.
   static Result<Staging> make(const cuda::Stream& stream, Request& request, Rank rank, Rank ranks);
-  Status copy_in(const cuda::Stream& stream) const { return copy(stream, in_); }
-  Status copy_out(const cuda::Stream& stream) const { return copy(stream, out_); }
+  Status copy_in(const cuda::Stream& stream) const;
+  Status copy_out(const cuda::Stream& stream) const;
 
  private:
-  struct Piece {
-    const void* from;
-    void* to;
-    size_t bytes;
-  };
-  static Status copy(const cuda::Stream& stream, const std::vector<Piece>& pieces);
-
+  StagingPlan plan_;
   cuda::PinnedBlock block_;
-  std::vector<Piece> in_;
-  std::vector<Piece> out_;
 };
 
 }  // namespace hocket

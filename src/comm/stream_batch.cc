@@ -12,6 +12,8 @@
 #include "base/caught.h"
 #include "comm/communicator.h"
 #include "comm/device_runner.h"
+#include "comm/peer_call.h"
+#include "comm/window_kernels.h"
 
 namespace hocket {
 
@@ -137,16 +139,27 @@ StreamBatch::~StreamBatch() {
   stream_.driver().event_destroy(passed_);
 }
 
-Status StreamBatch::stage(Request& request, Communicator& communicator) {
+Result<std::unique_ptr<Work>> StreamBatch::stage(Request& request, Communicator& communicator) {
   const cuda::Entered entered(stream_.driver(), stream_.context());
+  std::unique_ptr<Work> work;
   HOCKET_TRY(find_kernels(request, communicator));
   if (request.runner != nullptr) {
     request.lendable = false;
-    return {};
+    return work;
+  }
+  if (tells_places(communicator.mesh(), request)) {
+    Result<PeerCall::Made> made = PeerCall::make(stream_, engine_, communicator, request);
+    HOCKET_TRY(made.status());
+    if (made->call != nullptr) {
+      kernels_.push_back(std::move(made->kernels));
+      work = std::move(made->call);
+      return work;
+    }
   }
   Result<Staging> staging = Staging::make(stream_, request, communicator.rank(), communicator.ranks());
-  if (staging.ok()) stagings_.push_back(std::move(*staging));
-  return staging.status();
+  HOCKET_TRY(staging.status());
+  stagings_.push_back(std::move(*staging));
+  return work;
 }
 
 // What does the work where the buffers are, if kernels can.
@@ -160,7 +173,7 @@ Status StreamBatch::find_kernels(Request& request, Communicator& communicator) {
   HOCKET_TRY(communicator.find_windows(request));
   if (!request.facts.on_device) return {};
   HOCKET_TRY(check_buffers(stream_, request, rank, ranks));
-  auto kernels = WindowKernels::make(stream_, engine_, communicator, request);
+  auto kernels = window_kernels(stream_, engine_, communicator, request);
   HOCKET_TRY(kernels.status());
   kernels_.push_back(*kernels);
   request.runner = std::move(*kernels);
@@ -226,6 +239,7 @@ Status StreamBatch::enqueue_end() {
   for (const auto& kernels : kernels_) HOCKET_TRY(kernels->enqueue());
   HOCKET_TRY(stream_.wait_for(reinterpret_cast<const uint32_t*>(&word_), 1));
   for (const Staging& staging : stagings_) HOCKET_TRY(staging.copy_out(stream_));
+  for (const auto& kernels : kernels_) HOCKET_TRY(kernels->enqueue_last());
   if (is_captured()) return {};
   const Result<cuda::Event> event = stream_.mark();
   HOCKET_TRY(event.status());

@@ -13,9 +13,9 @@
 #include <optional>
 #include <vector>
 
+#include "comm/held_kernels.h"
 #include "comm/queue.h"
 #include "comm/staging.h"
-#include "comm/window_kernels.h"
 #include "comm/work.h"
 #include "cuda/pinned.h"
 #include "cuda/stream.h"
@@ -31,8 +31,8 @@ class StreamBatch : public std::enable_shared_from_this<StreamBatch> {
 
   bool is_captured() const { return stream_.graph() != nullptr; }
   // Of a checked request, of which work of this batch will be made: moves its buffers to where the host can use them,
-  // or finds what does its slices where they are.
-  Status stage(Request& request, Communicator& communicator);
+  // or finds what does its slices where they are. Not null: this is the work.
+  Result<std::unique_ptr<Work>> stage(Request& request, Communicator& communicator);
   void add(const std::shared_ptr<Communicator>& communicator, std::unique_ptr<Work> work);
   // Puts everything on the stream. When it fails, the work is not to be issued.
   Status enqueue();
@@ -65,7 +65,7 @@ class StreamBatch : public std::enable_shared_from_this<StreamBatch> {
   cuda::PinnedBlock block_;
   std::atomic<uint32_t>& word_;  // 1: the stream may go on
   std::vector<Staging> stagings_;
-  std::vector<std::shared_ptr<WindowKernels>> kernels_;
+  std::vector<std::shared_ptr<HeldKernels>> kernels_;
   std::vector<Member> members_;
   std::optional<Submission> submission_;  // between enqueue() and submit()
   std::atomic<bool> arrived_{false};

@@ -21,12 +21,15 @@ Memory recognise(const Driver& driver, const void* address) {
   return {type == kMemoryTypeHost ? MemoryKind::kPinned : MemoryKind::kUnknown, -1, type == kMemoryTypeHost};
 }
 
-int current_device() {
+Context current_context() {
   const Driver* const driver = look_for_driver();
   Context context = nullptr;
+  return driver != nullptr && driver->context_get_current(&context) == kSuccess ? context : nullptr;
+}
+
+int current_device() {
   int device = -1;
-  if (driver == nullptr || driver->context_get_current(&context) != kSuccess || context == nullptr) return -1;
-  return driver->context_get_device(&device) == kSuccess ? device : -1;
+  return current_context() != nullptr && driver()->context_get_device(&device) == kSuccess ? device : -1;
 }
 
 }  // namespace hocket::cuda

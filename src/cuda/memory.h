@@ -28,7 +28,9 @@ struct Memory {
 
 Memory recognise(const Driver& driver, const void* address);
 
-// The device whose context this thread uses; -1: none.
+// The context that this thread uses; null: none.
+Context current_context();
+// The device of that context; -1: none.
 int current_device();
 
 }  // namespace hocket::cuda

@@ -12,6 +12,7 @@
 #include <span>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "cuda/kernels.h"
 #include "cuda/stream.h"
@@ -107,14 +108,6 @@ Heap& heap() {
 
 // ---- What the driver says of memory and devices
 
-struct Allocation {
-  uint64_t number = 0;
-  Address begin = 0;
-  size_t bytes = 0;
-  int device = -1;
-  Context context = nullptr;  // null: of memory that belongs to none
-};
-
 // Of our own making; no bytes: it is not.
 Allocation find_made(Address address) {
   const std::lock_guard lock(heap().mutex);
@@ -125,7 +118,7 @@ Allocation find_made(Address address) {
   return {made.number, begin, made.bytes, made.device, nullptr};
 }
 
-Result<Allocation> find_allocation(const Driver& driver, Address address) {
+Result<Allocation> find(const Driver& driver, Address address) {
   if (const Allocation made = find_made(address); made.bytes != 0) return made;
   static constexpr std::array kWanted = {kAttributeBufferId, kAttributeRangeStart, kAttributeRangeSize,
                                          kAttributeDeviceOrdinal, kAttributeContext};
@@ -143,19 +136,21 @@ Result<Uuid> uuid_of(const Driver& driver, int device) {
   return uuid;
 }
 
-Status note_reached(const Driver& driver, int device, MemoryOffer& offer) {
+// Others, as many as an offer has room for.
+Result<std::vector<Uuid>> reached_from(const Driver& driver, int device) {
   int count = 0;
   HOCKET_TRY(checked(driver, driver.device_get_count(&count), "cuDeviceGetCount"));
-  for (int other = 0; other < count && offer.reached_count < MemoryOffer::kMostReached; ++other) {
+  std::vector<Uuid> reached;
+  for (int other = 0; other < count && reached.size() < MemoryOffer::kMostReached; ++other) {
     int can = 0;
     if (other == device) continue;
     HOCKET_TRY(checked(driver, driver.device_can_access_peer(&can, device, other), "cuDeviceCanAccessPeer"));
     if (can == 0) continue;
     const Result<Uuid> uuid = uuid_of(driver, other);
     HOCKET_TRY(uuid.status());
-    offer.reached[offer.reached_count++] = *uuid;
+    reached.push_back(*uuid);
   }
-  return {};
+  return reached;
 }
 
 Result<int> device_here(const Driver& driver) {
@@ -228,7 +223,7 @@ class ImportedMemory final : public MappedMemory {
 using Mapped = Result<std::shared_ptr<const MappedMemory>>;
 
 Mapped use_own(const Driver& driver, const MemoryOffer& offer, Context here) {
-  const Result<Allocation> found = find_allocation(driver, offer.address);
+  const Result<Allocation> found = find(driver, offer.address);
   HOCKET_TRY(found.status());
   const bool is_same =
       found->number == offer.allocation && found->begin == offer.address && found->bytes == offer.bytes;
@@ -274,13 +269,38 @@ bool MemoryOffer::reaches(const Uuid& other) const {
          std::find(reached.begin(), reached.begin() + reached_count, other) != reached.begin() + reached_count;
 }
 
+Result<Allocation> find_allocation(const Driver& driver, const void* address) {
+  return find(driver, address_of(address));
+}
+
+Result<std::string> devices_in_reach(const Driver& driver) {
+  const Result<int> device = device_here(driver);
+  HOCKET_TRY(device.status());
+  const Result<Uuid> own = uuid_of(driver, *device);
+  HOCKET_TRY(own.status());
+  const Result<std::vector<Uuid>> others = reached_from(driver, *device);
+  HOCKET_TRY(others.status());
+  std::string text(own->data(), own->size());
+  for (const Uuid& other : *others) text.append(other.data(), other.size());
+  return text;
+}
+
+bool reaches(std::string_view from, std::string_view to) {
+  constexpr size_t kUuid = sizeof(Uuid);
+  const std::string_view wanted = to.substr(0, kUuid);
+  for (size_t at = 0; at + kUuid <= from.size(); at += kUuid) {
+    if (from.substr(at, kUuid) == wanted) return true;
+  }
+  return false;
+}
+
 uint64_t allocation_at(const Driver& driver, const void* address) {
-  const Result<Allocation> found = find_allocation(driver, address_of(address));
+  const Result<Allocation> found = find_allocation(driver, address);
   return found.ok() ? found->number : 0;
 }
 
 Result<SharedAllocation> share(const Driver& driver, const void* address) {
-  const Result<Allocation> found = find_allocation(driver, address_of(address));
+  const Result<Allocation> found = find_allocation(driver, address);
   HOCKET_TRY(found.status());
   const Result<Uuid> device = uuid_of(driver, found->device);
   HOCKET_TRY(device.status());
@@ -293,7 +313,10 @@ Result<SharedAllocation> share(const Driver& driver, const void* address) {
   offer.bytes = found->bytes;
   offer.allocation = found->number;
   offer.device = *device;
-  HOCKET_TRY(note_reached(driver, found->device, offer));
+  const Result<std::vector<Uuid>> reached = reached_from(driver, found->device);
+  HOCKET_TRY(reached.status());
+  std::copy(reached->begin(), reached->end(), offer.reached.begin());
+  offer.reached_count = static_cast<uint32_t>(reached->size());
   shared.descriptor = std::move(*descriptor);
   if (shared.descriptor != nullptr) {
     offer.way = MemoryOffer::Way::kDescriptor;

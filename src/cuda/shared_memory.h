@@ -11,12 +11,30 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/descriptor.h"
 #include "base/system.h"
 #include "cuda/driver.h"
 
 namespace hocket::cuda {
+
+// What an address is in.
+struct Allocation {
+  uint64_t number = 0;  // in this process: another one when the memory is freed and taken anew
+  Address begin = 0;
+  size_t bytes = 0;
+  int device = -1;
+  Context context = nullptr;  // null: of memory that belongs to none
+};
+// Fails where no memory of a device lies.
+Result<Allocation> find_allocation(const Driver& driver, const void* address);
+
+// The device of the context that was entered, and those whose memory its kernels may use, as text that travels.
+Result<std::string> devices_in_reach(const Driver& driver);
+inline constexpr size_t kMaxDevicesText = 16 * 33;
+// Whether kernels of the first device may use the memory of the second, by what was said of them.
+bool reaches(std::string_view from, std::string_view to);
 
 // Of a whole allocation; plain data, which travels as it is.
 struct MemoryOffer {
@@ -27,7 +45,7 @@ struct MemoryOffer {
   uint64_t process = 0;  // a number of the owner's process
   uint64_t address = 0;  // in that process
   uint64_t bytes = 0;
-  uint64_t allocation = 0;  // its number in that process: another one when the memory is freed and taken anew
+  uint64_t allocation = 0;  // its number in that process
   IpcHandle handle = {};    // kIpcHandle
   Uuid device = {};
   uint32_t reached_count = 0;  // other devices whose memory kernels of this one may use

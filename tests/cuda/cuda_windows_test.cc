@@ -9,8 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <functional>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,6 +17,7 @@
 #include "kernels/cuda/image.h"
 #include "tests/api/errors.h"
 #include "tests/api/ranks.h"
+#include "tests/cuda/collectives.h"
 #include "tests/cuda/device.h"
 
 namespace hocket::test {
@@ -72,124 +71,14 @@ class Window {
   void* handle_ = nullptr;
 };
 
-hocketConfig_t ordered() {
-  hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
-  config.reproducibility = HOCKET_REPRODUCIBILITY_ORDERED;
-  return config;
-}
-
 // ---- Every collective
 
-using Call = std::function<hocketResult_t(const void* send, void* recv, size_t count, hocketComm_t, hocketStream_t)>;
-
-struct Shape {
-  std::string name;
-  size_t send_blocks, recv_blocks;  // of `count` elements
-  size_t in_place_at;               // block of the longer buffer that the shorter one is, in place; SIZE_MAX: never
-  Call call;
-};
-
-std::vector<Shape> shapes(const Member& member) {
-  const auto ranks = static_cast<size_t>(member.ranks);
-  const auto rank = static_cast<size_t>(member.rank);
-  const int root = member.ranks - 1;
-  const auto reduction = [](hocketDataType_t type, hocketRedOp_t op) {
-    return [=](const void* send, void* recv, size_t count, hocketComm_t comm, hocketStream_t stream) {
-      return hocketAllReduce(send, recv, count, type, op, comm, stream);
-    };
-  };
-  return {
-      {"all_reduce, sum", 1, 1, 0, reduction(hocketFloat, hocketSum)},
-      {"all_reduce, average", 1, 1, 0, reduction(hocketFloat, hocketAvg)},
-      {"all_reduce, product of bfloat16", 1, 1, 0, reduction(hocketBfloat16, hocketProd)},
-      {"all_reduce, max of int64", 1, 1, SIZE_MAX, reduction(hocketInt64, hocketMax)},
-      {"reduce", 1, 1, 0,
-       [=](const void* send, void* recv, size_t count, hocketComm_t comm, hocketStream_t stream) {
-         return hocketReduce(send, recv, count, hocketFloat, hocketSum, root, comm, stream);
-       }},
-      {"broadcast", 1, 1, 0,
-       [=](const void* send, void* recv, size_t count, hocketComm_t comm, hocketStream_t stream) {
-         return hocketBroadcast(send, recv, count, hocketFloat, root, comm, stream);
-       }},
-      {"reduce_scatter", ranks, 1, rank,
-       [](const void* send, void* recv, size_t count, hocketComm_t comm, hocketStream_t stream) {
-         return hocketReduceScatter(send, recv, count, hocketFloat, hocketSum, comm, stream);
-       }},
-      {"all_gather", 1, ranks, rank,
-       [](const void* send, void* recv, size_t count, hocketComm_t comm, hocketStream_t stream) {
-         return hocketAllGather(send, recv, count, hocketFloat, comm, stream);
-       }},
-      {"all_to_all", ranks, ranks, SIZE_MAX,
-       [](const void* send, void* recv, size_t count, hocketComm_t comm, hocketStream_t stream) {
-         return hocketAlltoAll(send, recv, count, hocketFloat, comm, stream);
-       }},
-  };
-}
-
-// Small numbers of every type, of which sums are rounded, and no NaN.
-Bytes numbers(std::mt19937& random) {
-  Bytes bytes(kWindowBytes);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() & 0x37);
-  return bytes;
-}
-
-// Calls on the host and in a window, which have the same bits afterwards.
-class Comparison {
- public:
-  Comparison(const Member& member, Maker maker)
-      : member_(member), random_(static_cast<unsigned>(member.rank)), window_(member, maker) {}
-
-  void compare(const Shape& shape, size_t count, bool in_place) {
-    const size_t block = count * (shape.name.find("int64") != std::string::npos ? 8 : 4);
-    size_t send = 256, recv = kWindowBytes / 2 + 256;
-    if (in_place && shape.recv_blocks >= shape.send_blocks) send = recv + shape.in_place_at * block;
-    if (in_place && shape.recv_blocks < shape.send_blocks) recv = send + shape.in_place_at * block;
-    Bytes host = numbers(random_);
-    write(host);
-    ASSERT_EQ(shape.call(host.data() + send, host.data() + recv, count, member_.comm, nullptr), hocketSuccess);
-    const int copies = fake::calls_of("cuMemcpyAsync");
-    ASSERT_EQ(shape.call(window_.at(send), window_.at(recv), count, member_.comm, stream_.get()), hocketSuccess)
-        << hocketGetLastError(member_.comm);
-    const std::string title = shape.name + ", " + std::to_string(count) + (in_place ? ", in place" : "");
-    copies_ += fake::calls_of("cuMemcpyAsync") - copies;
-    EXPECT_TRUE(read() == host) << title << ", rank " << member_.rank;
-  }
-
-  // Of the calls, of all threads.
-  int copies() const { return copies_; }
-
- private:
-  void write(const Bytes& bytes) const {
-    cuMemcpyAsync(reinterpret_cast<uintptr_t>(window_.at(0)), reinterpret_cast<uintptr_t>(bytes.data()), bytes.size(),
-                  stream_.handle());
-    stream_.synchronize();
-  }
-  Bytes read() const {
-    Bytes bytes(kWindowBytes);
-    cuMemcpyAsync(reinterpret_cast<uintptr_t>(bytes.data()), reinterpret_cast<uintptr_t>(window_.at(0)), bytes.size(),
-                  stream_.handle());
-    stream_.synchronize();
-    return bytes;
-  }
-
-  const Member& member_;
-  std::mt19937 random_;
-  const Window window_;
-  const DeviceStream stream_;
-  int copies_ = 0;
-};
-
 void compare_all(const Member& member, Maker maker, bool staged) {
-  Comparison comparison(member, maker);
-  const int launches = fake::calls_of("cuLaunchKernel");  // registering loads kernels
-  for (const Shape& shape : shapes(member)) {
-    for (const size_t count : {1u, 1027u, 9001u}) {
-      comparison.compare(shape, count, false);
-      if (shape.in_place_at != SIZE_MAX) comparison.compare(shape, count, true);
-    }
-  }
+  const Window window(member, maker);
+  Comparison comparison(member, window.at(0), kWindowBytes);
+  comparison.compare_all();
   EXPECT_EQ(comparison.copies() > 0, staged);
-  EXPECT_EQ(fake::calls_of("cuLaunchKernel") == launches, staged);
+  EXPECT_EQ(comparison.launches() == 0, staged);
 }
 
 // Who made the memory, how many devices, and whether they reach each other.
@@ -237,7 +126,8 @@ TEST_F(CudaWindows, SoDoThreads) {
         3,
         [&](Member& member) {
           use_device(member.rank % 2);
-          Comparison comparison(member, maker);
+          const Window window(member, maker);
+          Comparison comparison(member, window.at(0), kWindowBytes);
           for (const Shape& shape : shapes(member)) comparison.compare(shape, 1027, false);
         },
         ordered());

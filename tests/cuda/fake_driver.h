@@ -69,6 +69,8 @@ void take_anew(const void* memory);
 void let_loading_wait_for_all_streams();
 // From here on no device reaches another one's memory.
 void forbid_peer_access();
+// How many launches a word of this value has let run.
+int let_go_by(uint32_t word);
 // How often a function was called.
 int calls_of(const std::string& symbol);
 

@@ -35,6 +35,7 @@ struct Owned {
   int file = 0;
   int device = 0;
   size_t bytes = 0;
+  uint64_t number = 0;
 };
 static_assert(sizeof(Owned) <= sizeof(IpcHandle));
 
@@ -46,9 +47,9 @@ struct Created {
 
 struct Sharing {
   std::mutex mutex;
-  std::map<AllocationHandle, Created> created;    // guarded by mutex
-  AllocationHandle last = 0;                      // guarded by mutex
-  std::map<Address, std::pair<int, int>> opened;  // process and file; guarded by mutex
+  std::map<AllocationHandle, Created> created;         // guarded by mutex
+  AllocationHandle last = 0;                           // guarded by mutex
+  std::map<Address, std::pair<int, uint64_t>> opened;  // process and allocation; guarded by mutex
   std::atomic<bool> peers_reach_each_other{true};
 };
 
@@ -123,7 +124,7 @@ FAKE_API DriverResult cuIpcGetMemHandle(IpcHandle* handle, Address address) {
   FAKE_ENTER(cuIpcGetMemHandle);
   const auto found = allocation_at(address);
   if (!found || found->type != kMemoryTypeDevice || found->origin != Origin::kAllocated) return kInvalidValue;
-  const Owned owned{::getpid(), found->file->get(), found->device, found->size};
+  const Owned owned{::getpid(), found->file->get(), found->device, found->size, found->number};
   std::memcpy(handle->bytes.data(), &owned, sizeof owned);
   return kSuccess;
 }
@@ -135,7 +136,7 @@ FAKE_API DriverResult cuIpcOpenMemHandle_v2(Address* address, IpcHandle handle, 
   if (context_here() == nullptr || owned.process == ::getpid()) return kInvalidContext;
   const std::lock_guard lock(sharing().mutex);
   for (const auto& [at, from] : sharing().opened) {
-    if (from == std::pair(owned.process, owned.file)) return kAlreadyMapped;
+    if (from == std::pair(owned.process, owned.number)) return kAlreadyMapped;
   }
   const std::string path = "/proc/" + std::to_string(owned.process) + "/fd/" + std::to_string(owned.file);
   const auto file = std::make_shared<hocket::Descriptor>(::open(path.c_str(), O_RDWR | O_CLOEXEC));
@@ -152,7 +153,7 @@ FAKE_API DriverResult cuIpcOpenMemHandle_v2(Address* address, IpcHandle handle, 
         .origin = Origin::kOpened,
         .granted = {context_here()->device}});
   *address = reinterpret_cast<uintptr_t>(base);
-  sharing().opened[*address] = {owned.process, owned.file};
+  sharing().opened[*address] = {owned.process, owned.number};
   return kSuccess;
 }
 

@@ -64,6 +64,19 @@ void read_the_rest(std::string_view bytes) {
   if (Reader reader(bytes); read_window(reader, &window) && window.segment_bytes > 0) {
     check(window.offset <= window.segment_bytes && window.bytes <= window.segment_bytes - window.offset);
   }
+  hocket::MemoryMessage memory;
+  if (Reader reader(bytes); read_memory_message(reader, &memory)) {
+    const std::string message = memory_message(memory);
+    Reader again = behind_type(message);
+    hocket::MemoryMessage same;
+    check(read_memory_message(again, &same) && same.number == memory.number && same.offer.bytes == memory.offer.bytes &&
+          same.handles() == memory.handles());
+  }
+  uint32_t number = 0;
+  bool is_mapped = false;
+  if (Reader reader(bytes); read_memory_answer(reader, &number, &is_mapped)) {
+    check(memory_answer(number, is_mapped).size() == bytes.size() + 1);
+  }
   uint64_t id = 0;
   hocket::RemoteRequest request;
   if (Reader reader(bytes); read_access(reader, &id, &request)) {

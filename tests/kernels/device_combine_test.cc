@@ -25,10 +25,14 @@ constexpr uint64_t kThreads = 5;
 void run(DataType type, const Batch& batch) {
   for (uint64_t thread = 0; thread < kThreads; ++thread) {
     for (uint32_t task = 0; task < batch.tasks; ++task) {
+      std::byte* addresses[kTaskAddresses];
+      const Task& work = batch.task[task];
+      for (uint32_t i = 0; i < uint32_t{work.sources} + work.destinations; ++i)
+        addresses[i] = address_of(batch, work, i);
       switch (type) {
-#define HOCKET_RUN(type, symbol)                                               \
-  case DataType::type:                                                         \
-    combine_task<DataType::type>(batch, batch.task[task], {thread, kThreads}); \
+#define HOCKET_RUN(type, symbol)                                              \
+  case DataType::type:                                                        \
+    combine_task<DataType::type>(batch, work, addresses, {thread, kThreads}); \
     break;
         HOCKET_COMBINE_KERNELS(HOCKET_RUN)
 #undef HOCKET_RUN

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Kernels that combine straight out of and into the memory of all ranks of a call, on the caller's stream. They lie
+// there from the beginning, behind a wait for a word; the executor, whose plan has all ranks meet before its steps and
+// after them, lets them go when all have come and goes on when they are done. No kernel waits, so ranks may share a
+// device, and the engine calls no function of CUDA's.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/queue.h"
+#include "cuda/pinned.h"
+#include "cuda/stream.h"
+#include "execute/coded.h"
+#include "kernels/cuda/batch.h"
+
+namespace hocket {
+
+class HeldKernels final : public SliceRunner {
+ public:
+  struct Launch {
+    DataType type = DataType::kUint8;
+    device::Batch batch = {};  // its `when` says which word lets it run
+    bool is_last = false;      // put on the stream by enqueue_last()
+  };
+
+  // In a context that was entered. `keeps`: what the kernels use. `told_late`: the addresses in the batches are marks
+  // (late()), and tell() says what they stand for.
+  static Result<std::shared_ptr<HeldKernels>> make(const cuda::Stream& stream, Engine& engine,
+                                                   std::vector<Launch> launches, bool told_late,
+                                                   std::vector<std::shared_ptr<const void>> keeps = {});
+  // Puts them on the stream, which keeps the object until it has passed them.
+  Status enqueue() const;
+  // The same of the last ones, behind the end of the call.
+  Status enqueue_last() const;
+  // The stream has come to them once more.
+  void begin_again() noexcept;
+
+  // Stands for what lies so far behind the beginning of a buffer that is not known yet.
+  static std::byte* late(size_t buffer, size_t offset = 0);
+  // Lets those kernels run that wait for this word: the buffers begin there.
+  void let_go(uint32_t word, std::span<std::byte* const> buffers);
+  // The stream has passed those before the last.
+  bool done() const { return done_.load(std::memory_order_acquire); }
+
+  // Plans of such calls need none.
+  Result<std::byte*> scratch(size_t bytes) override;
+  // All slices of the call are done together.
+  Result<std::optional<size_t>> run(int lane, const CodedSlice& slice) override;
+  // Kernels that have not begun do nothing any more, and the stream goes on.
+  void stop() override;
+
+ private:
+  HeldKernels(const cuda::Stream& stream, Engine& engine, cuda::PinnedBlock block,
+              std::vector<std::shared_ptr<const void>> keeps);
+  Status add(const Launch& launch, unsigned most_blocks, std::byte** late);
+  void set_word(uint32_t word);
+  const uint32_t* word() const { return reinterpret_cast<const uint32_t*>(&word_); }
+
+  struct Prepared {
+    cuda::Kernel kernel;
+    cuda::Grid grid;
+    device::Batch batch;
+    bool is_last;
+    std::byte** late;
+  };
+  Status launch(bool last) const;
+
+  const cuda::Stream stream_;
+  Engine& engine_;
+  const cuda::PinnedBlock block_;
+  std::atomic<uint32_t>& word_;  // of kernels/cuda/batch.h
+  const std::vector<std::shared_ptr<const void>> keeps_;
+  std::vector<Prepared> launches_;
+  std::atomic<bool> done_{false};
+};
+
+}  // namespace hocket
