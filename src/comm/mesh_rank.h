@@ -20,6 +20,7 @@
 #include "comm/mesh_exchange.h"
 #include "comm/mesh_links.h"
 #include "comm/mesh_pipes.h"
+#include "comm/remote_doors.h"
 #include "comm/rendezvous_guest.h"
 #include "comm/service.h"
 
@@ -50,10 +51,13 @@ class MeshRank final : public Mesh,
   uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
                        WindowPurpose purpose) override;
   uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device) override;
+  void expose(uint32_t window) override;
+  bool close_window(uint32_t window) override;
   Status take_back(std::span<std::byte> pages) override;
   WindowTable& windows() override { return windows_; }
   const WindowTable& windows() const override { return windows_; }
   std::shared_ptr<const RemoteAnswer> access(int32_t peer, const RemoteRequest& request) override;
+  RemoteDoor* door(int32_t peer) override { return doors_.to(peer); }
   void wake(int32_t peer) override;
   bool failed() const override { return failed_.load(std::memory_order_acquire); }
   Status status() const override;
@@ -180,6 +184,7 @@ class MeshRank final : public Mesh,
   void on_access(int32_t peer, Reader& reader);
   void on_access_reply(int32_t peer, Reader& reader);
   RemoteReply serve(int32_t peer, const RemoteRequest& request);
+  RemoteReply open_door(int32_t peer, const RemoteRequest& request);
 
   Service& service_;
   const std::shared_ptr<Poller> poller_;  // siblings that send to us wake it
@@ -200,6 +205,7 @@ class MeshRank final : public Mesh,
   std::vector<std::atomic<bool>> left_;
   PipeTable pipes_;
   WindowTable windows_;
+  RemoteDoors doors_;
   mutable std::mutex mutex_;
   Status status_;
   View agreed_;  // on which status_ rests

@@ -215,7 +215,7 @@ Status ReceivingPath::open_pair(const VerbsCard& theirs, VerbsRails::Choice choi
                                              theirs.gid.text(), records_.peer_name()));
   }
   const VerbsPort& port = rails_.port(*port_);
-  auto pair = QueuePair::open(table_, port, ring_->bytes(), {kSends, kMaxFrames, true});
+  auto pair = QueuePair::open(table_, port, ring_->bytes(), {QueuePair::Role::kReceiver, kSends, kMaxFrames});
   if (!pair.ok()) return pair.status();
   const VerbsGid gid = choose_gid(port.gids, theirs.gid)->gid;
   HOCKET_TRY((*pair)->connect(theirs, gid));

@@ -50,7 +50,7 @@ Status SendingPath::open_pair(size_t port) {
   Status status = gid ? Status() : Status(Code::kSystem, fmt::format("{} has no GID", chosen.name));
   if (status.ok()) {
     gid_ = gid->gid;
-    auto pair = QueuePair::open(table_, chosen, mirror_, {kSends, kReceives, false});
+    auto pair = QueuePair::open(table_, chosen, mirror_, {QueuePair::Role::kSender, kSends, kReceives});
     status = pair.ok() ? poller_.add((*pair)->handle()) : pair.status();
     if (status.ok()) pair_ = std::move(*pair);
   }
