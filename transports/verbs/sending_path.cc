@@ -11,8 +11,7 @@ namespace {
 
 // Frames under way, and as many that are not known to be acknowledged.
 constexpr uint32_t kSends = 2 * kMaxFrames;
-// A receiver gives back by the quarter: four times by frames, four times by bytes, each lent message by itself, and
-// some to spare.
+// A receiver gives back by the quarter of frames or the half of bytes, each lent message by itself, and some to spare.
 constexpr uint32_t kReceives = 16 + kPipeDepth;
 // Asking the socket is a call of the system: it is done once in so many looks.
 constexpr uint32_t kListenEvery = 256;
