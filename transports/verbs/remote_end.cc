@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "base/bytes.h"
 
@@ -57,10 +56,8 @@ Status decode_place(std::string_view text, uint64_t bytes, WindowPlace* place) {
 class VerbsTransfer final : public RemoteTransfer {
  public:
   VerbsTransfer(std::shared_ptr<VerbsRemoteEnd> end, uint64_t address, uint32_t key, std::span<std::byte> local,
-                bool puts)  // by who holds the end's mutex
-      : end_(std::move(end)), address_(address), key_(key), local_(local), puts_(puts) {
-    ++end_->transfers_;
-  }
+                bool puts)
+      : end_(std::move(end)), address_(address), key_(key), local_(local), puts_(puts) {}
   ~VerbsTransfer() override;
 
   Status advance() override;
@@ -100,7 +97,6 @@ class VerbsTransfer final : public RemoteTransfer {
 VerbsTransfer::~VerbsTransfer() {
   const std::lock_guard lock(end_->mutex_);
   if (!pieces_.empty()) (void)end_->end(Status(Code::kRemote, "a call was given up"));
-  if (--end_->transfers_ == 0) end_->unwatch();
 }
 
 Status VerbsTransfer::advance() {
@@ -182,6 +178,7 @@ Status VerbsRemoteEnd::prepare() {
   auto pair =
       QueuePair::open(domain_->table(), port, memory_.bytes(), {QueuePair::Role::kAccessor, kSends, 0, domain_->get()});
   if (!pair.ok()) return pair.status();
+  HOCKET_TRY(poller_.add((*pair)->handle()));
   pair_ = std::move(*pair);
   VerbsCard card = pair_->card();
   card.gid = gid_;
@@ -237,19 +234,13 @@ Status VerbsRemoteEnd::watch() {
 
 Status VerbsRemoteEnd::arm() {
   HOCKET_TRY(ended_);
-  if (!watched_) HOCKET_TRY(poller_.add(pair_->handle()));
-  watched_ = true;
   const Status armed = pair_->arm();
   return armed.ok() ? watch() : end(armed);
 }
 
-void VerbsRemoteEnd::unwatch() {
-  if (std::exchange(watched_, false)) poller_.remove(pair_->handle());
-}
-
 Status VerbsRemoteEnd::end(Status why) {
   if (pair_ == nullptr) return ended_;
-  unwatch();
+  poller_.remove(pair_->handle());
   pair_.reset();
   return ended_ = std::move(why);
 }

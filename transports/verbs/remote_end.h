@@ -76,7 +76,6 @@ class VerbsRemoteEnd final : public RemoteEnd, public std::enable_shared_from_th
   Status poll();
   Status watch();
   Status arm();
-  void unwatch();
   // The device does nothing for this end any more.
   Status end(Status why);
   std::byte* take_slot();
@@ -96,8 +95,6 @@ class VerbsRemoteEnd final : public RemoteEnd, public std::enable_shared_from_th
   std::string peer_card_;            // empty: not connected
   std::map<uint32_t, WindowPlace> places_;
   std::array<bool, kSlots> slots_{};  // in use
-  size_t transfers_ = 0;
-  bool watched_ = false;  // by the poller: while somebody waits, who looks at the news
   uint32_t looks_ = 0;
   Silence silence_;
 };
