@@ -8,7 +8,8 @@
 # two guests, one of whose two ports is lost. All by default. A device in software on an emulated processor: the ratios
 # count, and only where nothing else runs. Needs perftest, ucx-utils, openmpi-bin and libopenmpi-dev.
 set -euo pipefail
-readonly build=$1 rounds=${2:-3}
+build=$(realpath "$1")
+readonly build rounds=${2:-3}
 shift $(($# < 2 ? $# : 2))
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 

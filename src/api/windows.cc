@@ -34,7 +34,7 @@ using hocket::tried;
 using hocket::with_held;
 using hocket::with_session;
 
-// Registers, and gives the window's number to `take`.
+// Registers, and gives the communicator and the window's number to `take`.
 template <typename Take>
 hocketResult_t open_window(hocketComm_t comm, void* memory, size_t bytes, bool has_result, const char* result_name,
                            const Take& take) noexcept {
@@ -43,7 +43,7 @@ hocketResult_t open_window(hocketComm_t comm, void* memory, size_t bytes, bool h
     if (bytes == 0) return Status(Code::kInvalidArgument, "size is 0");
     if (!has_result) return null_pointer(result_name);
     const Result<uint32_t> number = session.communicator->register_memory({static_cast<std::byte*>(memory), bytes});
-    if (number.ok()) take(*number);
+    if (number.ok()) take(*session.communicator, *number);
     return number.status();
   };
   return with_held(comm, open, [](const Status&) {});
@@ -61,7 +61,7 @@ hocketResult_t close_window(hocketComm_t comm, const void* handle, const char* n
   const auto close = [&](Session& session) {
     Communicator& communicator = *session.communicator;
     communicator.wait_until_idle();
-    const bool was_open = communicator.mesh().windows().close(hocket::window_number(handle));
+    const bool was_open = communicator.mesh().close_window(hocket::window_number(handle));
     return was_open ? Status() : not_registered(communicator, name, handle);
   };
   return with_held<&Occupy::opened>(comm, close, [](const Status&) {});
@@ -122,7 +122,7 @@ hocketResult_t hocketMemFree(void* ptr) {
 
 hocketResult_t hocketCommRegister(const hocketComm_t comm, void* buff, size_t size, void** handle) {
   return open_window(comm, buff, size, handle != nullptr, "handle",
-                     [&](uint32_t number) { *handle = reinterpret_cast<void*>(uintptr_t{number}); });
+                     [&](Communicator&, uint32_t number) { *handle = reinterpret_cast<void*>(uintptr_t{number}); });
 }
 
 hocketResult_t hocketCommDeregister(const hocketComm_t comm, void* handle) {
@@ -133,8 +133,10 @@ hocketResult_t hocketCommWindowRegister(hocketComm_t comm, void* buff, size_t si
   if (winFlags != HOCKET_WIN_DEFAULT && winFlags != HOCKET_WIN_COLL_SYMMETRIC) {
     return report(Status(Code::kInvalidArgument, fmt::format("winFlags: {} is none", winFlags)));
   }
-  return open_window(comm, buff, size, win != nullptr, "win",
-                     [&](uint32_t number) { *win = reinterpret_cast<hocketWindow_t>(uintptr_t{number}); });
+  return open_window(comm, buff, size, win != nullptr, "win", [&](Communicator& communicator, uint32_t number) {
+    communicator.mesh().expose(number);
+    *win = reinterpret_cast<hocketWindow_t>(uintptr_t{number});
+  });
 }
 
 hocketResult_t hocketCommWindowDeregister(hocketComm_t comm, hocketWindow_t win) {

@@ -16,6 +16,7 @@
 #include "comm/mesh_windows.h"
 #include "comm/peer_memory.h"
 #include "comm/remote.h"
+#include "comm/remote_door.h"
 #include "observe/pace.h"
 #include "observe/whereabouts.h"
 #include "transports/pipe.h"
@@ -63,6 +64,11 @@ class Mesh {
                                WindowPurpose purpose = WindowPurpose::kData) = 0;
   // The same of memory of a device.
   virtual uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device) = 0;
+  // Peers' devices may reach a window of ours from now on, where a transport has such.
+  virtual void expose(uint32_t window) = 0;
+  // Forgets a window of ours, which no device reaches any more; false when there is none. Nothing that uses it is under
+  // way.
+  virtual bool close_window(uint32_t window) = 0;
   // Peers write to these pages of a window no more: they belong to a call of ours that has failed and returns, and some
   // peer may not have heard of it. Other communicators with a window there fail, for their peers would work on what is
   // ours no longer. Fails when there is no memory for other pages.
@@ -81,6 +87,8 @@ class Mesh {
   // Asks a peer's service thread for access to a window of its own; the poller is woken when the answer is there. Null:
   // too many are under way to that peer.
   virtual std::shared_ptr<const RemoteAnswer> access(int32_t peer, const RemoteRequest& request) = 0;
+  // By which our device comes to that peer's windows; null: it does not. Valid until leave().
+  virtual RemoteDoor* door(int32_t peer) = 0;
   // Wakes who sleeps on the poller of a peer on this host.
   virtual void wake(int32_t peer) = 0;
 

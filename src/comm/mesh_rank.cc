@@ -43,6 +43,10 @@ MeshRank::MeshRank(Service& service, std::unique_ptr<Poller> poller, const Membe
       left_(static_cast<size_t>(ranks_)),
       windows_(rank_, ranks_),
       peer_memory_(ranks_),
+      doors_(
+          service.system(), *poller_,
+          [this](int32_t peer, const RemoteRequest& request) { return access(peer, request); },
+          [this](int32_t peer) { return describe(peer); }),
       exchange_(rank_, ranks_, self_info(service, rank_, devices_)),
       links_(service, self, *this),
       agreement_(rank_, ranks_, [this] { return whereabouts(); }) {
@@ -172,6 +176,7 @@ void MeshRank::leave() {
   if (!service_.in_its_process() || std::exchange(has_called_leave_, true)) return;
   windows_.shut();
   let_go_of_memory();
+  doors_.shut();
   flush_pipes();
   if (service_.ready().ok()) leave_service();
   set_recorder(nullptr);

@@ -23,6 +23,7 @@
 #include "comm/mesh_pipes.h"
 #include "comm/mesh_wire.h"
 #include "comm/peer_memory.h"
+#include "comm/remote_doors.h"
 #include "comm/rendezvous_guest.h"
 #include "comm/service.h"
 #include "comm/stall_watch.h"
@@ -54,6 +55,8 @@ class MeshRank final : public Mesh,
   uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
                        WindowPurpose purpose) override;
   uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device) override;
+  void expose(uint32_t window) override;
+  bool close_window(uint32_t window) override;
   Status take_back(std::span<std::byte> pages) override;
   WindowTable& windows() override { return windows_; }
   const WindowTable& windows() const override { return windows_; }
@@ -62,6 +65,7 @@ class MeshRank final : public Mesh,
   std::shared_ptr<OfferedMemory> offer_memory(const cuda::Driver& driver, const void* address) override;
   const PeerMemory& peer_memory() const override { return peer_memory_; }
   std::shared_ptr<const RemoteAnswer> access(int32_t peer, const RemoteRequest& request) override;
+  RemoteDoor* door(int32_t peer) override { return doors_.to(peer); }
   void wake(int32_t peer) override;
   bool failed() const override { return failed_.load(std::memory_order_acquire); }
   Status status() const override;
@@ -204,6 +208,7 @@ class MeshRank final : public Mesh,
   void on_access(int32_t peer, Reader& reader);
   void on_access_reply(int32_t peer, Reader& reader);
   RemoteReply serve(int32_t peer, const RemoteRequest& request);
+  RemoteReply open_door(int32_t peer, const RemoteRequest& request);
 
   Service& service_;
   const std::shared_ptr<Poller> poller_;  // siblings that send to us wake it
@@ -229,6 +234,7 @@ class MeshRank final : public Mesh,
   WindowTable windows_;
   PeerMemory peer_memory_;
   std::set<uint64_t> refused_;  // allocations that the driver does not share; the issuing thread only
+  RemoteDoors doors_;
   mutable std::mutex mutex_;
   Status status_;
   View agreed_;  // on which status_ rests

@@ -44,6 +44,7 @@ void MeshRank::on_access(int32_t peer, Reader& reader) {
 RemoteReply MeshRank::serve(int32_t peer, const RemoteRequest& request) {
   using Kind = RemoteRequest::Kind;
   RemoteReply reply;
+  if (request.kind == Kind::kDoor) return open_door(peer, request);
   if (request.kind != Kind::kSignal) {
     reply = windows_.serve(request.window, [&](std::span<std::byte> part) {
       RemoteReply done = check_access(request, part);
@@ -65,6 +66,26 @@ RemoteReply MeshRank::serve(int32_t peer, const RemoteRequest& request) {
     if (SignalBoard(board).raise(peer, request.signal)) poller_->wake();
     return RemoteReply();
   });
+}
+
+RemoteReply MeshRank::open_door(int32_t peer, const RemoteRequest& request) {
+  if (request.data.empty()) return doors_.dismiss(peer), RemoteReply();
+  return windows_.serve(request.window, [&](std::span<std::byte> part) {
+    RemoteReply reply;
+    reply.limit = part.size();
+    reply.data = doors_.admit(peer, request.data, request.window);
+    return reply;
+  });
+}
+
+void MeshRank::expose(uint32_t window) {
+  const WindowTable::Reach own = windows_.reach(rank_, window);
+  if (own.state == WindowTable::Reach::State::kNear) doors_.expose(transports_, window, own.part);
+}
+
+bool MeshRank::close_window(uint32_t window) {
+  doors_.withdraw(window);
+  return windows_.close(window);
 }
 
 void MeshRank::on_access_reply(int32_t peer, Reader& reader) {

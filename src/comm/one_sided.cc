@@ -36,6 +36,7 @@ std::string_view name(Kind kind) {
     case Kind::kCompareSwap:
       return "compare_swap";
     case Kind::kSignal:
+    case Kind::kDoor:  // no call of the program's
       break;
   }
   return "signal";
@@ -62,6 +63,7 @@ bool OneSided::advance() {
 }
 
 void OneSided::end(Status status) {
+  let_go();
   set_waiting(false);  // the communicator may be gone as soon as this does not count as under way
   status_ = std::move(status);
   ended_ = true;
@@ -118,6 +120,7 @@ bool RemoteAccess::step() {
   }
   // Its memory is still there, but it is nobody's: examine() says so.
   if (communicator_.mesh().has_left(call_.peer)) return false;
+  if (door_ != nullptr) return transfer_ != nullptr ? go_on_by_device() : go_in();
   return accessed_ ? signal() : reach();
 }
 
@@ -142,9 +145,49 @@ bool RemoteAccess::reach() {
     case Reach::State::kFar:
       break;
   }
+  const bool only_moves = call_.request.kind == Kind::kPut || call_.request.kind == Kind::kGet;
+  door_ = only_moves ? communicator_.mesh().door(call_.peer) : nullptr;
+  return door_ != nullptr ? go_in() : go_far();
+}
+
+bool RemoteAccess::go_far() {
+  door_ = nullptr;
   far_ = true;
   ask();
   return true;
+}
+
+bool RemoteAccess::go_in() {
+  RemoteDoor::Entrance entrance = door_->begin(call_.request, call_.local);
+  if (entrance.state == RemoteDoor::Entrance::State::kWait) return false;
+  if (entrance.state == RemoteDoor::Entrance::State::kService) return go_far();
+  transfer_ = std::move(entrance.transfer);
+  end_ = entrance.end;
+  return go_on_by_device();
+}
+
+// Where it breaks, nobody knows what has moved: it is done again.
+bool RemoteAccess::go_on_by_device() {
+  const size_t before = transfer_->moved();
+  const Status status = transfer_->advance();
+  if (status.ok() && !transfer_->done()) return transfer_->moved() > before;
+  transfer_ = nullptr;
+  door_->report(end_, status);
+  if (!status.ok()) return true;
+  door_ = nullptr;
+  finish_access();
+  return true;
+}
+
+void RemoteAccess::finish_access() {
+  accessed_ = true;
+  if (call_.request.signal < 0) return end({});
+  signal();
+}
+
+void RemoteAccess::set_waiting(bool waiting) {
+  // Where that fails, the next look says so.
+  if (waiting && transfer_ != nullptr) (void)transfer_->arm();
 }
 
 // Of a long one a piece, so that whoever drives it can look after its other work.
@@ -166,9 +209,7 @@ void RemoteAccess::work_on(std::span<std::byte> part) {
     const uint64_t before = update(request, at);
     if (call_.local != nullptr) std::memcpy(call_.local, &before, request.bytes);
   }
-  accessed_ = true;
-  if (request.signal < 0) return end({});
-  signal();
+  finish_access();
 }
 
 bool RemoteAccess::signal() {
@@ -190,9 +231,7 @@ bool RemoteAccess::signal() {
   }
   call_.request.kind = Kind::kSignal;  // what is left of it
   call_.request.bytes = 0;
-  far_ = true;
-  ask();
-  return true;
+  return go_far();
 }
 
 // The first piece goes alone: it finds out whether the window is there, and long enough for all of them.

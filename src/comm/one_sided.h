@@ -32,6 +32,8 @@ class OneSided : public Work {
   virtual std::string describe() const = 0;
   // Nothing has moved for a while.
   virtual void retry() {}
+  // It ends: nothing touches the caller's memory any more.
+  virtual void let_go() {}
   // It does not go on because other work is before it.
   virtual bool waits_for_others() const { return false; }
   void end(Status status);
@@ -58,6 +60,7 @@ std::string describe(const RemoteCall& call);
 class RemoteAccess final : public OneSided {
  public:
   RemoteAccess(Communicator& communicator, RemoteCall call) : OneSided(communicator), call_(std::move(call)) {}
+  void set_waiting(bool waiting) override;
 
  private:
   struct Piece {
@@ -70,19 +73,28 @@ class RemoteAccess final : public OneSided {
   int32_t awaited() const override { return call_.peer; }
   std::string describe() const override;
   void retry() override { may_ask_ = true; }
+  void let_go() override { transfer_ = nullptr; }
   bool waits_for_others() const override { return crowded_out_; }
 
   bool reach();
   void work_on(std::span<std::byte> part);
+  // All bytes are where they belong.
+  void finish_access();
+  bool go_in();
+  bool go_on_by_device();
+  bool go_far();
   bool signal();
   void ask();
   bool take_answers();
   void refuse(const RemoteReply& reply);
 
   RemoteCall call_;
-  bool accessed_ = false;  // nothing is left but its signal
-  uint64_t moved_ = 0;     // bytes that are copied, or asked for
-  bool far_ = false;       // by the peer's service thread, in pieces:
+  bool accessed_ = false;                     // nothing is left but its signal
+  uint64_t moved_ = 0;                        // bytes that are copied, or asked for
+  RemoteDoor* door_ = nullptr;                // to where the device does it, or is about to
+  std::unique_ptr<RemoteTransfer> transfer_;  // what it does
+  uint64_t end_ = 0;                          // by which
+  bool far_ = false;                          // by the peer's service thread, in pieces:
   std::deque<Piece> pieces_;
   bool crowded_out_ = false;  // too many are under way to that peer
   bool confirmed_ = false;    // the window is there: one piece need not wait for another

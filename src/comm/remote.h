@@ -16,7 +16,8 @@
 namespace hocket {
 
 struct RemoteRequest {
-  enum class Kind : uint8_t { kPut, kGet, kFetch, kCompareSwap, kSignal };
+  // kDoor: lets the device of the card in `data` reach a window; without a card, no device of that peer any more.
+  enum class Kind : uint8_t { kPut, kGet, kFetch, kCompareSwap, kSignal, kDoor };
   Kind kind = Kind::kPut;
   uint32_t window = 0;
   uint64_t offset = 0;  // in the peer's part, in bytes
@@ -27,14 +28,14 @@ struct RemoteRequest {
   uint64_t operand = 0;
   uint64_t compare = 0;
   int32_t signal = -1;  // raised when the put is done; kSignal: this one
-  std::string data{};   // of a put
+  std::string data{};   // of a put; the card
 };
 
 struct RemoteReply {
   enum class Outcome : uint8_t { kDone, kNotYet, kNoWindow, kOutside, kMisaligned };
   Outcome outcome = Outcome::kDone;
-  uint64_t limit = 0;  // kOutside: bytes of the part
-  std::string data;    // of a get; of an atomic one 8 bytes, what was there before
+  uint64_t limit = 0;  // kOutside, and of a door: bytes of the part
+  std::string data;  // of a get; of an atomic one 8 bytes, what was there before; of a door, what the device must know
 };
 
 // What a peer answers; written by the service thread before it is there.

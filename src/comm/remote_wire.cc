@@ -11,11 +11,14 @@ namespace {
 
 using Kind = RemoteRequest::Kind;
 
+constexpr size_t kMaxCard = 1024;
+
 bool makes_sense(const RemoteRequest& request) {
   const bool has_signal = request.signal >= 0;
   if (request.window == WindowTable::kSignals) return false;  // which is no memory of a program
-  if (request.kind > Kind::kSignal || request.signal < -1 || request.signal >= SignalBoard::kSignals) return false;
+  if (request.kind > Kind::kDoor || request.signal < -1 || request.signal >= SignalBoard::kSignals) return false;
   if (has_signal != (request.kind == Kind::kSignal) && request.kind != Kind::kPut) return false;
+  if (request.kind == Kind::kDoor) return request.data.size() <= kMaxCard;
   if (request.kind == Kind::kFetch || request.kind == Kind::kCompareSwap) {
     return is_atomic(request.type) && is_atomic(request.op) && request.bytes == element_bytes(request.type);
   }

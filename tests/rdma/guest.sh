@@ -37,7 +37,7 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/r
 export GUEST_ID=$id GUEST_COUNT=$guests GUEST_PORTS=$ports
 export UCX_UD_VERBS_ETH_DGID_CHECK=n # Soft-RoCE gives UCX another GID than it looks for
 touch /control/started
-$(export -p | grep -E '^declare -x (GTEST_|GRID_|TEST_)' || true)
+$(export -p | grep -E '^declare -x (GTEST_|GRID_|TEST_|HOCKET_)' || true)
 hostname guest$id
 ip link set lo up
 for port in $(seq -s ' ' 0 $((ports - 1))); do

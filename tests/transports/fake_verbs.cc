@@ -46,6 +46,13 @@ struct Pair : ibv_qp {
   std::vector<ibv_wc> held;
 };
 
+// A write that is on its way.
+struct Late {
+  uint32_t from = 0;
+  ibv_send_wr request{};
+  std::vector<std::byte> data;
+};
+
 struct Fault {
   FakeCall call = FakeCall::kNone;
   int after = 0;
@@ -69,10 +76,14 @@ struct World {
   size_t registered = 0;
   bool hold = false;
   bool apart = false;
+  bool delay = false;
+  bool gone = false;
+  std::vector<Late> late;
   size_t reads = 0;
   Fault fault;
 
   bool fails(FakeCall call) {
+    if (gone) return errno = EIO, true;
     if (fault.call != call || fault.after-- > 0) return false;
     fault.call = FakeCall::kNone;
     errno = fault.error;
@@ -127,6 +138,16 @@ Region* region_for(const Pair& pair, const ibv_send_wr& request, uint32_t length
 
 bool is_up(const Pair& pair) { return world().ports[pair.port - 1].up; }
 
+// A packet of a connection, to be written where its key opens something.
+ibv_wc_status write_to(Pair& peer, const ibv_send_wr& request, const void* data, uint32_t length) {
+  if (region_for(peer, request, length, IBV_ACCESS_REMOTE_WRITE) == nullptr) {
+    peer.state = IBV_QPS_ERR;
+    return IBV_WC_REM_ACCESS_ERR;
+  }
+  std::memcpy(reinterpret_cast<void*>(request.wr.rdma.remote_addr), data, length);
+  return IBV_WC_SUCCESS;
+}
+
 // What becomes of a request at the peer.
 ibv_wc_status deliver(const Pair& pair, const ibv_send_wr& request) {
   const auto found = world().pairs.find(pair.peer);
@@ -147,14 +168,10 @@ ibv_wc_status deliver(const Pair& pair, const ibv_send_wr& request) {
     ++world().reads;
     return IBV_WC_SUCCESS;
   }
-  if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+  if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE) {
     const ibv_sge& piece = request.sg_list[0];
-    if (region_for(peer, request, piece.length, IBV_ACCESS_REMOTE_WRITE) == nullptr) {
-      peer.state = IBV_QPS_ERR;
-      return IBV_WC_REM_ACCESS_ERR;
-    }
-    std::memcpy(reinterpret_cast<void*>(request.wr.rdma.remote_addr), reinterpret_cast<const void*>(piece.addr),
-                piece.length);
+    const ibv_wc_status written = write_to(peer, request, reinterpret_cast<const void*>(piece.addr), piece.length);
+    if (written != IBV_WC_SUCCESS || request.opcode == IBV_WR_RDMA_WRITE) return written;
   }
   if (peer.posted == 0) return IBV_WC_RNR_RETRY_EXC_ERR;
   tell(peer, request.imm_data);
@@ -187,6 +204,13 @@ int post_send(ibv_qp* posted, ibv_send_wr* request, ibv_send_wr** bad) {
   const int access = request->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
   if (request->num_sge == 1 && !is_inline && !is_registered(pair, request->sg_list[0], access)) return EFAULT;
   ++pair.under_way;
+  if (world().delay && pair.state != IBV_QPS_ERR && request->opcode == IBV_WR_RDMA_WRITE) {
+    const ibv_sge& piece = request->sg_list[0];
+    const auto* data = reinterpret_cast<const std::byte*>(piece.addr);
+    world().late.push_back({pair.qp_num, *request, {data, data + piece.length}});
+    return 0;
+  }
+  if (world().delay && pair.state != IBV_QPS_ERR) return 0;  // it waits behind them
   const ibv_wc_status status = pair.state == IBV_QPS_ERR ? IBV_WC_WR_FLUSH_ERR : deliver(pair, *request);
   if (status != IBV_WC_SUCCESS) pair.state = IBV_QPS_ERR;
   complete(pair, status, completion_of(*request));
@@ -206,7 +230,7 @@ int poll_cq(ibv_cq* polled, int max, ibv_wc* completions) {
   const std::lock_guard lock(world().mutex);
   auto& queue = *static_cast<Queue*>(polled);
   int count = 0;
-  for (; count < max && !queue.completions.empty(); ++count) {
+  for (; count < max && !world().gone && !queue.completions.empty(); ++count) {
     completions[count] = queue.completions.front();
     queue.completions.pop_front();
     const auto pair = world().pairs.find(completions[count].qp_num);
@@ -368,6 +392,7 @@ int dealloc_pd(ibv_pd* domain) {
 
 int query_port(ibv_context*, uint8_t number, ibv_port_attr* attributes) {
   if (number == 0 || number > world().ports.size()) return EINVAL;
+  if (world().gone) return EIO;
   const FakePort& port = world().ports[number - 1u];
   attributes->state = port.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attributes->active_mtu = port.mtu;
@@ -446,7 +471,8 @@ ibv_gid_entry fake_gid(const char* address, uint32_t index, uint32_t type) {
 
 void reset_fake_verbs() {
   EXPECT_EQ(fake_objects(), 0u) << "an earlier test left something behind";
-  world().hold = world().apart = world().used = world().may_fork = false;
+  world().hold = world().apart = world().delay = world().gone = world().used = world().may_fork = false;
+  world().late.clear();
   world().reads = 0;
   world().fault = {};
   FakePort port;
@@ -476,6 +502,39 @@ void break_fake_pairs(size_t port) {
 void set_fake_port_up(size_t port, bool up) {
   const std::lock_guard lock(world().mutex);
   world().ports[port - 1].up = up;
+}
+
+void break_fake_senders() {
+  const std::lock_guard lock(world().mutex);
+  for (auto& [number, pair] : world().pairs) {
+    if (pair->under_way == 0) continue;
+    pair->state = IBV_QPS_ERR;
+    complete(*pair, IBV_WC_RETRY_EXC_ERR, IBV_WC_RDMA_WRITE);
+  }
+}
+
+void delay_fake_writes() {
+  const std::lock_guard lock(world().mutex);
+  world().delay = true;
+}
+
+size_t deliver_fake_writes() {
+  const std::lock_guard lock(world().mutex);
+  world().delay = false;
+  size_t delivered = 0;
+  for (const Late& late : std::exchange(world().late, {})) {
+    for (auto& [number, pair] : world().pairs) {
+      if (pair->peer != late.from || (pair->state != IBV_QPS_RTR && pair->state != IBV_QPS_RTS)) continue;
+      const auto length = static_cast<uint32_t>(late.data.size());
+      if (write_to(*pair, late.request, late.data.data(), length) == IBV_WC_SUCCESS) ++delivered;
+    }
+  }
+  return delivered;
+}
+
+void remove_fake_device() {
+  const std::lock_guard lock(world().mutex);
+  world().gone = true;
 }
 
 void set_fake_networks_apart() { world().apart = true; }

@@ -40,6 +40,14 @@ void fail_fake_call(FakeCall call, int after, int error);
 void break_fake_pairs(size_t port = 0);
 // A port that is down says so, and carries nothing.
 void set_fake_port_up(size_t port, bool up);
+// The same for those alone that have sends under way.
+void break_fake_senders();
+// Writes that tell their receiver nothing stay on their way, and what is posted after them waits, until they are
+// delivered to whom still takes them: so many.
+void delay_fake_writes();
+size_t deliver_fake_writes();
+// The device is pulled out: whatever it is asked fails, and what is under way says nothing any more.
+void remove_fake_device();
 // From now on each port hangs on a network of its own: it reaches none but its like.
 void set_fake_networks_apart();
 // Queue pairs that are connected, of that port.

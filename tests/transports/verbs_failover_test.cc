@@ -253,6 +253,21 @@ TEST_F(Failover, APortThatGoesDownIsLeftAndUsedAgainWhenItIsBack) {
 }
 
 // Two hosts whose ports lie in two networks, with pipes both ways. Each tries a port while the other lets its own rest.
+TEST_F(Failover, ADeviceThatVanishesInMidStreamLeavesTheSocket) {
+  PipePair pair = open_pair();
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 5; ++i) {  // on their way, and not acknowledged
+    ASSERT_TRUE(send(*pair.sender, sent_++, kShort));
+  }
+  remove_fake_device();
+  pass(std::chrono::milliseconds(100));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(receive(pair, received_++, kShort)) << reason(pair);
+  exchange(pair, 20);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::AllOf(HasSubstr("fake0 port 1 carries nothing now (it is down): 50 of the 75 Gbit/s"),
+                             Not(HasSubstr("carries again"))));
+}
+
 TEST_F(Failover, APortThatIsHealedIsUsedAgainByBothEnds) {
   const VerbsTransport other{fake_verbs};
   add_transport("another host's", other);

@@ -35,6 +35,11 @@ Status check_address(const VerbsCard& card, uint8_t fabric, uint8_t kind, uint8_
 }
 
 Status check_ring(const RemoteRing& ring, CardOf end) {
+  if (end == CardOf::kWindow && ring.address == 0 && ring.key == 0 && ring.bytes == 0) return {};
+  if (end == CardOf::kWindow) {
+    return refuse(
+        fmt::format("a ring of {} bytes at address {:#x}; who reaches windows has none", ring.bytes, ring.address));
+  }
   HOCKET_TRY(check_ring_bytes(ring.bytes));
   if (end == CardOf::kSender) {
     if (ring.address == 0 && ring.key == 0) return {};

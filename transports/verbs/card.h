@@ -12,7 +12,8 @@
 
 namespace hocket {
 
-// A ring's place in its owner's memory. The sender's card has only its size: the receiver's is at most as long.
+// A ring's place in its owner's memory. The sender's card has only its size: the receiver's is at most as long. Ends
+// that reach windows have none.
 struct RemoteRing {
   uint64_t address = 0;
   uint32_t key = 0;
@@ -31,7 +32,7 @@ struct VerbsCard {
   RemoteRing ring;
 };
 
-enum class CardOf : uint8_t { kSender = 1, kReceiver = 2 };
+enum class CardOf : uint8_t { kSender = 1, kReceiver = 2, kWindow = 3 };
 
 std::string encode_card(CardOf end, const VerbsCard& card);
 // A ring can be so long.

@@ -26,6 +26,27 @@ constexpr uint8_t kNotReadyTimer = 12;  // 0.64 ms
 constexpr uint8_t kHops = 64;
 constexpr int kBatch = 16;
 
+// Of each role.
+struct Accesses {
+  int memory;   // to it, by whom it concerns
+  int lasting;  // to what keys_for() tells of
+  int peer;     // what the peer may do at all
+};
+
+constexpr Accesses accesses_of(QueuePair::Role role) {
+  switch (role) {
+    case QueuePair::Role::kReceiver:
+      return {IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE};
+    case QueuePair::Role::kAccessor:
+      return {IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_LOCAL_WRITE, 0};
+    case QueuePair::Role::kTarget:
+      return {0, 0, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+    case QueuePair::Role::kSender:
+      break;
+  }
+  return {0, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_READ};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<QueuePair>> QueuePair::open(const VerbsTable& table, const VerbsPort& port,
@@ -47,7 +68,7 @@ QueuePair::~QueuePair() {
   if (channel_ != nullptr) table_.destroy_comp_channel(channel_);
   lasting_.reset();
   if (region_ != nullptr) table_.dereg_mr(region_);
-  if (domain_ != nullptr) table_.dealloc_pd(domain_);
+  if (domain_ != nullptr && options_.domain == nullptr) table_.dealloc_pd(domain_);
 }
 
 Status QueuePair::failure(std::string_view what, int error) const {
@@ -55,15 +76,22 @@ Status QueuePair::failure(std::string_view what, int error) const {
 }
 
 Status QueuePair::create(std::span<std::byte> memory) {
-  domain_ = table_.alloc_pd(port_.context);
+  domain_ = options_.domain != nullptr ? options_.domain : table_.alloc_pd(port_.context);
   if (domain_ == nullptr) return failure("cannot make a protection domain", errno);
-  lasting_ = std::make_unique<Registrations>(
-      table_, domain_, options_.peer_writes ? IBV_ACCESS_LOCAL_WRITE : IBV_ACCESS_REMOTE_READ, port_.name);
-  const int access = options_.peer_writes ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
-  region_ = table_.reg_mr(domain_, memory.data(), memory.size(), access);
-  if (region_ == nullptr) {
-    return failure(fmt::format("cannot register {} bytes of memory (ulimit -l?)", memory.size()), errno);
-  }
+  lasting_ = std::make_unique<Registrations>(table_, domain_, accesses_of(options_.role).lasting, port_.name);
+  HOCKET_TRY(register_memory(memory));
+  return create_queues();
+}
+
+Status QueuePair::register_memory(std::span<std::byte> memory) {
+  if (memory.empty()) return {};
+  memory_ = memory;
+  region_ = table_.reg_mr(domain_, memory.data(), memory.size(), accesses_of(options_.role).memory);
+  if (region_ != nullptr) return {};
+  return failure(fmt::format("cannot register {} bytes of memory (ulimit -l?)", memory.size()), errno);
+}
+
+Status QueuePair::create_queues() {
   channel_ = table_.create_comp_channel(port_.context);
   if (channel_ == nullptr) return failure("cannot make a completion channel", errno);
   const int flags = ::fcntl(channel_->fd, F_GETFL);
@@ -92,7 +120,7 @@ Status QueuePair::initialise() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = port_.number;
-  attributes.qp_access_flags = options_.peer_writes ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
+  attributes.qp_access_flags = static_cast<unsigned>(accesses_of(options_.role).peer);
   const int error =
       table_.modify_qp(pair_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   return error == 0 ? Status() : failure("cannot initialise a queue pair", error);
@@ -153,30 +181,42 @@ Status QueuePair::make_ready_to_send() {
   return error == 0 ? Status() : failure("cannot make a queue pair ready to send", error);
 }
 
-Status QueuePair::write(std::span<const std::byte> part, uint64_t address, uint32_t key, RingAmount amount) {
-  ibv_sge piece{reinterpret_cast<uint64_t>(part.data()), static_cast<uint32_t>(part.size()), region_->lkey};
+std::optional<uint32_t> QueuePair::local_key(std::span<const std::byte> bytes) {
+  const bool is_ours = bytes.data() >= memory_.data() && bytes.data() + bytes.size() <= memory_.data() + memory_.size();
+  if (is_ours) return region_->lkey;
+  const auto keys = keys_for(bytes);
+  return keys ? std::optional(keys->local) : std::nullopt;
+}
+
+Status QueuePair::post(ibv_wr_opcode opcode, std::span<const std::byte> bytes, uint32_t local_key, uint64_t address,
+                       uint32_t key, uint32_t immediate) {
+  ibv_sge piece{reinterpret_cast<uint64_t>(bytes.data()), static_cast<uint32_t>(bytes.size()), local_key};
   ibv_send_wr request{};
   request.sg_list = &piece;
   request.num_sge = 1;
-  request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  request.send_flags = part.size() <= max_inline_ ? static_cast<unsigned>(IBV_SEND_INLINE) : 0u;
-  request.imm_data = htobe32(amount.pack());
+  request.opcode = opcode;
+  const bool is_inline = opcode != IBV_WR_RDMA_READ && bytes.size() <= max_inline_;
+  request.send_flags = is_inline ? static_cast<unsigned>(IBV_SEND_INLINE) : 0u;
+  request.imm_data = htobe32(immediate);
   request.wr.rdma.remote_addr = address;
   request.wr.rdma.rkey = key;
   return post(&request);
 }
 
+Status QueuePair::write(std::span<const std::byte> part, uint64_t address, uint32_t key, RingAmount amount) {
+  return post(IBV_WR_RDMA_WRITE_WITH_IMM, part, region_->lkey, address, key, amount.pack());
+}
+
+Status QueuePair::put(std::span<const std::byte> from, uint64_t address, uint32_t key) {
+  const auto ours = from.size() <= max_inline_ ? std::optional<uint32_t>(0) : local_key(from);
+  if (!ours) return failure(fmt::format("cannot register {} bytes of memory", from.size()), ENOMEM);
+  return post(IBV_WR_RDMA_WRITE, from, *ours, address, key);
+}
+
 Status QueuePair::read(std::span<std::byte> into, uint64_t address, uint32_t key) {
-  const auto keys = keys_for(into);
-  if (!keys) return failure(fmt::format("cannot register {} bytes of memory", into.size()), ENOMEM);
-  ibv_sge piece{reinterpret_cast<uint64_t>(into.data()), static_cast<uint32_t>(into.size()), keys->local};
-  ibv_send_wr request{};
-  request.sg_list = &piece;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_RDMA_READ;
-  request.wr.rdma.remote_addr = address;
-  request.wr.rdma.rkey = key;
-  return post(&request);
+  const auto ours = local_key(into);
+  if (!ours) return failure(fmt::format("cannot register {} bytes of memory", into.size()), ENOMEM);
+  return post(IBV_WR_RDMA_READ, into, *ours, address, key);
 }
 
 Status QueuePair::notify(RingAmount amount) {
@@ -204,14 +244,17 @@ Status QueuePair::post_receives(uint32_t count) {
   return {};
 }
 
+// All that is there: behind many sends that are done may be the room for the next one.
 Status QueuePair::poll(RingAmount* told) {
   ibv_wc batch[kBatch];
-  const int count = table_.poll_cq(completions_, kBatch, batch);
-  if (count < 0) return failure("cannot look at the completion queue", -count);
   Status first;
-  for (int i = 0; i < count; ++i) {
-    const Status status = on_completion(batch[i], told);
-    if (first.ok()) first = status;
+  for (int count = kBatch; count == kBatch;) {
+    count = table_.poll_cq(completions_, kBatch, batch);
+    if (count < 0) return failure("cannot look at the completion queue", -count);
+    for (int i = 0; i < count; ++i) {
+      const Status status = on_completion(batch[i], told);
+      if (first.ok()) first = status;
+    }
   }
   return first;
 }

@@ -2,7 +2,8 @@
 // Copyright The Hocket authors
 //
 // One end of a reliable connection, with all that belongs to it: a protection domain of its own, so that a peer's keys
-// open nothing but what this end registered for it; its completion queue; and the channel on which a sleeper waits.
+// open nothing but what this end registered for it, unless it is given one; its completion queue; and the channel on
+// which a sleeper waits.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,21 @@ namespace hocket {
 
 class QueuePair {
  public:
+  // Who may do what.
+  enum class Role : uint8_t {
+    kSender,    // writes from its memory; the peer reads from what keys_for() tells
+    kReceiver,  // the peer writes to its memory
+    kAccessor,  // writes from and reads to its memory, and what keys_for() tells; the peer does neither
+    kTarget,    // the peer writes and reads what is registered in the domain
+  };
   struct Options {
+    Role role = Role::kSender;
     uint32_t sends = 0;        // under way at a time, at most
     uint32_t receives = 0;     // posted at all times
-    bool peer_writes = false;  // to the memory; else it reads, from what keys_for() tells
+    ibv_pd* domain = nullptr;  // which outlives it; null: one of its own
   };
 
-  // `memory` is registered: what write() sends lies there, and what a peer writes if it may.
+  // `memory` is registered, if there is any.
   static Result<std::unique_ptr<QueuePair>> open(const VerbsTable& table, const VerbsPort& port,
                                                  std::span<std::byte> memory, const Options& options);
   ~QueuePair();
@@ -42,8 +51,13 @@ class QueuePair {
 
   // Writes part of the memory to `address` in the peer's, and tells it the amount.
   Status write(std::span<const std::byte> part, uint64_t address, uint32_t key, RingAmount amount);
-  // Reads from `address` in the peer's memory to `into`, for which there are keys.
+  // Reads from `address` in the peer's memory to `into`, which can_use().
   Status read(std::span<std::byte> into, uint64_t address, uint32_t key);
+  // Writes there what can_put(), and tells the peer nothing.
+  Status put(std::span<const std::byte> from, uint64_t address, uint32_t key);
+  // It lies in the memory, or lasts and is registered.
+  bool can_use(std::span<const std::byte> bytes) { return local_key(bytes).has_value(); }
+  bool can_put(std::span<const std::byte> bytes) { return bytes.size() <= max_inline_ || can_use(bytes); }
   // Of memory that lasts: by which the peer reads there, or by which read() writes there.
   std::optional<Registrations::Keys> keys_for(std::span<const std::byte> bytes) { return lasting_->keys_for(bytes); }
   // How many reads are done.
@@ -69,7 +83,13 @@ class QueuePair {
  private:
   QueuePair(const VerbsTable& table, const VerbsPort& port, const Options& options);
   Status create(std::span<std::byte> memory);
+  Status register_memory(std::span<std::byte> memory);
+  Status create_queues();
   Status initialise();
+  std::optional<uint32_t> local_key(std::span<const std::byte> bytes);
+  // Of one piece, from or to the peer's memory.
+  Status post(ibv_wr_opcode opcode, std::span<const std::byte> piece, uint32_t local_key, uint64_t address,
+              uint32_t key, uint32_t immediate = 0);
   Status make_ready_to_receive(const VerbsCard& peer, const VerbsGid& gid);
   Status make_ready_to_send();
   Status post(ibv_send_wr* request);
@@ -83,6 +103,7 @@ class QueuePair {
   const VerbsPort& port_;
   const Options options_;
   ibv_pd* domain_ = nullptr;
+  std::span<std::byte> memory_;
   ibv_mr* region_ = nullptr;
   std::unique_ptr<Registrations> lasting_;
   ibv_comp_channel* channel_ = nullptr;

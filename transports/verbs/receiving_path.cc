@@ -11,7 +11,10 @@ namespace hocket {
 namespace {
 
 constexpr uint32_t kSends = 16;
+// Room is given back when it is so much: a message for each message would cost the sender's device as much as a packet
+// of data.
 constexpr uint32_t kGiveBackFrames = kMaxFrames / 4;
+constexpr size_t kGiveBackPart = 2;  // half of the ring
 // Asking the socket is a call of the system: it is done once in so many looks.
 constexpr uint32_t kListenEvery = 256;
 // So often a port is asked whether it is up, at most.
@@ -130,7 +133,7 @@ void ReceivingPath::give_back(size_t bytes, bool at_once) {
 }
 
 void ReceivingPath::pay() {
-  const bool much = owes_at_once_ || owed_.bytes >= ring().size() / 4 || owed_.frames >= kGiveBackFrames;
+  const bool much = owes_at_once_ || owed_.bytes >= ring().size() / kGiveBackPart || owed_.frames >= kGiveBackFrames;
   if (by_socket_) {
     if (much) pay_all();
     if (told_.arrived == arrived_.bytes && told_.returned.bytes == returned_.bytes) return;
@@ -215,7 +218,7 @@ Status ReceivingPath::open_pair(const VerbsCard& theirs, VerbsRails::Choice choi
                                              theirs.gid.text(), records_.peer_name()));
   }
   const VerbsPort& port = rails_.port(*port_);
-  auto pair = QueuePair::open(table_, port, ring_->bytes(), {kSends, kMaxFrames, true});
+  auto pair = QueuePair::open(table_, port, ring_->bytes(), {QueuePair::Role::kReceiver, kSends, kMaxFrames});
   if (!pair.ok()) return pair.status();
   const VerbsGid gid = choose_gid(port.gids, theirs.gid)->gid;
   HOCKET_TRY((*pair)->connect(theirs, gid));

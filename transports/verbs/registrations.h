@@ -5,13 +5,14 @@
 // needed, and stays so until the range ends or the queue pair does. Any thread.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "transports/lasting_memory.h"
-#include "transports/verbs/table.h"
+#include "transports/verbs/registration.h"
 
 namespace hocket {
 
@@ -36,13 +37,11 @@ class Registrations final : public LastingMemory::User {
  private:
   struct Entry {
     LastingMemory::Bytes range;
-    ibv_mr* region = nullptr;  // null: it could not be registered
-    bool retired = false;      // of pages that are there no more
+    std::unique_ptr<Registration> registration;  // null: it could not be registered
+    bool retired = false;                        // of pages that are there no more
   };
 
   const Entry* find(LastingMemory::Bytes bytes) const;
-  ibv_mr* make(LastingMemory::Bytes range);
-  void undo(const Entry& entry);
 
   const VerbsTable& table_;
   ibv_pd* const domain_;

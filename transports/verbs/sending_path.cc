@@ -11,8 +11,7 @@ namespace {
 
 // Frames under way, and as many that are not known to be acknowledged.
 constexpr uint32_t kSends = 2 * kMaxFrames;
-// A receiver gives back by the quarter: four times by frames, four times by bytes, each lent message by itself, and
-// some to spare.
+// A receiver gives back by the quarter of frames or the half of bytes, each lent message by itself, and some to spare.
 constexpr uint32_t kReceives = 16 + kPipeDepth;
 // Asking the socket is a call of the system: it is done once in so many looks.
 constexpr uint32_t kListenEvery = 256;
@@ -50,7 +49,7 @@ Status SendingPath::open_pair(size_t port) {
   Status status = gid ? Status() : Status(Code::kSystem, fmt::format("{} has no GID", chosen.name));
   if (status.ok()) {
     gid_ = gid->gid;
-    auto pair = QueuePair::open(table_, chosen, mirror_, {kSends, kReceives, false});
+    auto pair = QueuePair::open(table_, chosen, mirror_, {QueuePair::Role::kSender, kSends, kReceives});
     status = pair.ok() ? poller_.add((*pair)->handle()) : pair.status();
     if (status.ok()) pair_ = std::move(*pair);
   }

@@ -13,6 +13,7 @@
 #include "transports/rdma_devices.h"
 #include "transports/verbs/receiver.h"
 #include "transports/verbs/sender.h"
+#include "transports/verbs/windows.h"
 
 namespace hocket {
 namespace {
@@ -90,6 +91,17 @@ Result<std::unique_ptr<Receiver>> VerbsTransport::accept(const PipeContext& cont
   if (!devices.ok()) return devices.status();
   return std::unique_ptr<Receiver>(
       std::make_unique<VerbsReceiver>(context, (*devices)->table, (*devices)->rails, std::move(offer.socket), pipe));
+}
+
+std::unique_ptr<RemoteMemory> VerbsTransport::remote_memory(System& system, Poller& poller) const {
+  const Result<Devices*> devices = this->devices();
+  if (!devices.ok()) return nullptr;
+  VerbsRails& rails = (*devices)->rails;
+  const auto port = rails.take(system.clock.now());
+  if (!port) return nullptr;
+  auto domain = std::make_shared<WindowDomain>((*devices)->table, rails, *port);
+  if (domain->get() == nullptr) return nullptr;
+  return std::make_unique<VerbsWindows>(system, poller, std::move(domain));
 }
 
 const Transport& verbs_transport() {

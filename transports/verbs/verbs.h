@@ -9,11 +9,12 @@
 
 #include "transports/of_process.h"
 #include "transports/pipe.h"
+#include "transports/remote_memory.h"
 #include "transports/verbs/rails.h"
 
 namespace hocket {
 
-class VerbsTransport final : public Transport {
+class VerbsTransport final : public Transport, public RemoteTransport {
  public:
   using Load = Result<const VerbsTable*> (*)();
 
@@ -26,6 +27,7 @@ class VerbsTransport final : public Transport {
   bool reaches(const PeerInfo& self, const PeerInfo& peer) const override;
   Result<std::unique_ptr<Sender>> open(const PipeContext& context, Offer& offer) const override;
   Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const override;
+  std::unique_ptr<RemoteMemory> remote_memory(System& system, Poller& poller) const override;
 
  private:
   struct Devices {
