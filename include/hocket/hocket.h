@@ -507,7 +507,8 @@ typedef enum {
 } hocketFunc_t;
 
 /* The most that an element of what the compressed collective gives to `ranks` ranks is off: *relative * (the largest
- * magnitude of any rank's values) + *absolute. Computed from the plans of which the call takes one. At most 256 ranks. */
+ * magnitude of any rank's values) + *absolute. Computed from the plans of which the call takes one. At most 256 ranks.
+ */
 HOCKET_API hocketResult_t hocketCodecErrorBound(hocketCodec_t codec, hocketFunc_t collective, hocketDataType_t datatype,
                                                 int ranks, double* relative, double* absolute);
 
