@@ -26,32 +26,31 @@ if(HOCKET_SANITIZE)
   add_link_options(-fsanitize=${HOCKET_SANITIZE})
 endif()
 
-# Half the time of a build goes into the headers that nearly all sources include. Compiled once, they are in every source, so
-# that nobody notices who forgot one: for builds of users, not of developers.
-option(HOCKET_PRECOMPILE "Compile the commonest headers once" OFF)
+# hocket_share_headers(KIND TARGET <header>...): these are compiled once, for the first target of its kind, and are in every
+# source of the others too, so that nobody notices who forgot one there.
+function(hocket_share_headers kind target)
+  get_property(first GLOBAL PROPERTY hocket_first_${kind})
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    set_property(GLOBAL PROPERTY hocket_first_${kind} ${target})
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
+endfunction()
 
-# hocket_precompile(TARGET [<more.h> ...]): for a target of its own kind; hocket_precompiled(TARGET): as hocket_base
-function(hocket_precompile target)
-  if(HOCKET_PRECOMPILE)
-    target_precompile_headers(${target} PRIVATE <algorithm> <array> <atomic> <charconv> <cstdint> <cstring> <functional>
-      <map> <memory> <mutex> <optional> <set> <span> <string> <string_view> <tuple> <utility> <vector> <fmt/format.h> ${ARGN})
-  endif()
-endfunction()
-function(hocket_precompiled target)
-  if(HOCKET_PRECOMPILE)
-    target_precompile_headers(${target} REUSE_FROM hocket_base)
-  endif()
-endfunction()
+# Half the time of a build goes into the headers that nearly all sources include: shared by the library's sources where
+# somebody else, the preset `default`, looks that none is forgotten.
+option(HOCKET_PRECOMPILE "Compile the commonest headers once" OFF)
+set(hocket_common_headers <algorithm> <array> <atomic> <charconv> <cstdint> <cstring> <functional> <map> <memory> <mutex>
+  <optional> <set> <span> <string> <string_view> <tuple> <utility> <vector> <fmt/format.h>)
 
 # hocket_room(NAME SOURCES a.cc b.cc [KNOWS rooms or packages])
 function(hocket_room name)
   cmake_parse_arguments(room "" "" "SOURCES;KNOWS" ${ARGN})
   add_library(hocket_${name} STATIC ${room_SOURCES})
   target_link_libraries(hocket_${name} PUBLIC hocket_flags ${room_KNOWS})
-  if(name STREQUAL "base")
-    hocket_precompile(hocket_base)
-  else()
-    hocket_precompiled(hocket_${name})
+  if(HOCKET_PRECOMPILE)
+    hocket_share_headers(room hocket_${name} ${hocket_common_headers})
   endif()
 endfunction()
 
@@ -70,18 +69,6 @@ function(hocket_timeout variable)
   set(${variable} ${seconds} PARENT_SCOPE)
 endfunction()
 
-# What all tests include is compiled once, for the first of them.
-function(hocket_share_headers name)
-  get_property(first GLOBAL PROPERTY hocket_first_test)
-  if(first)
-    target_precompile_headers(${name} REUSE_FROM ${first})
-    return()
-  endif()
-  set_property(GLOBAL PROPERTY hocket_first_test ${name})
-  target_precompile_headers(${name} PRIVATE <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h> <algorithm> <array> <functional>
-    <map> <optional> <random> <span> <thread>)
-endfunction()
-
 # hocket_test(NAME SOURCES a_test.cc [KNOWS rooms] [LABELS labels] [TIMEOUT seconds] [SERIAL]): one GoogleTest program,
 # one ctest entry. SERIAL: runs alone, because it drives several ranks or measures time. Labels:
 #   sanitize    also runs under ASan+UBSan and under TSan
@@ -95,7 +82,7 @@ function(hocket_test name)
   target_link_libraries(${name} PRIVATE hocket_flags ${test_KNOWS} GTest::gmock GTest::gtest_main)
   # What a test itself does takes no time worth a second of a compiler's.
   target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
-  hocket_share_headers(${name})
+  hocket_share_headers(test ${name} ${hocket_common_headers} <gmock/gmock.h> <gtest/gtest.h>)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${test_TIMEOUT} LABELS "${test_LABELS}" RUN_SERIAL "${test_SERIAL}"
