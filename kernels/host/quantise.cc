@@ -17,44 +17,23 @@
 #include "kernels/host/planes-inl.h"
 #include "kernels/host/rotate-inl.h"
 #include "kernels/host/scales-inl.h"
+#include "kernels/host/twos-inl.h"
 #include "kernels/host/words-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hocket::host::HWY_NAMESPACE {
 namespace {
 
-using Bytes = hn::Rebind<uint8_t, Words>;
-
-HWY_INLINE void store_codes(WordVector codes, uint8_t* to) { hn::StoreU(hn::TruncateTo(Bytes(), codes), Bytes(), to); }
-
 // Where nothing is random.
 struct NoRandom {
+  NoRandom() = default;
   NoRandom(DrawKey, uint32_t) {}
 };
 
-// Rounded down after a random number below one was added.
-template <typename Take>
-HWY_INLINE void round_stride(Take take, int32_t bias, RandomHalves& random, uint8_t* codes) {
-  const auto magic = hn::Set(Floats(), fraction_magic(bias));
-  WordVector draws[kStride / kLanes];
-  random.next(draws);
-  for (size_t v = 0; v < kStride; v += kLanes) {
-    const auto steps = hn::BitCast(Words(), hn::Add(take(v), magic));
-    store_codes(hn::ShiftRight<kRandomBits>(hn::Add(steps, draws[v / kLanes])), codes + v);
-  }
-}
-
-template <typename Take>
-HWY_INLINE void round_stride(Take take, int32_t bias, NoRandom&, uint8_t* codes) {
-  const auto magic = hn::Set(Floats(), rounding_magic(bias));
-  for (size_t v = 0; v < kStride; v += kLanes) {
-    store_codes(hn::BitCast(Words(), hn::Add(take(v), magic)), codes + v);
-  }
-}
-
 // Elements of a group, their scales, and where their codes go.
+template <typename Storage>
 struct Coding {
-  const float* group;
+  const Storage* group;
   size_t count;  // of whole blocks
   int shift;     // elements of a block are 2^shift
   const float* inverses;
@@ -62,21 +41,47 @@ struct Coding {
   uint8_t* codes;
 };
 
+// Rounded down after a random number below one was added. Numbers are drawn in the order of elements.
+template <DataType type, typename Take>
+HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Take take, int32_t bias, RandomHalves& random,
+                             uint8_t* codes) {
+  static_assert(type == DataType::kFloat32);
+  const auto magic = hn::Set(Floats(), fraction_magic(bias));
+  WordVector draws[kStride / kLanes];
+  random.next(draws);
+  for (size_t v = 0; v < kStride; v += kLanes) {
+    const auto steps = hn::BitCast(Words(), hn::Add(take(hn::LoadU(Floats(), from + v)), magic));
+    store_codes(hn::ShiftRight<kRandomBits>(hn::Add(steps, draws[v / kLanes])), codes + v);
+  }
+}
+
+template <DataType type, typename Take>
+HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Take take, int32_t bias, NoRandom&,
+                             uint8_t* codes) {
+  const auto magic = hn::Set(Floats(), rounding_magic(bias));
+  for (size_t v = 0; v < kStride; v += 2 * kLanes) {
+    const Pair values = Twos<type>::read(from + v);
+    Twos<type>::write_bytes(hn::BitCast(Words(), hn::Add(take(values.a), magic)),
+                            hn::BitCast(Words(), hn::Add(take(values.b), magic)), codes + v);
+  }
+}
+
 // Symmetrical ones that are rounded to nearest are within the codes: a scale is at least 1 - 2^-8 of what it was
 // rounded from, and there are at most 127 codes on each side. What else there is begins elsewhere, or may lie beyond.
-template <bool kWithin, typename Random>
-HWY_INLINE void integer_codes(const Coding& coding, const CodeRange& range, Random& random, Asking& asking) {
+template <DataType type, bool kWithin, typename Random>
+HWY_INLINE void integer_codes(const Coding<typename Twos<type>::Storage>& coding, const CodeRange& range,
+                              Random& random, Asking& asking) {
   const Floats floats;
   const auto lowest = hn::Set(floats, range.lowest), highest = hn::Set(floats, range.highest);
   for (size_t i = 0; i < coding.count; i += kStride) {
     asking.ask();
     const size_t block = i >> coding.shift;
     const auto inverse = hn::Set(floats, coding.inverses[block]), offset = hn::Set(floats, coding.offsets[block]);
-    const auto take = [&](size_t v) HWY_ATTR {
-      const auto value = hn::Mul(hn::LoadU(floats, coding.group + i + v), inverse);
+    const auto take = [&](FloatVector x) HWY_ATTR {
+      const auto value = hn::Mul(x, inverse);
       return kWithin ? value : hn::Min(hn::Max(hn::Add(value, offset), lowest), highest);
     };
-    round_stride(take, range.bias, random, coding.codes + i);
+    round_stride<type>(coding.group + i, take, range.bias, random, coding.codes + i);
   }
 }
 
@@ -96,28 +101,30 @@ HWY_INLINE WordVector finite_float8(FloatVector value) {
   return hn::Or(code, hn::And(hn::ShiftRight<24>(bits), hn::Set(words, 0x80)));
 }
 
-template <typename Format>
-HWY_INLINE void float8_codes(const Coding& coding, Asking& asking) {
+template <DataType type, typename Format>
+HWY_INLINE void float8_codes(const Coding<typename Twos<type>::Storage>& coding, Asking& asking) {
   for (size_t i = 0; i < coding.count; i += kStride) {
     asking.ask();
     const auto inverse = hn::Set(Floats(), coding.inverses[i >> coding.shift]);
-    for (size_t v = 0; v < kStride; v += kLanes) {
-      const auto value = hn::Mul(hn::LoadU(Floats(), coding.group + i + v), inverse);
-      store_codes(finite_float8<Format>(value), coding.codes + i + v);
+    for (size_t v = i; v < i + kStride; v += 2 * kLanes) {
+      const Pair values = Twos<type>::read(coding.group + v);
+      Twos<type>::write_bytes(finite_float8<Format>(hn::Mul(values.a, inverse)),
+                              finite_float8<Format>(hn::Mul(values.b, inverse)), coding.codes + v);
     }
   }
 }
 
-template <typename Random>
-HWY_INLINE void find_codes(const Quantiser& quantiser, const Coding& coding, Random& random, Asking& asking) {
+template <DataType type, typename Random>
+HWY_INLINE void find_codes(const Quantiser& quantiser, const Coding<typename Twos<type>::Storage>& coding,
+                           Random& random, Asking& asking) {
   if (quantiser.scaling == Scaling::kFloat8e4m3) {
-    float8_codes<element::Float8e4m3Format>(coding, asking);
+    float8_codes<type, element::Float8e4m3Format>(coding, asking);
   } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
-    float8_codes<element::Float8e5m2Format>(coding, asking);
+    float8_codes<type, element::Float8e5m2Format>(coding, asking);
   } else if (quantiser.scaling == Scaling::kMagnitude && std::is_same_v<Random, NoRandom>) {
-    integer_codes<true>(coding, code_range(quantiser), random, asking);
+    integer_codes<type, true>(coding, code_range(quantiser), random, asking);
   } else {
-    integer_codes<false>(coding, code_range(quantiser), random, asking);
+    integer_codes<type, false>(coding, code_range(quantiser), random, asking);
   }
 }
 
@@ -127,17 +134,18 @@ HWY_INLINE bool is_poisoned(const Quantiser& quantiser, const TileScales& scales
 }
 
 // Codes of a group are written to where they belong, or elsewhere and packed.
-template <typename Random>
+template <DataType type, typename Random>
 HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, const TileScales& scales,
-                             size_t first_block, Random& random, Asking& asking, const float* group, uint8_t* out) {
+                             size_t first_block, Random& random, Asking& asking,
+                             const typename Twos<type>::Storage* group, uint8_t* out) {
   alignas(64) uint8_t unpacked[kQuantiseGroup];
   const bool is_packed = quantiser.bits == 8 && form.blocks * quantiser.block == form.padded;
   uint8_t* const codes = is_packed ? out + form.heads : unpacked;
   const uint32_t block = quantiser.block;
-  find_codes(quantiser,
-             {group, form.blocks * block, std::countr_zero(block), scales.inverses.of + first_block,
-              scales.offsets.of + first_block, codes},
-             random, asking);
+  find_codes<type>(quantiser,
+                   {group, form.blocks * block, std::countr_zero(block), scales.inverses.of + first_block,
+                    scales.offsets.of + first_block, codes},
+                   random, asking);
   for (size_t b = 0; !scales.finite && b < form.blocks; ++b) {
     if (is_poisoned(quantiser, scales, first_block + b)) memset(codes + b * block, 0, block);
   }
@@ -146,16 +154,16 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
 }
 
 // `tile` has whole blocks. Returns the end of what was written.
-template <typename Random>
-HWY_INLINE uint8_t* encode_tile(const Quantiser& quantiser, const float* tile, size_t count, Random random,
-                                Asking& asking, uint8_t* out) {
+template <DataType type, typename Random>
+HWY_INLINE uint8_t* encode_tile(const Quantiser& quantiser, const typename Twos<type>::Storage* tile, size_t count,
+                                Random random, Asking& asking, uint8_t* out) {
   TileScales scales;
   const size_t blocks = GroupForm(quantiser, count).blocks;
-  find_scales(quantiser, tile, blocks, asking, scales);
+  find_scales<type>(quantiser, tile, blocks, asking, scales);
   size_t block = 0;
   for (size_t first = 0; first < count; first += kQuantiseGroup) {
     const GroupForm form(quantiser, std::min(kQuantiseGroup, count - first));
-    encode_group(quantiser, form, scales, block, random, asking, tile + first, out);
+    encode_group<type>(quantiser, form, scales, block, random, asking, tile + first, out);
     block += form.blocks;
     out += form.bytes;
   }
@@ -216,18 +224,44 @@ void quantise_tiles(const Quantiser& quantiser, uint64_t draw, const ConstFloats
       tile = room;
     }
     Asking asking(from, kTile * element, asks, (values.left - first) * element);
-    out = encode_tile(quantiser, tile, some, Random(key, static_cast<uint32_t>(first)), asking, out);
+    const Random random(key, static_cast<uint32_t>(first));
+    out = encode_tile<DataType::kFloat32>(quantiser, tile, some, random, asking, out);
   }
 }
 
-void quantise_all(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* out) {
-  const auto kernel = quantiser.stochastic ? quantise_tiles<RandomHalves> : quantise_tiles<NoRandom>;
-  kernel(quantiser, draw, values, out);
+#if HOCKET_HALVES
+// Whole tiles of 16-bit floats as they are. Returns how many elements these were.
+template <DataType type>
+size_t quantise_halves(const Quantiser& quantiser, const ConstFloats& values, uint8_t* out) {
+  const auto* const from = reinterpret_cast<const uint16_t*>(values.data);
+  size_t first = 0;
+  for (; first + kTile <= values.count; first += kTile) {
+    Asking asking(reinterpret_cast<const std::byte*>(from + first), kTile * sizeof(uint16_t), kTile / kStride,
+                  (values.left - first) * sizeof(uint16_t));
+    out = encode_tile<type>(quantiser, from + first, kTile, NoRandom(), asking, out);
+  }
+  return first;
 }
 
-template <bool kAdd, DataType type>
-HWY_INLINE FloatVector result(FloatVector value, const typename Conversion<type>::Storage* sum) {
-  return kAdd ? hn::Add(Conversion<type>::widened(sum), value) : value;
+// Of what only the magnitudes count.
+size_t quantise_as_they_are(const Quantiser& quantiser, const ConstFloats& values, uint8_t* out) {
+  const bool is_simple = quantiser.scaling == Scaling::kMagnitude || is_float8(quantiser.scaling);
+  if (!is_simple || quantiser.stochastic || quantiser.rotated) return 0;
+  if (values.type == DataType::kBfloat16) return quantise_halves<DataType::kBfloat16>(quantiser, values, out);
+  if (values.type == DataType::kFloat16) return quantise_halves<DataType::kFloat16>(quantiser, values, out);
+  return 0;
+}
+#else
+size_t quantise_as_they_are(const Quantiser&, const ConstFloats&, uint8_t*) { return 0; }
+#endif
+
+void quantise_all(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* out) {
+  const size_t done = quantise_as_they_are(quantiser, values, reinterpret_cast<uint8_t*>(out));
+  if (done == values.count) return;
+  const auto kernel = quantiser.stochastic ? quantise_tiles<RandomHalves> : quantise_tiles<NoRandom>;
+  const size_t element = element_bytes(values.type);
+  kernel(quantiser, draw, {values.type, values.data + done * element, values.count - done, values.left - done},
+         out + quantised_bytes(quantiser, done));
 }
 
 // Codes of a group and its scales.
@@ -239,34 +273,41 @@ struct Decoding {
   float lows[kQuantiseGroup / kStride];
 };
 
-template <DataType type, typename Store>
+// Calls store(two vectors, index), which hold elements as Twos<to> does.
+template <DataType to, DataType type, typename Store>
 HWY_INLINE void decode_float8s(const Decoding& decoding, Store store) {
   for (size_t i = 0; i < decoding.count; i += kStride) {
     const auto scale = hn::Set(Floats(), decoding.scales[i >> decoding.shift]);
-    const auto value = [&](size_t at) HWY_ATTR {
-      const auto code = hn::PromoteTo(Words(), hn::LoadU(Bytes(), decoding.codes + at));
-      return hn::Mul(WordsOf<type>::decode(code), scale);
-    };
-    for (size_t v = i; v < i + kStride; v += 2 * kLanes) store(value(v), value(v + kLanes), v);
+    for (size_t v = i; v < i + kStride; v += 2 * kLanes) {
+      WordVector a, b;
+      Twos<to>::read_bytes(decoding.codes + v, a, b);
+      store(Pair{hn::Mul(WordsOf<type>::decode(a), scale), hn::Mul(WordsOf<type>::decode(b), scale)}, v);
+    }
   }
 }
 
-template <typename Store>
+// Where no range begins elsewhere, scales are positive or NaN, and adding a zero changes nothing.
+template <DataType to, bool kFromZero, typename Store>
 HWY_INLINE void decode_integers(const Decoding& decoding, int32_t bias, Store store) {
   const Integers integers;
   for (size_t i = 0; i < decoding.count; i += kStride) {
     const size_t block = i >> decoding.shift;
     const auto low = hn::Set(Floats(), decoding.lows[block]), scale = hn::Set(Floats(), decoding.scales[block]);
-    const auto value = [&](size_t at) HWY_ATTR {
-      const auto code = hn::PromoteTo(integers, hn::LoadU(Bytes(), decoding.codes + at));
-      return hn::Add(low, hn::Mul(hn::ConvertTo(Floats(), hn::Sub(code, hn::Set(integers, bias))), scale));
+    const auto value = [&](WordVector code) HWY_ATTR {
+      const auto steps = hn::Sub(hn::BitCast(integers, code), hn::Set(integers, bias));
+      const auto from_zero = hn::Mul(hn::ConvertTo(Floats(), steps), scale);
+      return kFromZero ? from_zero : hn::Add(low, from_zero);
     };
-    for (size_t v = i; v < i + kStride; v += 2 * kLanes) store(value(v), value(v + kLanes), v);
+    for (size_t v = i; v < i + kStride; v += 2 * kLanes) {
+      WordVector a, b;
+      Twos<to>::read_bytes(decoding.codes + v, a, b);
+      store(Pair{value(a), value(b)}, v);
+    }
   }
 }
 
-// Calls store(vector, next vector, index) for the elements of whole blocks.
-template <typename Store>
+// Of the elements of whole blocks.
+template <DataType to, typename Store>
 HWY_INLINE void decode_group(const Quantiser& quantiser, const GroupForm& form, const uint8_t* in, Store store) {
   alignas(64) uint8_t codes[kQuantiseGroup];
   unpack(quantiser.bits, in + form.heads, form.padded, codes);
@@ -278,11 +319,13 @@ HWY_INLINE void decode_group(const Quantiser& quantiser, const GroupForm& form, 
     decoding.lows[b] = scale.low;
   }
   if (quantiser.scaling == Scaling::kFloat8e4m3) {
-    decode_float8s<DataType::kFloat8e4m3>(decoding, store);
+    decode_float8s<to, DataType::kFloat8e4m3>(decoding, store);
   } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
-    decode_float8s<DataType::kFloat8e5m2>(decoding, store);
+    decode_float8s<to, DataType::kFloat8e5m2>(decoding, store);
+  } else if (quantiser.scaling == Scaling::kMagnitude) {
+    decode_integers<to, true>(decoding, code_range(quantiser).bias, store);
   } else {
-    decode_integers(decoding, code_range(quantiser).bias, store);
+    decode_integers<to, false>(decoding, code_range(quantiser).bias, store);
   }
 }
 
@@ -290,17 +333,22 @@ HWY_INLINE void decode_group(const Quantiser& quantiser, const GroupForm& form, 
 template <bool kAdd, DataType type>
 HWY_INLINE void decode_whole(const Quantiser& quantiser, const Rotation& rotation, const GroupForm& form,
                              const uint8_t* in, typename Conversion<type>::Storage* group) {
-  const auto put_two = [&](FloatVector x, FloatVector y, size_t i) HWY_ATTR {
-    auto* const to = group + i;
-    narrow_two<type>(result<kAdd, type>(x, to), result<kAdd, type>(y, to + kLanes), to);
-  };
-  if (!quantiser.rotated) return decode_group(quantiser, form, in, put_two);
+  if (!quantiser.rotated) {
+    return decode_group<type>(quantiser, form, in, [&](Pair x, size_t i) HWY_ATTR {
+      if constexpr (kAdd) {
+        const Pair sum = Twos<type>::read(group + i);
+        x = {hn::Add(sum.a, x.a), hn::Add(sum.b, x.b)};
+      }
+      Twos<type>::write(x, group + i);
+    });
+  }
   alignas(64) float turned[kQuantiseGroup];
-  const auto keep = [&](FloatVector x, FloatVector y, size_t i)
-                        HWY_ATTR { narrow_two<DataType::kFloat32>(x, y, turned + i); };
-  decode_group(quantiser, form, in, keep);
-  rotation.revert(turned, [&](FloatVector x, size_t i)
-                              HWY_ATTR { Conversion<type>::narrow(result<kAdd, type>(x, group + i), group + i); });
+  decode_group<DataType::kFloat32>(quantiser, form, in,
+                                   [&](Pair x, size_t i) HWY_ATTR { Twos<DataType::kFloat32>::write(x, turned + i); });
+  rotation.revert(turned, [&](FloatVector x, size_t i) HWY_ATTR {
+    if constexpr (kAdd) x = hn::Add(Conversion<type>::widened(group + i), x);
+    Conversion<type>::narrow(x, group + i);
+  });
 }
 
 template <bool kAdd, DataType type>

@@ -15,6 +15,7 @@
 
 #include "kernels/block_scale.h"
 #include "kernels/host/ahead.h"
+#include "kernels/host/conversions-inl.h"
 #include "kernels/host/folds-inl.h"
 #include "kernels/host/words-inl.h"
 #include "kernels/quantise.h"
@@ -70,6 +71,9 @@ struct Quarters {
   }
 };
 
+// Tiles of 16-bit floats are encoded as they are where only magnitudes are asked for.
+#define HOCKET_HALVES (HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+
 // Reading passes come first, so they ask for what they need themselves, too.
 HWY_INLINE void ask_for_stride(Asking& asking) {
   asking.ask();
@@ -90,11 +94,13 @@ HWY_INLINE void for_partials(const float* block, size_t count, Asking& asking, V
   }
 }
 
-struct Blocks {
-  const float* tile;
+template <typename Storage>
+struct BlocksOf {
+  const Storage* tile;
   size_t length;
   size_t count;
 };
+using Blocks = BlocksOf<float>;
 
 // fold(fold(x0, x1), x2), ... of each block, where x are visit(elements, block) of 16 elements at a time, and those 16
 // in halves.
@@ -122,6 +128,42 @@ HWY_INLINE void find_magnitudes(const Blocks& blocks, Asking& asking, TileExtrem
   const auto fold = [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); };
   fold_blocks(blocks, asking, visit, fold, extremes.magnitudes);
 }
+
+#if HOCKET_HALVES
+// The same of 16-bit floats, whose magnitudes have the order of their bits: two in each word. A stride is a line, so
+// that this pass brings each to the first level cache, and the next asks for one of those that come later.
+template <DataType type>
+HWY_INLINE void find_half_magnitudes(const BlocksOf<uint16_t>& blocks, Asking& asking, TileExtremes& extremes) {
+  const Words words;
+  const auto fold = [](auto a, auto b) HWY_ATTR {
+    const hn::DFromV<decltype(a)> tag;
+    const hn::Repartition<uint16_t, decltype(tag)> halves;
+    return hn::BitCast(tag, hn::Max(hn::BitCast(halves, a), hn::BitCast(halves, b)));
+  };
+  Quarters<uint32_t> quarters;
+  for (size_t b = 0; b < blocks.count; ++b) {
+    Partials<Words> partials;
+    const auto* const block = reinterpret_cast<const uint32_t*>(blocks.tile + b * blocks.length);
+    const auto load = [&](size_t i)
+                          HWY_ATTR { return hn::And(hn::LoadU(words, block + i), hn::Set(words, 0x7fff7fffu)); };
+    asking.fetch();
+    for (size_t v = 0; v < kPartials; v += kLanes) partials.of[v / kLanes] = load(v);
+    for (size_t i = kPartials; i < blocks.length / 2; i += kPartials) {
+      asking.fetch();
+      for (size_t v = 0; v < kPartials; v += kLanes)
+        partials.of[v / kLanes] = fold(partials.of[v / kLanes], load(i + v));
+    }
+    partials.store(fold, quarters.of + kQuarter * b);
+  }
+  OfBlocks<uint32_t> pairs;
+  quarters.finish(blocks.count, fold, pairs);
+  for (size_t b = 0; b < blocks.count; b += kLanes) {
+    const auto pair = hn::Load(words, pairs.of + b);
+    const auto largest = hn::Max(hn::And(pair, hn::Set(words, 0xffffu)), hn::ShiftRight<16>(pair));
+    hn::Store(hn::BitCast(words, WordsOf<type>::decode(largest)), words, extremes.magnitudes.of + b);
+  }
+}
+#endif
 
 // Floats as integers of the same order, and back. NaN is beyond the infinities.
 HWY_INLINE IntegerVector ordered(IntegerVector bits) {
@@ -271,10 +313,15 @@ HWY_INLINE void scale_integers(const Quantiser& quantiser, const TileExtremes& e
   store_heads<uint32_t>(hn::Or(low_head, head), b, scales);
 }
 
-HWY_INLINE void find_scales(const Quantiser& quantiser, const float* tile, size_t blocks, Asking& asking,
-                            TileScales& scales) {
+template <DataType type>
+HWY_INLINE void find_scales(const Quantiser& quantiser, const typename Conversion<type>::Storage* tile, size_t blocks,
+                            Asking& asking, TileScales& scales) {
   TileExtremes extremes;
-  find_extremes(quantiser.scaling, {tile, quantiser.block, blocks}, asking, extremes);
+  if constexpr (type == DataType::kFloat32) {
+    find_extremes(quantiser.scaling, {tile, quantiser.block, blocks}, asking, extremes);
+  } else {
+    find_half_magnitudes<type>({tile, quantiser.block, blocks}, asking, extremes);
+  }
   auto largest = hn::Zero(Words());
   for (size_t b = 0; b < blocks; b += kLanes) {
     const auto magnitudes = hn::Load(Words(), extremes.magnitudes.of + b);

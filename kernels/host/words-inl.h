@@ -23,6 +23,9 @@ using Floats = hn::ScalableTag<float>;
 using Words = hn::ScalableTag<uint32_t>;
 using FloatVector = hn::Vec<Floats>;
 using WordVector = hn::Vec<Words>;
+struct Pair {
+  FloatVector a, b;
+};
 
 template <DataType type>
 struct WordsOf {

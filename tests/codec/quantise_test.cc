@@ -128,21 +128,24 @@ TEST_F(Quantise, DrawsDifferAndRepeat) {
 
 // More than one tile, which is read where it lies, and the beginning of another.
 TEST_F(Quantise, TakesAnyAlignment) {
-  const Quantiser quantiser{.scaling = Scaling::kRange, .bits = 6};
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
-    const std::vector<std::byte> own = samples::as(type, samples::gaussian(2777, 4));
-    const std::vector<float> values = samples::from(type, own);
-    const size_t count = values.size();
-    const std::vector<uint8_t> wanted = model::quantise(quantiser, kDraw, values);
-    const std::vector<std::byte> decoded = samples::as(type, model::dequantise(quantiser, wanted, count));
-    std::vector<std::byte> shifted(own.size() + 1), message(wanted.size() + 1), result(own.size() + 3);
-    std::ranges::copy(own, &shifted[1]);
-    for (std::string_view set : instruction_sets()) {
-      ASSERT_TRUE(force_instruction_set(set));
-      hocket::quantise(quantiser, kDraw, {type, &shifted[1], count, count}, &message[1]);
-      ASSERT_EQ(0, std::memcmp(&message[1], wanted.data(), wanted.size())) << set << ", " << name(type);
-      hocket::dequantise(quantiser, &message[1], {type, &result[3], count, count}, false);
-      ASSERT_EQ(0, std::memcmp(&result[3], decoded.data(), decoded.size())) << set << ", " << name(type);
+  for (const Quantiser& quantiser :
+       {Quantiser{.scaling = Scaling::kRange, .bits = 6}, Quantiser{.bits = 4, .levels = 7}, Quantiser{.block = 256},
+        Quantiser{.scaling = Scaling::kFloat8e4m3}, Quantiser{.scaling = Scaling::kFloat8e5m2, .block = 64}}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
+      const std::vector<std::byte> own = samples::as(type, samples::gaussian(2777, 4));
+      const std::vector<float> values = samples::from(type, own);
+      const size_t count = values.size();
+      const std::vector<uint8_t> wanted = model::quantise(quantiser, kDraw, values);
+      const std::vector<std::byte> decoded = samples::as(type, model::dequantise(quantiser, wanted, count));
+      std::vector<std::byte> shifted(own.size() + 1), message(wanted.size() + 1), result(own.size() + 3);
+      std::ranges::copy(own, &shifted[1]);
+      for (std::string_view set : instruction_sets()) {
+        ASSERT_TRUE(force_instruction_set(set));
+        hocket::quantise(quantiser, kDraw, {type, &shifted[1], count, count}, &message[1]);
+        ASSERT_EQ(0, std::memcmp(&message[1], wanted.data(), wanted.size())) << set << ", " << name(type);
+        hocket::dequantise(quantiser, &message[1], {type, &result[3], count, count}, false);
+        ASSERT_EQ(0, std::memcmp(&result[3], decoded.data(), decoded.size())) << set << ", " << name(type);
+      }
     }
   }
 }
