@@ -271,7 +271,8 @@ class Liar : public Verbs {
     const PipeContext context{real_system(), *poller_, {}, kMaxMessage, "rank 0"};
     receiver_ =
         std::make_unique<VerbsReceiver>(context, **fake_verbs(), rails_, std::move(sockets.accepted), "the pipe");
-    pair_ = std::move(*QueuePair::open(**fake_verbs(), ports_.all()[0], memory_.bytes(), {QueuePair::Role::kSender, 128, 16}));
+    pair_ = std::move(
+        *QueuePair::open(**fake_verbs(), ports_.all()[0], memory_.bytes(), {QueuePair::Role::kSender, 128, 16}));
     card_ = pair_->card();
     card_.gid = choose_gid(ports_.all()[0].gids, {})->gid;
     card_.ring.bytes = kMinRing;
