@@ -25,6 +25,7 @@ pack() {
 run() {
   local folder=$1 results=$2 ranks status
   export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export HOCKET_DEVICE_PEERS=on
   check() { # RANKS CHECK [--nccl]
     local status=0
     timeout "$limit" "$folder/bin/hocket" run -n "$1" --plain ${3:+"$3"} python3 perf/gpu_checks.py "$2" >>"$results" || status=$?

@@ -59,7 +59,7 @@ def check(comm, kind, whole, size):
             right = right and bool((tensor == ranks * (ranks + 1) // 2).all())
         tensor.zero_()
         took.append(round(device_ms(lambda: all_reduce(comm, tensor)), 4))  # noqa: B023
-    tell("window of " + kind, right, bytes=size, ms=took[0], outside_ms=took[1], peers=os.environ.get("HOCKET_DEVICE_PEERS", "on"))
+    tell("window of " + kind, right, bytes=size, ms=took[0], outside_ms=took[1], peers=os.environ.get("HOCKET_DEVICE_PEERS", "off"))
 
 
 def main():

@@ -181,10 +181,10 @@ constexpr Setting kSettings[] = {
      "whose streams share one queue (`CUDA_DEVICE_MAX_CONNECTIONS=1`), may hold each other up for ever (decision "
      "0034).",
      on_or_off<&Settings::device_codecs>},
-    {"HOCKET_DEVICE_PEERS", "on or off", "on",
+    {"HOCKET_DEVICE_PEERS", "on or off", "off",
      "Whether kernels reach the device memory of other ranks of the host wherever the driver lets them (decision "
-     "0068). "
-     "Off on any rank: device memory that is no window is copied to the host and back.",
+     "0068). Off until a GPU has run it. Off on any rank: device memory that is no window is copied to the host and "
+     "back.",
      on_or_off<&Settings::device_peers>},
     {"HOCKET_PLANS", "list", "",
      "Files with algorithms of others, divided by commas: MSCCL's XML or MSCCL++'s JSON. Each is proved when it is "

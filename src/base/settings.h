@@ -45,7 +45,7 @@ struct Settings {
   int32_t lanes = 0;      // 0: chosen
   Encoding compression = Encoding::kWherePays;
   bool device_codecs = false;
-  bool device_peers = true;
+  bool device_peers = false;
   int32_t explore = 0;      // percent; 0: off
   std::string plans;        // empty: none
   std::string tuning_file;  // empty: what is built in
