@@ -101,7 +101,7 @@ uint64_t doubling_bytes(const std::vector<SparseVector>& vectors) {
 
 // Where all ranks' places differ, all at once is as many bytes as doubling; where they are the same, owners send less.
 // So doubling could only save what the few bytes are that go to all at once although they overlap.
-TEST(SparseSum, DoublingWouldSendNoLess) {
+TEST(SparseSum, DoublingWouldSaveLittle) {
   constexpr uint64_t kCount = 40000;
   for (const int ranks : {2, 4, 16, 64}) {
     for (const double density : {0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0}) {
