@@ -80,8 +80,6 @@ function(hocket_test name)
   hocket_timeout(test_TIMEOUT)
   add_executable(${name} ${test_SOURCES})
   target_link_libraries(${name} PRIVATE hocket_flags ${test_KNOWS} GTest::gmock GTest::gtest_main)
-  # What a test itself does takes no time worth a second of a compiler's.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
   hocket_share_headers(test ${name} ${hocket_common_headers} <gmock/gmock.h> <gtest/gtest.h>)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES

@@ -76,8 +76,8 @@ void expect_without(const std::string& text, std::string_view secret, const std:
 void expect_no_key(const std::string& text) {
   std::smatch found;
   EXPECT_FALSE(std::regex_search(text, found, std::regex("[0-9A-Fa-f]{32}"))) << found.str() << " in:\n" << text;
-  for (auto next = std::sregex_iterator(text.begin(), text.end(), std::regex("[0-9A-Za-z+/]{22,}"));
-       next != std::sregex_iterator(); ++next) {
+  const std::regex long_words("[0-9A-Za-z+/]{22,}");
+  for (auto next = std::sregex_iterator(text.begin(), text.end(), long_words); next != std::sregex_iterator(); ++next) {
     const std::string word = next->str();
     const auto has = [&](int (*is)(int)) { return std::any_of(word.begin(), word.end(), is); };
     EXPECT_FALSE(has(std::isupper) && has(std::islower) && has(std::isdigit)) << word << " in:\n" << text;
@@ -133,7 +133,9 @@ bool knock(int port) {
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const bool is_open = connect(handle, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-  if (is_open) EXPECT_EQ(send(handle, "GET / HTTP/1.1\r\n", 16, MSG_NOSIGNAL), 16);
+  if (is_open) {
+    EXPECT_EQ(send(handle, "GET / HTTP/1.1\r\n", 16, MSG_NOSIGNAL), 16);
+  }
   close(handle);
   return is_open;
 }

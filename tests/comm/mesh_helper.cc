@@ -105,9 +105,13 @@ int run(int argc, char** argv) {
     if (!launch.ok()) return say(launch.status().message()), 1;
     const Result<std::string> id = unique_id_from_environment(process_service(), *launch);
     if (!id.ok()) return say(id.status().message()), 1;
-    options = {*id, launch->rank, launch->ranks, {}, {}};
+    options.unique_id = *id;
+    options.rank = launch->rank;
+    options.ranks = launch->ranks;
   } else if (argc == 4) {
-    options = {from_hex(argv[1]), std::stoi(argv[2]), std::stoi(argv[3]), {}, {}};
+    options.unique_id = from_hex(argv[1]);
+    options.rank = std::stoi(argv[2]);
+    options.ranks = std::stoi(argv[3]);
   }
   Result<std::shared_ptr<Mesh>> mesh = join_mesh(process_service(), options);
   if (!mesh.ok()) return say(mesh.status().message()), 1;

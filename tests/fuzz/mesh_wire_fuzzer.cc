@@ -75,7 +75,7 @@ void read_the_rest(std::string_view bytes) {
   uint32_t number = 0;
   bool is_mapped = false;
   if (Reader reader(bytes); read_memory_answer(reader, &number, &is_mapped)) {
-    check(memory_answer(number, is_mapped).size() == bytes.size() + 1);
+    check(hocket::memory_answer(number, is_mapped).size() == bytes.size() + 1);
   }
   uint64_t id = 0;
   hocket::RemoteRequest request;
