@@ -99,11 +99,10 @@ void print_rails(const Hierarchy* hierarchy, const Placement& placement) {
   if (hierarchy == nullptr || placement.rails.empty()) return;
   const std::vector<Hierarchy::Group>& hosts = hierarchy->levels[0];
   fmt::print("Rails join, between hosts:");
-  for (size_t place = 0; place < static_cast<size_t>(placement.per_host); ++place) {
+  const size_t places = std::ranges::min(hosts, {}, &Hierarchy::Group::size).size();
+  for (size_t place = 0; place < places; ++place) {
     std::vector<Rank> members;
-    for (const Hierarchy::Group& host : hosts) {
-      if (place < host.size()) members.push_back(host[place]);
-    }
+    for (const Hierarchy::Group& host : hosts) members.push_back(host[place]);
     fmt::print(" {{{}}}", fmt::join(members, " "));
   }
   fmt::print("\n\n");

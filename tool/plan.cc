@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "files.h"
 #include "on_topology.h"
+#include "plan/check.h"
 #include "plan/msccl.h"
 #include "plan/text.h"
 #include "prove/load.h"
@@ -20,7 +21,7 @@ namespace hocket::tool {
 namespace {
 
 constexpr Rank kDefaultRanks = 8;
-constexpr Rank kMaxProved = 4096;
+constexpr Rank kMaxProved = 1024;
 
 struct Words {
   std::string collective = "all_reduce";
@@ -85,11 +86,15 @@ class Plans {
       return {Code::kInvalidArgument, fmt::format("{} by {} of {} ranks: {}", words_.collective, words_.algorithm,
                                                   options.ranks, (*builder)->needs)};
     }
+    if (options.ranks > kMaxChunks / options.lanes) {
+      return {Code::kInvalidArgument, fmt::format("--ranks: {} times {} lanes are more than {} chunks", options.ranks,
+                                                  options.lanes, kMaxChunks)};
+    }
     if (words_.rank) {
       if (*words_.rank >= options.ranks) return no_such_rank(options.ranks);
       options.rank = *words_.rank;
       plans_.push_back((*builder)->build(options));
-      return {};
+      return check(plans_.back());
     }
     if (options.ranks > kMaxProved) {
       return {Code::kInvalidArgument,

@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 namespace hocket {
 namespace {
@@ -95,7 +98,15 @@ std::optional<Hierarchy> hierarchy_of(const Placement& placement) {
   }
   if (!placement.rails.empty()) {
     const auto rail = [&](Rank rank) { return placement.rails[static_cast<size_t>(rank)]; };
-    for (std::vector<Rank>& host : hosts) std::ranges::stable_sort(host, {}, rail);
+    // Where hosts differ, the rails that all of them have come first: as many members as the smallest has talk across.
+    std::map<int32_t, size_t> hosts_on;
+    for (const std::vector<Rank>& host : hosts) {
+      std::set<int32_t> own;
+      for (const Rank rank : host) own.insert(rail(rank));
+      for (const int32_t each : own) ++hosts_on[each];
+    }
+    const auto place = [&](Rank rank) { return std::pair(hosts_on[rail(rank)] < hosts.size(), rail(rank)); };
+    for (std::vector<Rank>& host : hosts) std::ranges::stable_sort(host, {}, place);
   }
   Result<Hierarchy> made = make_hierarchy({std::move(hosts)}, placement.ranks);
   return made.ok() ? std::optional(std::move(*made)) : std::nullopt;

@@ -2,6 +2,8 @@
 // Copyright The Hocket authors
 #include "choose/wires.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -16,7 +18,11 @@ namespace {
 
 constexpr double kBlockBytes = 1e6;
 
-int64_t time_of(const Link& link) { return std::max<int64_t>(1, std::llround(kBlockBytes / link.gb_per_s)); }
+constexpr double kSlowest = 1e12;  // refused by who makes the schedule
+
+int64_t time_of(const Link& link) {
+  return std::max<int64_t>(1, std::llround(std::min(kBlockBytes / link.gb_per_s, kSlowest)));
+}
 
 // What joins ranks' seats, with nanoseconds for a block: links from one to the other, or else the way between them,
 // whose links others share. Those between neighbours by number come first, so that all begin with another one.
@@ -48,12 +54,15 @@ std::vector<Wire> wires_of(const Topology& topology, const topology::Roads& road
 }  // namespace
 
 Result<OnWires> synthesise_on(Collective collective, const Topology& topology) {
+  const auto ranks = static_cast<Rank>(topology.seats().size());
+  if (ranks > kMaxSynthesised) {
+    return Status(Code::kInvalidArgument, fmt::format("{} seats, not 2 to {}", ranks, kMaxSynthesised));
+  }
   const topology::Roads roads = topology::roads_of(topology);
   if (roads.too_large) return Status(Code::kInvalidArgument, "seats and links are too many to search");
   const topology::Rings rings = topology::find_rings(topology);
   const topology::Trees trees = topology::find_trees(topology);
   const std::vector<Wire> wires = wires_of(topology, roads);
-  const auto ranks = static_cast<Rank>(topology.seats().size());
   Result<Synthesis> made = synthesise(collective, ranks, wires, {.rings = rings.orders, .trees = trees.parents});
   if (!made.ok()) return made.status();
   // As the ring's: each of n blocks goes to n - 1 others, twice in an all-reduce.

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "codec/dense.h"
 
@@ -21,8 +20,9 @@ bool is_fit(const Codec& codec) {
 // Each encoding is off by at most a share of what it encodes, errors of earlier ones included.
 int32_t encodings_within(double error, const Codec& codec) {
   const double each = codec.describe(DataType::kFloat32).relative_error;
-  const double most = std::log1p(error) / std::log1p(each);
-  return each > 0 && most < kMostEncodings ? static_cast<int32_t>(most) : kMostEncodings;
+  int32_t most = 0;  // by products, which all ranks' libraries round alike
+  for (double grown = 1 + each; grown <= 1 + error && most < kMostEncodings; grown *= 1 + each) ++most;
+  return most;
 }
 
 }  // namespace

@@ -2,10 +2,15 @@
 // Copyright The Hocket authors
 #include "codec/whole.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace hocket {
 namespace {
+
+// No magnitude of any type is smaller, but zero.
+constexpr std::string_view kNonzero = "threshold:least=1e-45";
 
 // Elements that are encoded at once: whole blocks of every codec, and as a whole, as far as indices reach, what selects
 // among all.
@@ -35,13 +40,11 @@ bool contracts(const Codec& codec) {
   return !description.unbiased || description.idempotent;
 }
 
-std::shared_ptr<const Codec> nonzero_codec() {
-  // No magnitude of any type is smaller, but zero.
-  return std::move(*make_codec("threshold:least=1e-45"));
-}
+std::shared_ptr<const Codec> nonzero_codec() { return std::move(*make_codec(kNonzero)); }
 
 std::shared_ptr<const Codec> wire_of(const std::shared_ptr<const Codec>& codec) {
-  return codec->block() != 0 ? codec : nonzero_codec();
+  if (codec->block() != 0) return codec;
+  return std::move(*make_codec(fmt::format("{},encodings={}", kNonzero, codec->encodings())));
 }
 
 }  // namespace hocket

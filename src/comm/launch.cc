@@ -126,9 +126,8 @@ std::optional<Launch> from_pmix(Variables& v) {
   if (!v.has("PMIX_RANK")) return {};
   if (!in_slurm_step(v)) {
     v.note(
-        "PMIX_RANK is set, but no variable tells how many ranks there are: start them with prterun --personality ompi, "
-        "or "
-        "set HOCKET_RANK and HOCKET_SIZE");
+        "PMIX_RANK is set, but no variable tells how many ranks there are: start them with prterun --personality "
+        "ompi, or set HOCKET_RANK and HOCKET_SIZE");
     return {};
   }
   Launch launch = slurm_step(v, "pmix");

@@ -120,7 +120,8 @@ void MeshRank::on_withdrawal(int32_t peer, Reader& reader) {
     self->peer_memory_.take_out(peer, number);
     self->service_.reactor().post([self = std::exchange(self, nullptr)] {});
   };
-  (void)post_to_driver_thread(service_.system(), let_go);
+  // Without that thread nothing was mapped.
+  if (!post_to_driver_thread(service_.system(), let_go)) peer_memory_.take_out(peer, number);
 }
 
 void MeshRank::let_go_of_memory() {

@@ -95,7 +95,7 @@ bool Operation::repeat(RecentCall& recent, const void* send, void* recv) {
 
 void Operation::issue(bool blocks) {
   before_ = prelude_.get();
-  if (before_ != nullptr) before_->issue();
+  if (before_ != nullptr) before_->issue(blocks);
   order_ = &communicator_.order(request_->facts);
   number_ = order_->issued.fetch_add(1);
   enter(blocks);
@@ -307,7 +307,10 @@ bool Operation::crosses(Rank peer) const {
   return is_alone() && theirs_->stuck_on == communicator_.rank() && !communicator_.has_met(peer, theirs_->newest);
 }
 
-bool Operation::is_alone() const { return blocks_ && communicator_.under_way() == 1; }
+// What tells of another call waits with it.
+bool Operation::is_alone() const {
+  return blocks_ && communicator_.under_way() == (request_->precedes == nullptr ? 1 : 2);
+}
 
 // Of the peers that we wait for, the first that may not have come.
 Rank Operation::suspect() const {

@@ -56,6 +56,7 @@ bool PeerCall::offer(const Request& request) {
   const auto offer_one = [&](const void* buffer, Extent extent, OwnBuffer& own) {
     own.begin = static_cast<std::byte*>(const_cast<void*>(buffer));
     if (extent.is_empty()) return true;
+    if (reinterpret_cast<uintptr_t>(buffer) % element_bytes(facts_.type) != 0) return false;  // staging takes any
     own.memory = communicator_.mesh().offer_memory(stream_.driver(), buffer);
     if (own.memory == nullptr) return false;
     const cuda::MemoryOffer& whole = own.memory->offer();

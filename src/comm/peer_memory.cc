@@ -27,16 +27,24 @@ std::shared_ptr<OfferedMemory> PeerMemory::add(cuda::SharedAllocation shared) {
   return own.memory;
 }
 
-std::vector<std::shared_ptr<OfferedMemory>> PeerMemory::take_surplus(const cuda::Driver& driver) {
+// The driver may be busy, and is asked without the lock, for which calls and the service wait.
+std::vector<std::shared_ptr<OfferedMemory>> PeerMemory::find_free() const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<OfferedMemory>> taken;
-  std::erase_if(own_, [&](const auto& entry) {
-    const auto& [allocation, own] = entry;
-    const auto* const begin = reinterpret_cast<const void*>(static_cast<uintptr_t>(own.memory->offer().address));
-    if (!is_free(own) || cuda::allocation_at(driver, begin) == allocation) return false;
-    taken.push_back(own.memory);
-    return true;
+  std::vector<std::shared_ptr<OfferedMemory>> found;
+  for (const auto& [allocation, own] : own_) {
+    if (is_free(own)) found.push_back(own.memory);
+  }
+  return found;
+}
+
+std::vector<std::shared_ptr<OfferedMemory>> PeerMemory::take_surplus(const cuda::Driver& driver) {
+  std::vector<std::shared_ptr<OfferedMemory>> taken = find_free();
+  std::erase_if(taken, [&](const auto& memory) {
+    const auto* const begin = reinterpret_cast<const void*>(static_cast<uintptr_t>(memory->offer().address));
+    return cuda::allocation_at(driver, begin) == memory->offer().allocation;
   });
+  const std::lock_guard lock(mutex_);
+  for (const auto& memory : taken) own_.erase(memory->offer().allocation);
   if (own_.size() < kMostOffered) return taken;
   auto oldest = own_.end();
   for (auto entry = own_.begin(); entry != own_.end(); ++entry) {

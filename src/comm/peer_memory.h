@@ -90,6 +90,7 @@ class PeerMemory {
     std::vector<bool> answered;
   };
   bool is_free(const Own& own) const { return own.memory.use_count() == 1 && own.memory->is_answered(); }
+  std::vector<std::shared_ptr<OfferedMemory>> find_free() const;
 
   mutable std::mutex mutex_;
   std::map<uint64_t, Own> own_;  // by the driver's number

@@ -418,7 +418,7 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
     std::byte* memory = is_message(place) ? slice.reserved[i] + message_offset : chunk_memory(place);
     if (is_message(place)) {
       const Sender& pipe = *pipes_.to(place.peer, slice.lane_index).pipe;
-      if (slice.bytes >= pipe.streaming_from) work.write(written, streaming_to(pipe.reader_is_far));
+      if (count * element_bytes_ >= pipe.streaming_from) work.write(written, streaming_to(pipe.reader_is_far));
     }
     destinations[written++] = memory;
   }

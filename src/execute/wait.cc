@@ -3,7 +3,6 @@
 #include "execute/wait.h"
 
 #include <algorithm>
-#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -70,10 +69,11 @@ Wait::Advice Wait::idle() {
 // sleeps while the other works, the system has no reason to part them.
 void Wait::give_way() {
   if (spins_ == 1) return system_.threads.yield();
+  const uint32_t yields = idle_ - spins();
   const Time before = system_.clock.now();
   system_.threads.yield();
-  const bool others_ran = system_.clock.now() - before > kOthersRan;
-  if (others_ran != std::exchange(shared_, others_ran)) idle_ = spins() + 1;
+  shared_ = system_.clock.now() - before > kOthersRan;
+  idle_ = spins() + yields;  // the way to sleep does not begin anew
 }
 
 Time Wait::nap_end(Time now) {

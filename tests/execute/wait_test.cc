@@ -88,6 +88,21 @@ TEST(Wait, GivesWayAtOnceWhereOthersRanOnItsCore) {
   EXPECT_GT(looks_until_it_yields(), 1000);
 }
 
+// Ticks of a timer look like others now and then.
+TEST(Wait, SleepsHoweverOftenOthersRan) {
+  Hand clock;
+  SharedCore core(clock);
+  System& real = real_system();
+  System system{clock, core, real.network, real.memory};
+  Wait wait(system, false, std::chrono::microseconds(1));
+  int yields = 0;
+  while (wait.idle() != Wait::Advice::kSleep) {
+    core.others_run = core.others_run > Duration(0) ? Duration(0) : Duration(std::chrono::microseconds(100));
+    clock.advance(std::chrono::nanoseconds(40));
+    ASSERT_LT(++yields, 3000);
+  }
+}
+
 TEST(Wait, SleepsInTheEndForTimesThatGrow) {
   Wait wait(real_system(), true, Duration(0));
   while (wait.idle() != Wait::Advice::kSleep) {

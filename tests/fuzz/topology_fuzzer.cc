@@ -30,6 +30,7 @@ void write_and_read(const Topology& topology) {
   namespace forms = hocket::topology;
   const Result<forms::Writing> matrix = forms::write_smi(topology);
   if (matrix.ok()) check(forms::read(matrix->text).ok());
+  (void)forms::write_hwloc(topology);
   const Result<forms::Writing> writing = forms::write_nccl(topology);
   if (!writing.ok()) return;
   const Result<forms::Reading> again = forms::read(writing->text);

@@ -276,7 +276,8 @@ TEST(ProveFaults, UnequalLengths) {
         for (Place& place : *places) {
           if (place.kind != Place::Kind::kChunk || place.buffer != Buffer::kScratch) continue;
           const int32_t count = place.regions[0].block + (place.regions.size() > 1 ? place.regions[1].block : 0);
-          place = scratch(plan::wrapped(place.regions[0].first - plan.rank, 6), count);
+          // In the buffer's order: the last region is the first of the slab.
+          place = scratch(plan::wrapped(place.regions.back().first - plan.rank, 6), count);
         }
       }
     }

@@ -27,6 +27,8 @@ class VerbsReceiver final : public Receiver {
   void release() override;
   Status progress() override;
   void set_waiting(bool waiting) override;
+  // A turn to another path is news, too: it takes as long as the last one needs to break.
+  uint64_t arrived() const override { return path_.arrived() + path_.turns(); }
 
  private:
   const Message* next(std::span<std::byte> into);

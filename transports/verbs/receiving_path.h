@@ -37,6 +37,7 @@ class ReceivingPath {
   // None before the sender has shown itself.
   std::span<const std::byte> ring() const { return ring_ ? ring_->bytes() : std::span<std::byte>(); }
   uint64_t arrived() const { return arrived_.bytes; }
+  uint32_t turns() const { return path_; }
   // A frame of so many bytes has been read; told to the sender when it is worth it, or at once.
   void give_back(size_t bytes, bool at_once);
 
