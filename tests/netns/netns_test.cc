@@ -349,7 +349,7 @@ TEST_F(Hosts, ARankThatCannotReachTheFirstOneSaysWhyMeanwhile) {
   Processes processes("pair", kHosts, settings("10.77.0.1:4477"));
   EXPECT_TRUE(processes.wait_for(1,
                                  "has been looking for rank 0 at 10.77.0.1:4477 for 5 s: cannot connect to "
-                                 "10.77.0.1:4477: Network is unreachable",
+                                 "10.77.0.1:4477: network is unreachable",
                                  Seconds(60)));
   ASSERT_EQ(std::system(("ip -n " + prefix() + "1 link set eth0 up").c_str()), 0);
   for (const Processes::End& end : processes.finish(Seconds(100))) {
