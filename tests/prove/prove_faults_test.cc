@@ -275,9 +275,7 @@ TEST(ProveFaults, UnequalLengths) {
       for (auto* places : {&step.sources, &step.destinations}) {
         for (Place& place : *places) {
           if (place.kind != Place::Kind::kChunk || place.buffer != Buffer::kScratch) continue;
-          const int32_t count = place.regions[0].block + (place.regions.size() > 1 ? place.regions[1].block : 0);
-          // In the buffer's order: the last region is the first of the slab.
-          place = scratch(plan::wrapped(place.regions.back().first - plan.rank, 6), count);
+          for (auto& region : place.regions) region.first = plan::wrapped(region.first - plan.rank, 6);
         }
       }
     }
