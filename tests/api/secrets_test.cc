@@ -155,7 +155,7 @@ TEST(Secrets, AreInNoLogInNoErrorAndOnNoCommandLine) {
   // While ranks 0 and 1 wait for the last one, others come.
   Processes::Settings late = settings(port, kSecret, file);
   late.environment.emplace_back(
-      "HOCKET_OPERATION_TIMEOUT=1m");  // those who come with another secret try for five seconds
+      "HOCKET_OPERATION_TIMEOUT=60s");  // those who come with another secret try for five seconds
   late.launcher = {"sh", "-c",
                    "rank={}; while [ $rank = 2 ] && [ ! -e " + file + ".go ]; do sleep 0.05; done; exec \"$@\"", "sh"};
   Processes processes("secretive", 3, late);
