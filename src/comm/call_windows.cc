@@ -79,12 +79,17 @@ Result<Found> await_found(System& system, const Mesh& mesh, Duration patience, c
   const Time limit = found.complete ? Time{} : system.clock.now() + patience;
   for (; !found.complete; found = look()) {
     if (mesh.failed()) return mesh.status();
+    const uint32_t window = found.spot.window;
+    const auto missing = mesh.windows().missing(window);
+    const auto gone = std::ranges::find_if(missing, [&](Rank rank) { return mesh.has_left(rank); });
+    if (gone != missing.end()) {
+      return Status(Code::kInvalidUsage,
+                    fmt::format("rank {}: window {}: rank {} has left without it", mesh.rank(), window, *gone));
+    }
     const Time now = system.clock.now();
     if (now >= limit) {
-      const uint32_t window = found.spot.window;
-      return Status(Code::kTimeout,
-                    fmt::format("rank {}: window {}: not registered by ranks {} within {:g} s", mesh.rank(), window,
-                                fmt::join(mesh.windows().missing(window), ", "), seconds(patience)));
+      return Status(Code::kTimeout, fmt::format("rank {}: window {}: not registered by ranks {} within {:g} s",
+                                                mesh.rank(), window, fmt::join(missing, ", "), seconds(patience)));
     }
     system.threads.sleep_until(now + kLook);
   }

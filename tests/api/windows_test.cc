@@ -441,6 +441,19 @@ TEST(Registration, ThatARankLeavesOutEndsInTime) {
       config_with_timeout(300));
 }
 
+// Nobody waits for it until the time has passed.
+TEST(Registration, ThatARankLeavesWithoutEndsAtOnce) {
+  run_threads(2, [](Member& member) {
+    if (member.rank == 1) {
+      hocketCommDestroy(std::exchange(member.comm, nullptr));
+      return;
+    }
+    const Registered memory(member, 40000);
+    expect_error(hocketAllReduce(memory.send(), memory.send(), 40000, hocketInt32, hocketSum, member.comm, nullptr),
+                 hocketInvalidUsage, member.comm, {"window 1: rank 1 has left without it"});
+  });
+}
+
 // The prologue of a contribution is its own rank's.
 TEST(Registration, KeepsEachRanksScalar) {
   constexpr size_t kCount = 300000;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <latch>
 #include <string>
 #include <thread>
 #include <utility>
@@ -451,17 +452,19 @@ TEST_F(CudaWindows, MistakesAreToldByName) {
 
 // The driver gives the address again for other memory: the window is still the old one's.
 TEST_F(CudaWindows, MemoryThatWasFreedAndTakenAnewIsFound) {
-  run_threads(2, [](Member& member) {
+  std::latch tried(1);
+  run_threads(2, [&tried](Member& member) {
     use_device(0);
     const DeviceStream stream;
     Window window(member, Maker::kCuda, 4096);
-    if (member.rank == 1) return;  // its part stays registered until it has destroyed its communicator
+    if (member.rank == 1) return tried.wait();  // its part stays registered until then
     float* const address = window.floats();
     fake::take_anew(address);
     expect_error(add(address, member, stream.get()), hocketInvalidArgument, member.comm,
                  {"was freed, but it is still registered as window 1"});
     window.free();
     expect_error(add(address, member, stream.get()), hocketInvalidArgument, member.comm, {"sendbuff", "freed"});
+    tried.count_down();
   });
 }
 
