@@ -401,6 +401,7 @@ const Role refused("refused", [](const Part& part) -> int {
   use_device(0);
   const Member member = part.join();
   if (part.rank == 0) fake::fail(part.arguments[0], 2);
+  EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);  // nothing is offered before
   const int copied = copies_of_two_calls(member);
   EXPECT_EQ(copied > 0, part.rank == (part.arguments[0] == "cuIpcGetMemHandle" ? 0 : 1)) << copied;
   fake::fail("", 0);
