@@ -439,7 +439,7 @@ class PartSelector {
     }
     if (head.layout.form == SparseForm::kGaps) {
       const Range own = part_of(head.layout.place_bytes / sizeof(uint16_t));
-      keep(scratch_.tallies[part_], sum_over(own, [&](uint64_t i) { return gap(i) == kLongGap ? 0 : 1; }));
+      keep(scratch_.tallies[part_], sum_over(own, [&](uint64_t i) { return uint64_t{gap(i) == kLongGap ? 0U : 1U}; }));
       keep(scratch_.gaps[part_], sum_over(own, [&](uint64_t i) { return gap(i); }));
     }
   }

@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   RingSender sender(Ring(memory, all, kMaxMessage), nobodys, real_system().clock, "sender", [] {});
   RingReceiver receiver(Ring(memory, all, kMaxMessage), nobodys, "receiver", [] {});
   for (size_t at = 0; at + 3 < size;) {
-    const size_t to = (data[at] | data[at + 1] << 8) % bytes;
+    const size_t to = static_cast<size_t>(data[at] | data[at + 1] << 8) % bytes;
     const size_t count = std::min({size_t{data[at + 2]}, size - at - 3, bytes - to});
     std::memcpy(memory.get() + to, data + at + 3, count);
     at += 3 + std::max<size_t>(count, 1);
