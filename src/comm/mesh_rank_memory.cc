@@ -125,6 +125,7 @@ void MeshRank::on_withdrawal(int32_t peer, Reader& reader) {
 }
 
 void MeshRank::let_go_of_memory() {
+  if (!reaches_devices_) return;  // nor does it take memory
   auto all = std::make_shared<std::vector<PeerMemory::Mapped>>(peer_memory_.take_all());
   if (!all->empty()) (void)post_to_driver_thread(service_.system(), [all] { all->clear(); });
 }

@@ -18,8 +18,6 @@ using std::chrono::milliseconds;
 // as much and more: how long they have been looked at is read off the clock now and then.
 constexpr Duration kLookCost{40};
 constexpr uint32_t kLooksPerClock = 256;
-// To give way to nobody takes half as long, to a rank that looks for its message and gives way in turn as long.
-constexpr Duration kOthersRan = microseconds(2);
 constexpr Duration kShortestNap = microseconds(500);
 constexpr Duration kLongestNap = milliseconds(10);
 
@@ -49,31 +47,20 @@ Wait::Wait(System& system, bool crowded, Duration spin)
 
 Wait::Advice Wait::idle() {
   ++idle_;
-  if (idle_ <= spins()) {
+  if (idle_ <= spins_) {
     relax();
     if (idle_ % kLooksPerClock != 0) return Advice::kAgain;
     const Time now = system_.clock.now();
     if (idle_ == kLooksPerClock) begun_ = now;
-    if (now - begun_ >= spin_) idle_ = spins();
+    if (now - begun_ >= spin_) idle_ = spins_;
     return Advice::kLook;
   }
-  if (idle_ <= spins() + yields_) {
+  if (idle_ <= spins_ + yields_) {
     naps_ = 0;
-    give_way();
+    system_.threads.yield();
     return Advice::kLook;  // whoever had the core may have kept it for its whole time slice
   }
   return Advice::kSleep;
-}
-
-// Two ranks that wait for each other on one core would keep it from each other for as long as both spin, and as each
-// sleeps while the other works, the system has no reason to part them.
-void Wait::give_way() {
-  if (spins_ == 1) return system_.threads.yield();
-  const uint32_t yields = idle_ - spins();
-  const Time before = system_.clock.now();
-  system_.threads.yield();
-  shared_ = system_.clock.now() - before > kOthersRan;
-  idle_ = spins() + yields;  // the way to sleep does not begin anew
 }
 
 Time Wait::nap_end(Time now) {

@@ -2,8 +2,7 @@
 // Copyright The Hocket authors
 //
 // What a driving thread does while nothing moves: spin, then yield, then sleep in short naps. How long each lasts
-// depends on whether the ranks of this host share cores: all the time, or for now, because the system has put us where
-// others run.
+// depends on whether the ranks of this host share cores.
 #pragma once
 
 #include <cstdint>
@@ -34,14 +33,10 @@ class Wait {
   Time nap_end(Time now);
 
  private:
-  uint32_t spins() const { return shared_ ? 1 : spins_; }
-  void give_way();
-
   System& system_;
   Duration spin_;
-  uint32_t spins_;  // looks at most, where the core is ours
+  uint32_t spins_;  // looks at most
   uint32_t yields_;
-  bool shared_ = false;  // when we gave way last, somebody else ran
   uint32_t idle_ = 0;
   Time begun_{};  // to spin, but for the first looks
   uint32_t naps_ = 0;

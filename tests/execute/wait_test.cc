@@ -42,67 +42,6 @@ TEST(Wait, SpinsForATimeHoweverLongALookTakes) {
   EXPECT_LE(spun, 3 * kSpin);
 }
 
-// A core on which others run, for as long as the test says.
-class SharedCore final : public Threads {
- public:
-  explicit SharedCore(Hand& clock) : clock_(clock) {}
-
-  std::unique_ptr<Thread> start(std::string, std::function<void()>) override { return nullptr; }
-  void yield() override {
-    clock_.advance(others_run);
-    ++yields;
-  }
-  void sleep_until(Time) override {}
-
-  Duration others_run{};
-  int yields = 0;
-
- private:
-  Hand& clock_;
-};
-
-// Otherwise two ranks on one core keep it from each other for a millisecond at each message.
-TEST(Wait, GivesWayAtOnceWhereOthersRanOnItsCore) {
-  Hand clock;
-  SharedCore core(clock);
-  System& real = real_system();
-  System system{clock, core, real.network, real.memory};
-  Wait wait(system, false, Duration(-1));
-  const auto looks_until_it_yields = [&] {
-    wait.progressed();
-    core.yields = 0;
-    int looks = 0;
-    for (; core.yields == 0; ++looks) {
-      wait.idle();
-      clock.advance(std::chrono::nanoseconds(40));
-    }
-    return looks;
-  };
-  EXPECT_GT(looks_until_it_yields(), 1000);
-  EXPECT_GT(looks_until_it_yields(), 1000);
-  core.others_run = std::chrono::microseconds(100);
-  EXPECT_GT(looks_until_it_yields(), 1000);
-  EXPECT_LE(looks_until_it_yields(), 2);
-  core.others_run = {};
-  EXPECT_LE(looks_until_it_yields(), 2);
-  EXPECT_GT(looks_until_it_yields(), 1000);
-}
-
-// Ticks of a timer look like others now and then.
-TEST(Wait, SleepsHoweverOftenOthersRan) {
-  Hand clock;
-  SharedCore core(clock);
-  System& real = real_system();
-  System system{clock, core, real.network, real.memory};
-  Wait wait(system, false, std::chrono::microseconds(1));
-  int yields = 0;
-  while (wait.idle() != Wait::Advice::kSleep) {
-    core.others_run = core.others_run > Duration(0) ? Duration(0) : Duration(std::chrono::microseconds(100));
-    clock.advance(std::chrono::nanoseconds(40));
-    ASSERT_LT(++yields, 3000);
-  }
-}
-
 TEST(Wait, SleepsInTheEndForTimesThatGrow) {
   Wait wait(real_system(), true, Duration(0));
   while (wait.idle() != Wait::Advice::kSleep) {
