@@ -18,8 +18,8 @@ using std::chrono::milliseconds;
 
 // A wait longer than this makes us compare calls with the awaited peer.
 constexpr Duration kPatience = milliseconds(200);
-// So long may TCP take, whose packets are lost, to bring what a peer sent before it left: its retries double from 200
-// ms.
+// So long may TCP, whose packets are lost, bring nothing of what a peer sent before it left: its retries double from
+// 200 ms.
 constexpr Duration kOnItsWay = std::chrono::seconds(3);
 // How long a peer may take to say what it called before the error is given without it.
 constexpr Duration kAnswerLimit = milliseconds(800);
@@ -243,7 +243,10 @@ bool Operation::examine(Time now) {
   if (state_ == State::kEnded || state_ == State::kIssued) return false;
   // The time in which this process was stopped is nobody's delay.
   const Time before = std::exchange(examined_, now);
-  if (now - before > kStopped && stalled_ != Time{}) stalled_ += now - before;
+  if (now - before > kStopped && stalled_ != Time{}) {
+    stalled_ += now - before;
+    asked_at_ += now - before;
+  }
   if (communicator_.mesh().failed()) {
     end(communicator_.mesh().status());
   } else if (stalled_ == Time{} || moves_ != moves_examined_) {
@@ -270,7 +273,7 @@ void Operation::look_into(Time now) {
   waits_ = true;
   if (Mesh& mesh = communicator_.mesh(); mesh.has_left(peer)) {
     // What it sent before it left may still be on its way.
-    if (!farewell_seen_) asked_at_ = now;
+    if (bytes_came() || !farewell_seen_) asked_at_ = now;
     farewell_seen_ = true;
     if (now - asked_at_ > (mesh.is_far(peer) ? kOnItsWay : kPatience))
       fail(Code::kRemote, fmt::format("rank {} has left", peer));
@@ -282,13 +285,20 @@ void Operation::look_into(Time now) {
   if (now - stalled_ > communicator_.operation_timeout() * (is_present(peer) ? 3 : 1)) give_up(peer);
 }
 
+// Since this was last asked, in part of a message: over a slow link a message takes long.
+bool Operation::bytes_came() {
+  uint64_t arrived = 0;
+  for (const PipeWait& wait : execution_.awaited_pipes()) arrived += wait.arrived;
+  return std::exchange(arrived_, arrived) != arrived;
+}
+
 // What a peer has sent may be lost though the peer lives.
 void Operation::compare_pipes(Time now) {
   if (!transfer()) communicator_.call_log().note_rest(now);
   if (now - compared_at_ < kPatience) return;
   compared_at_ = now;
   const auto pipe_class = transfer() ? PipeClass::kPointToPoint : PipeClass::kCollective;
-  const std::string call = fmt::format("{}{} #{}", communicator_.prefix(), describe(request_->facts), number_ + 1);
+  const std::string call = fmt::format("{}{} #{}", communicator_.prefix(), describe(named()), number_ + 1);
   for (const PipeWait& wait : execution_.awaited_pipes()) communicator_.mesh().compare(pipe_class, wait, call);
 }
 

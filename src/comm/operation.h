@@ -82,6 +82,7 @@ class Operation final : public Work {
   void fail_as(Code code, const std::string& text);
   void fail_by_mismatch();
   void look_into(Time now);
+  bool bytes_came();
   void compare_pipes(Time now);
   void look_into_mismatch(Time now);
   bool contradicts(Rank peer);
@@ -131,7 +132,8 @@ class Operation final : public Work {
   std::vector<Rank> present_;         // peers that are in this call
   bool crossed_ = false;              // by that answer
   bool farewell_seen_ = false;
-  bool waits_ = false;  // and the call log says so
+  uint64_t arrived_ = 0;  // bytes of messages that the pipes we wait on have begun to bring
+  bool waits_ = false;    // and the call log says so
 };
 
 }  // namespace hocket

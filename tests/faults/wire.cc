@@ -114,24 +114,25 @@ void Wire::carry() {
   std::array<std::byte, kMaxPacket> packet;
   while (!stopping_) {
     pollfd polled[2] = {{hosts_[0].tunnel.get(), POLLIN, 0}, {hosts_[1].tunnel.get(), POLLIN, 0}};
-    if (::poll(polled, 2, 10) <= 0) continue;
+    (void)::poll(polled, 2, 10);
     for (int from = 0; from < 2; ++from) {
       const ssize_t length = ::read(polled[from].fd, packet.data(), packet.size());
       if (length <= 0) continue;
       const auto bytes = std::span(packet).first(static_cast<size_t>(length));
       look_at(bytes);
-      perhaps_damage(bytes, 1 - from);
-      pass_on(bytes, 1 - from);
+      const bool is_new = perhaps_damage(bytes, 1 - from);
+      pass_on(bytes, is_new, 1 - from);
     }
     let_crawl();
   }
 }
 
-void Wire::pass_on(std::span<const std::byte> packet, int to_host) {
-  const Treatment treatment = packet.size() > kLong ? treatment_.load() : Treatment::kPass;
-  if (treatment == Treatment::kVanish || is_forgotten(packet)) return;
+void Wire::pass_on(std::span<const std::byte> packet, bool is_new, int to_host) {
+  const auto host = static_cast<size_t>(to_host);
+  const Treatment treatment = packet.size() > kLong ? treatments_[host].load() : Treatment::kPass;
+  if (treatment == Treatment::kVanish || is_forgotten(packet, treatment)) return;
   if (treatment != Treatment::kCrawl) return deliver(packet, to_host);
-  hosts_[static_cast<size_t>(to_host)].crawling.emplace_back(packet.begin(), packet.end());
+  if (is_new) hosts_[host].crawling.emplace_back(packet.begin(), packet.end());
 }
 
 // A packet that finds no room is lost, as on any wire.
@@ -152,11 +153,11 @@ void Wire::let_crawl() {
   }
 }
 
-bool Wire::is_forgotten(std::span<const std::byte> packet) {
+bool Wire::is_forgotten(std::span<const std::byte> packet, Treatment treatment) {
   if (packet.size() <= kLong) return false;
   uint32_t ports = 0;
   std::memcpy(&ports, &packet[4 * (static_cast<size_t>(packet[0]) & 15)], sizeof ports);
-  if (treatment_ == Treatment::kForgotten) return known_.contains(ports);
+  if (treatment == Treatment::kForgotten) return known_.contains(ports);
   known_.insert(ports);
   return false;
 }
@@ -175,21 +176,22 @@ bool Wire::is_new(std::span<const std::byte> segment, size_t data_bytes, int to_
   return is_ahead && data_bytes > 0;
 }
 
-void Wire::perhaps_damage(std::span<std::byte> packet, int to_host) {
+bool Wire::perhaps_damage(std::span<std::byte> packet, int to_host) {
   const auto at = [&](size_t i) { return static_cast<size_t>(packet[i]); };
   constexpr size_t kShortest = 40;
-  if (packet.size() < kShortest || at(0) >> 4 != 4 || at(9) != kTcp) return;
+  if (packet.size() < kShortest || at(0) >> 4 != 4 || at(9) != kTcp) return false;
   const std::span<std::byte> segment = packet.subspan(4 * (at(0) & 15));
   const std::span<std::byte> data = segment.subspan(4 * (static_cast<size_t>(segment[12]) >> 4));
-  if (!is_new(segment, data.size(), to_host)) return;
+  if (!is_new(segment, data.size(), to_host)) return false;
   std::atomic<int64_t>& left = bytes_left_[static_cast<size_t>(to_host)];
-  if (left < 0) return;
+  if (left < 0) return true;
   const int64_t position = left.fetch_sub(static_cast<int64_t>(data.size()));
-  if (position >= static_cast<int64_t>(data.size())) return;
+  if (position >= static_cast<int64_t>(data.size())) return true;
   left = -1;
   data[static_cast<size_t>(position)] ^= static_cast<std::byte>(1 << random_() % 8);
   repair_checksum(packet.subspan(12, 8), segment);
   ++damaged_;
+  return true;
 }
 
 }  // namespace hocket::test

@@ -48,10 +48,11 @@ class Wire {
   // Flips so far.
   uint64_t damaged() const { return damaged_; }
 
-  // What becomes of packets of more than kLong bytes from now on. kVanish: all do; kForgotten: those do that belong to
-  // connections of which some had passed until now; kCrawl: they pass one after the other, slowly.
+  // What becomes of packets of more than kLong bytes to that host from now on. kVanish: all do; kForgotten: those do
+  // that belong to connections of which some had passed until now; kCrawl: they pass one after the other, slowly, but
+  // those that find a full queue.
   enum class Treatment : uint8_t { kPass, kVanish, kForgotten, kCrawl };
-  void treat_long(Treatment treatment) { treatment_ = treatment; }
+  void treat_long(int to_host, Treatment treatment) { treatments_[static_cast<size_t>(to_host)] = treatment; }
   static constexpr size_t kLong = 1000;
   static constexpr double kCrawlBytesPerSecond = 20'000;
 
@@ -71,13 +72,14 @@ class Wire {
   std::string set_up(int host);
   void carry();
   void look_at(std::span<const std::byte> packet);
-  void pass_on(std::span<const std::byte> packet, int to_host);
+  void pass_on(std::span<const std::byte> packet, bool is_new, int to_host);
   void deliver(std::span<const std::byte> packet, int to_host) const;
   void let_crawl();
-  bool is_forgotten(std::span<const std::byte> packet);
+  bool is_forgotten(std::span<const std::byte> packet, Treatment treatment);
   // The data of this segment passes for the first time.
   bool is_new(std::span<const std::byte> segment, size_t data_bytes, int to_host);
-  void perhaps_damage(std::span<std::byte> packet, int to_host);
+  // False: it carries no data of TCP that passes for the first time.
+  bool perhaps_damage(std::span<std::byte> packet, int to_host);
 
   std::string problem_;
   std::array<Host, 2> hosts_;
@@ -86,7 +88,7 @@ class Wire {
   std::atomic<bool> stopping_ = false;
   std::array<std::atomic<int64_t>, 2> bytes_left_{-1, -1};  // until one is damaged; negative: none will be
   std::atomic<uint64_t> damaged_ = 0;
-  std::atomic<Treatment> treatment_ = Treatment::kPass;
+  std::array<std::atomic<Treatment>, 2> treatments_{};  // of long packets to each host
   std::set<uint32_t> known_;  // connections, by the two ports, of which long packets have passed
   std::mutex mutex_;
   std::vector<std::byte> wanted_;

@@ -214,9 +214,12 @@ std::array<std::string, 2> gather_while_long_packets(Wire& wire, Wire::Treatment
   constexpr uint64_t kWarmUp = 3;
   std::array<std::atomic<bool>, 2> is_through{};
   return Couple(wire, false, std::chrono::milliseconds(500)).gather([&](int rank, uint64_t round) {
-    if (rank == 0 && round == kWarmUp) wire.treat_long(treatment);
+    const auto treat = [&](Wire::Treatment as) {
+      for (const int host : {0, 1}) wire.treat_long(host, as);
+    };
+    if (rank == 0 && round == kWarmUp) treat(treatment);
     if (round > kWarmUp) is_through[static_cast<size_t>(rank)] = true;
-    if (is_through[0] && is_through[1]) wire.treat_long(Wire::Treatment::kPass);
+    if (is_through[0] && is_through[1]) treat(Wire::Treatment::kPass);
     return round == kWarmUp + 2;
   });
 }
@@ -244,6 +247,18 @@ TEST_F(WireTest, AConnectionThatTheNetworkHasForgottenIsReplaced) {
 TEST_F(WireTest, WhatComesSlowlyIsNotLost) {
   const Time begin = real_system().clock.now();
   const auto said = gather_while_long_packets(wire_, Wire::Treatment::kCrawl);
+  EXPECT_EQ(said[0] + said[1], "");
+  EXPECT_GT(real_system().clock.now() - begin, std::chrono::seconds(4));
+}
+
+// Rank 0 has all that it waits for, and leaves, six seconds before rank 1 has.
+TEST_F(WireTest, WhatComesSlowlyComesAfterItsSenderHasLeft) {
+  constexpr uint64_t kWarmUp = 3;
+  const Time begin = real_system().clock.now();
+  const auto said = Couple(wire_, false, std::chrono::seconds(2)).gather([&](int rank, uint64_t round) {
+    if (rank == 0 && round == kWarmUp) wire_.treat_long(1, Wire::Treatment::kCrawl);
+    return round == kWarmUp + 1;
+  });
   EXPECT_EQ(said[0] + said[1], "");
   EXPECT_GT(real_system().clock.now() - begin, std::chrono::seconds(4));
 }
