@@ -199,6 +199,7 @@ Status Link::push() {
 
 Result<size_t> Link::write_first() {
   const Outgoing& first = queue_.front();
+  if (on_quiet_ && socket_->under_way() == 0) under_way_since_ = context_.system.clock.now();
   const std::span<const std::byte> bytes = std::as_bytes(std::span(first.bytes));
   if (!first.handles.empty()) return socket_->send_handles(bytes, first.handles);
   return socket_->send(std::span(&bytes, 1));

@@ -57,6 +57,9 @@ class Link {
   bool flushed() const { return queue_.empty(); }
   // The other end's system has all of it.
   bool arrived() const { return queue_.empty() && socket_->under_way() == 0; }
+  // Something that we sent before `time` has not arrived, and nothing was heard since. Known of links that outlive
+  // connections.
+  bool is_stuck_since(Time time) const { return !arrived() && std::max(heard_, under_way_since_) < time; }
   // One more frame for a peer that was given up, if it happens to fit.
   void send_last(const std::string& frame);
   void beat();
@@ -92,6 +95,7 @@ class Link {
   EndHandler on_end_;
   bool ended_ = false;
   Time heard_;
+  Time under_way_since_{};  // when something was sent while all before had arrived
   QuietHandler on_quiet_;
   std::string in_;
   std::vector<Handle> handles_in_;

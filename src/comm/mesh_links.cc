@@ -197,7 +197,8 @@ void PeerLinks::on_quiet(int32_t peer) {
 void PeerLinks::move(int32_t peer, std::unique_ptr<Socket> socket) {
   Link& link = *entries_[peer].link;
   const size_t from = way_of(peer, link);
-  const bool is_lost = !link.arrived();
+  // A peer that was only stopped for a while takes what comes now, and acknowledges it in less than that.
+  const bool is_lost = link.is_stuck_since(service_.system().clock.now() - service_.options().timeout / 4);
   const Status moved = link.move_to(std::move(socket));
   if (!moved.ok()) return on_end(peer, Link::End::kClosed, moved);
   owner_.on_link_moved(peer, from, way_of(peer, link), is_lost);

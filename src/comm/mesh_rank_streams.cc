@@ -85,10 +85,13 @@ void MeshRank::on_link_moved(int32_t peer, size_t from, size_t to, bool is_lost)
     return log_warn("rank {}: the interface by which {} came is silent: its link goes over another", rank_,
                     describe(peer));
   }
-  log_warn(
-      "rank {}: nothing comes over {} of {} any more, or over ours that leads there: 1 of {} interfaces is lost, "
-      "and what goes to {} goes over {}",
-      rank_, info.way(from), info.host_name, interface_count(info.interfaces), describe(peer), info.way(to));
+  const std::string silence =
+      is_lost ? fmt::format(
+                    "nothing comes over {} of {} any more, or over ours that leads there: 1 of {} interfaces is "
+                    "lost",
+                    info.way(from), info.host_name, interface_count(info.interfaces))
+              : fmt::format("for long nothing came over {} of {}", info.way(from), info.host_name);
+  log_warn("rank {}: {}, and what goes to {} goes over {}", rank_, silence, describe(peer), info.way(to));
   bool has_pipes = false;
   for (const auto& [name, stream] : streams_) {
     has_pipes |= name.first.peer == peer;
