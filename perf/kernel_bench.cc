@@ -74,7 +74,7 @@ void run(const Variant& variant, const Arena& arena) {
                           variant.destinations};
   combine.count = arena.bytes() / element_bytes(variant.type);
   combine.divide_last = variant.divide;
-  combine.around_mask = variant.streaming ? ~uint64_t{0} : 0;
+  for (size_t i = 0; variant.streaming && i < variant.destinations; ++i) combine.write(i, streaming_to(false));
   if (variant.scaled) {
     combine.scale_first = &one;
     combine.first_mask = 1;

@@ -17,7 +17,6 @@ namespace hocket {
 namespace {
 
 constexpr double kBlockBytes = 1e6;
-
 constexpr double kSlowest = 1e12;  // refused by who makes the schedule
 
 int64_t time_of(const Link& link) {
