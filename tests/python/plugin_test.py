@@ -44,6 +44,12 @@ class Compiling(unittest.TestCase):
             with self.assertRaisesRegex(ImportError, "cannot be kept in .*Not a directory.*XDG_CACHE_HOME"):
                 _plugin.cached("made", lambda target: None)
 
+    def test_no_place_in_the_package(self):
+        with (unittest.mock.patch.object(_plugin, "_HERE", self.folder / "nowhere"),
+              unittest.mock.patch.object(_plugin, "file_name", lambda: "made.so")):
+            with self.assertRaisesRegex(ImportError, "cannot be put into .*nowhere .No such file.*in their cache"):
+                _plugin.build_beside()
+
     def test_made_once(self):
         made = self.folder / "how often"
 

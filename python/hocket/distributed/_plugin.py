@@ -146,7 +146,11 @@ def build_beside():
     """Into the package, for all who use it: the path."""
     target = _HERE / file_name()
     if not target.exists():
-        _build_once(target)
+        try:
+            _build_once(target)
+        except OSError as error:
+            raise ImportError(f"{_WHAT} cannot be put into {_HERE} ({error.strerror}): whoever installed Hocket may do so; for "
+                              "all others the first process group keeps one in their cache") from error
     return target
 
 
