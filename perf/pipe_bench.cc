@@ -240,7 +240,7 @@ double latency(const Transport& transport, size_t bytes) {
     std::byte* memory;
     while ((memory = sender.reserve(bytes)) == nullptr) check(sender.progress());
     const bool streams = bytes >= sender.streaming_from;
-    copy(memory, contents[i % 2].data(), bytes, streams ? streaming_to(sender.reader_is_far) : Streaming::kPlain);
+    copy(memory, contents[i % 2].data(), bytes, streams ? streaming_to(sender.reader_is_far(true)) : Streaming::kPlain);
     sender.commit(bytes, {1, static_cast<uint32_t>(i)});
   };
   // What was sent before may still wait for room, or for the ends to meet.
@@ -272,7 +272,7 @@ double latency(const Transport& transport, size_t bytes) {
 enum class Way { kPlain, kAround, kStrings, kChosen, kInPlace };
 
 Streaming streaming(Way way, const Sender& sender) {
-  if (way == Way::kChosen) return streaming_to(sender.reader_is_far);
+  if (way == Way::kChosen) return streaming_to(sender.reader_is_far(false));
   if (way == Way::kStrings) return Streaming::kStrings;
   return way == Way::kAround ? Streaming::kAround : Streaming::kPlain;
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "base/system.h"
+#include "transports/pipe.h"
 
 namespace hocket {
 
@@ -22,13 +23,13 @@ class Claims {
 
   // A message of `bytes` is about to be written to `memory`, of whose first kProbedBytes the consumer has read all.
   void look(std::byte* memory, size_t bytes);
-  // Claiming takes longer than writing past the caches does.
-  bool are_costly() const { return costly_; }
+  // By the last look.
+  Distance distance() const { return distance_; }
 
  private:
   Clock& clock_;
   size_t unseen_ = kInterval;  // bytes since the last look
-  bool costly_ = false;
+  Distance distance_ = Distance::kNear;
 };
 
 }  // namespace hocket

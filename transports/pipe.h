@@ -62,6 +62,9 @@ class MessageCount {
   std::atomic<uint32_t> count_ = 0;
 };
 
+// How far the caches of another core are, by what it takes to claim lines there.
+enum class Distance : uint8_t { kNear, kMiddle, kFar };
+
 class Sender {
  public:
   virtual ~Sender() = default;
@@ -94,8 +97,12 @@ class Sender {
   // Another core reads reserve() memory next: messages from this size on are best written as streams
   // (kernels/kernels.h).
   size_t streaming_from = SIZE_MAX;
-  // ... whose caches are so far from ours that claiming what lies there takes longer than writing past the caches.
-  bool reader_is_far = false;
+  Distance reader_distance = Distance::kNear;
+  // ... so far that claiming lines there takes longer than writing past the caches, where data comes back at the same
+  // time or does not: who only sends has the memory to itself (docs/decisions/0060).
+  bool reader_is_far(bool data_comes_back) const {
+    return reader_distance == Distance::kFar || (reader_distance == Distance::kMiddle && !data_comes_back);
+  }
   // send_stable() sends without a copy for messages from this size on.
   size_t stable_from = SIZE_MAX;
   // lend() does, and is done only when the receiver has looked at the message.

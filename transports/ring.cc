@@ -129,7 +129,7 @@ bool RingSender::reserve_slot(size_t bytes) {
   free_slots_ &= ~(1u << slot_);
   if (bytes >= streaming_from && (used_slots_ >> slot_ & 1) != 0) {
     claims_.look(ring_.slot(static_cast<size_t>(slot_)), bytes);
-    reader_is_far = claims_.are_costly();
+    reader_distance = claims_.distance();
   }
   return true;
 }

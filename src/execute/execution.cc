@@ -42,6 +42,7 @@ void Execution::start(const Call& call, size_t steps_done) {
     lanes_[i].lane = &plan.lanes[i];
     if (plan.lanes[i].steps.empty()) lanes_[i].pass = passes_;
   }
+  receives_ = std::ranges::any_of(plan.lanes, receives_data);
   tickets_.clear();
   unflushed_.clear();
   status_ = Status();
@@ -418,7 +419,8 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
     std::byte* memory = is_message(place) ? slice.reserved[i] + message_offset : chunk_memory(place);
     if (is_message(place)) {
       const Sender& pipe = *pipes_.to(place.peer, slice.lane_index).pipe;
-      if (count * element_bytes_ >= pipe.streaming_from) work.write(written, streaming_to(pipe.reader_is_far));
+      if (count * element_bytes_ >= pipe.streaming_from)
+        work.write(written, streaming_to(pipe.reader_is_far(receives_)));
     }
     destinations[written++] = memory;
   }

@@ -211,6 +211,7 @@ class Execution {
   Pipes& pipes_;
   const Call* call_ = nullptr;
   Layout scratch_;
+  bool receives_ = false;  // data, not only signals
   size_t element_bytes_ = 1;
   size_t slice_elements_ = 1;
   size_t passes_ = 1;

@@ -65,6 +65,7 @@ FastPath::FastPath(const Call& call, Pipes& pipes) {
   const auto places = [](size_t sum, const Step& step) { return sum + step.sources.size() + step.destinations.size(); };
   addresses_.reserve(std::accumulate(steps.begin(), steps.end(), size_t{0}, places));
   for (const Step& step : steps) moves_.push_back(bind(call, step, pipes));
+  receives_ = receives_data(call.plan->lanes[0]);
 }
 
 FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) {
@@ -123,7 +124,7 @@ void FastPath::rebase(const void* send, void* recv) {
 }
 
 // The pipes copy such messages, as we do; how they like them written is noted.
-bool FastPath::may_copy(Move& move) {
+bool FastPath::may_copy(Move& move) const {
   move.work.strings_mask = move.work.around_mask = 0;
   for (const Arrival& from : move.arrivals) {
     if (from.end->pipe == nullptr || move.bytes >= from.end->pipe->into_from) return false;
@@ -133,12 +134,12 @@ bool FastPath::may_copy(Move& move) {
     if (pipe == nullptr || move.bytes >= std::min(pipe->stable_from, pipe->lent_from)) return false;
     if (move.bytes < pipe->streaming_from) continue;
     const auto destination = static_cast<size_t>(to.address - move.work.destinations.data());
-    move.work.write(destination, streaming_to(pipe->reader_is_far));
+    move.work.write(destination, streaming_to(pipe->reader_is_far(receives_)));
   }
   return true;
 }
 
-bool FastPath::run_move(Move& move, uint32_t operation, Wait* wait) {
+bool FastPath::run_move(Move& move, uint32_t operation, Wait* wait) const {
   if (move.bytes >= kShort && !may_copy(move)) return false;
   for (const Arrival& from : move.arrivals) {
     const Message* message = await(*from.end, move.bytes, operation, wait);

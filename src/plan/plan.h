@@ -8,6 +8,7 @@
 // A plan holds no pointer, byte count, data type or transport. It speaks of chunks; the call binds chunks to bytes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -97,6 +98,13 @@ struct Lane {
   std::vector<Step> steps;
   friend bool operator==(const Lane&, const Lane&) = default;
 };
+
+// Not only signals.
+inline bool receives_data(const Lane& lane) {
+  return std::ranges::any_of(lane.steps, [](const Step& step) {
+    return !step.destinations.empty() && std::ranges::any_of(step.sources, is_message);
+  });
+}
 
 struct Plan {
   Collective collective = Collective::kAllReduce;

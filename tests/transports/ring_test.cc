@@ -305,19 +305,33 @@ class Steps final : public Clock {
   Time now_{};
 };
 
-TEST(ClaimsTest, AreCostlyWhereALookTakesLong) {
+TEST(ClaimsTest, TellHowFarTheReaderIsByHowLongALookTakes) {
   Steps clock;
   Claims claims(clock);
   std::vector<std::byte> memory(Claims::kProbedBytes + 64, std::byte{0x5A});
   clock.step = std::chrono::microseconds(2);
   claims.look(memory.data(), 8192);
-  EXPECT_TRUE(claims.are_costly());
+  EXPECT_EQ(claims.distance(), Distance::kFar);
   EXPECT_EQ(memory[Claims::kProbedBytes], std::byte{0x5A});
   clock.step = std::chrono::nanoseconds(150);
   for (size_t bytes = 0; bytes + 8192 < Claims::kInterval; bytes += 8192) claims.look(memory.data(), 8192);
-  EXPECT_TRUE(claims.are_costly());  // nobody has looked since
+  EXPECT_EQ(claims.distance(), Distance::kFar);  // nobody has looked since
   claims.look(memory.data(), 8192);
-  EXPECT_FALSE(claims.are_costly());
+  EXPECT_EQ(claims.distance(), Distance::kNear);
+  clock.step = std::chrono::nanoseconds(400);
+  claims.look(memory.data(), Claims::kInterval);
+  EXPECT_EQ(claims.distance(), Distance::kMiddle);
+}
+
+TEST_F(RingTest, AReaderAtMiddleDistanceIsFarForWhoOnlySends) {
+  RingSender sender(ring(), real_system().memory, real_system().clock, "to", nullptr);
+  const auto far = [&](Distance is) {
+    sender.reader_distance = is;
+    return std::pair(sender.reader_is_far(false), sender.reader_is_far(true));
+  };
+  EXPECT_EQ(far(Distance::kNear), std::pair(false, false));
+  EXPECT_EQ(far(Distance::kMiddle), std::pair(true, false));
+  EXPECT_EQ(far(Distance::kFar), std::pair(true, true));
 }
 
 // What the consumer has not read yet says nothing of it, and neither do short messages.
@@ -334,11 +348,11 @@ TEST_F(RingTest, LooksHowFarItsReaderIsWhereThatHasRead) {
     receiver.release();
   };
   for (size_t i = 0; i < 2 * kPipeDepth; ++i) pass(2000);
-  EXPECT_FALSE(sender.reader_is_far);
+  EXPECT_EQ(sender.reader_distance, Distance::kNear);
   for (size_t i = 0; i < kPipeDepth; ++i) pass(8192);
-  EXPECT_FALSE(sender.reader_is_far);
+  EXPECT_EQ(sender.reader_distance, Distance::kNear);
   pass(8192);
-  EXPECT_TRUE(sender.reader_is_far);
+  EXPECT_EQ(sender.reader_distance, Distance::kFar);
 }
 
 }  // namespace
