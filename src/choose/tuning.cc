@@ -122,6 +122,26 @@ Routes routes_of(const Tuning& tuning, const Placement& placement) {
   return {.rings = {std::move(route)}, .trees = {}};
 }
 
+Routes renumbered(Routes routes, std::span<const Rank> order) {
+  if (!routes.are_for(static_cast<Rank>(order.size()))) return routes;
+  const auto place = [](Rank rank) { return static_cast<size_t>(rank); };
+  std::vector<Rank> number(order.size());
+  for (size_t i = 0; i < order.size(); ++i) number[place(order[i])] = static_cast<Rank>(i);
+  const auto told_in_order = [&](const std::vector<int32_t>& by_rank) {
+    std::vector<int32_t> result;
+    for (const Rank rank : order) result.push_back(by_rank[place(rank)]);
+    return result;
+  };
+  for (std::vector<Rank>& tree : routes.trees) tree = told_in_order(tree);
+  for (auto* kind : {&routes.rings, &routes.trees}) {
+    for (std::vector<Rank>& route : *kind) {
+      for (Rank& rank : route) rank = number[place(rank)];
+    }
+  }
+  if (!routes.rails.empty()) routes.rails = told_in_order(routes.rails);
+  return routes;
+}
+
 std::string fingerprint(const Machine& machine) {
   std::string text = fmt::format("{}-{}-{}-{}", machine.processor, machine.cpus.size(), machine.cores.size(),
                                  machine.memory_bytes >> 30);

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace hocket {
 namespace {
 
@@ -29,6 +31,16 @@ TEST(Tuning, WhatIsWrittenIsRead) {
   const Result<Tuning> again = parse_tuning(to_text(some()));
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(*again, some());
+}
+
+// A communicator of the same ranks in another order: what sat on a seat sits there still.
+TEST(Tuning, RoutesFollowRanksThatAreNumberedOtherwise) {
+  const Routes routes = {.rings = {{0, 1, 3, 2}}, .trees = {{0, 0, 1, 1}}, .rails = {0, 1, 2, 0}};
+  const Routes other = renumbered(routes, std::array<Rank, 4>{2, 0, 3, 1});
+  EXPECT_EQ(other.rings, (std::vector<std::vector<Rank>>{{1, 3, 2, 0}}));
+  EXPECT_EQ(other.trees, (std::vector<std::vector<Rank>>{{3, 1, 3, 1}}));
+  EXPECT_EQ(other.rails, (std::vector<int32_t>{2, 0, 0, 1}));
+  EXPECT_EQ(renumbered(routes, std::array<Rank, 3>{2, 0, 1}), routes);
 }
 
 TEST(Tuning, TheTextIsBounded) {
