@@ -44,6 +44,10 @@ class Plans {
   explicit Plans(const Words& words) : words_(words) {}
 
   Status run() {
+    if (words_.rank && words_.format == "msccl") {
+      return {Code::kInvalidArgument,
+              "--rank: MSCCL's XML holds the plans of all ranks, or cannot be read: leave it out"};
+    }
     HOCKET_TRY(words_.file.empty() ? build() : load());
     Result<std::string> text = this->text();
     if (!text.ok()) return text.status();

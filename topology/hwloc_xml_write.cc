@@ -6,18 +6,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <tuple>
-#include <utility>
 
+#include "topology/hwloc_matrices.h"
 #include "topology/hwloc_words.h"
 #include "topology/parts.h"
 #include "topology/pci_tree.h"
-#include "topology/speeds.h"
 #include "topology/write.h"
 
 namespace hocket::topology {
@@ -89,8 +85,7 @@ class Writer {
          fmt::format(" os_index=\"0\"{} allowed_cpuset=\"{}\" allowed_nodeset=\"{}\"", sets(all, memory), all, memory));
     for (const Group& group : groups_) write_group(group);
     close(1);
-    for (const Matrix& matrix : kMatrices) write_matrix(matrix);
-    return text_ + "</topology>\n";
+    return text_ + hwloc_matrices(topology_, parts_, indexes_) + "</topology>\n";
   }
 
  private:
@@ -289,72 +284,12 @@ class Writer {
          fmt::format(" name=\"{}\" osdev_type=\"{}\"", xml_escaped(it.name), it.model.starts_with("0x") ? 3 : 2));
   }
 
-  // What every object of one kind of links carries to every other, in megabytes.
-  void write_matrix(const Matrix& matrix) {
-    std::map<std::pair<int32_t, int32_t>, double> rates;
-    std::vector<int32_t> ends;
-    for (const Link& link : topology_.links()) {
-      if (link.kind != matrix.kind || !indexes_.contains(link.from) || !indexes_.contains(link.to)) continue;
-      rates[{link.from, link.to}] = link.gb_per_s;
-      ends.insert(ends.end(), {link.from, link.to});
-    }
-    if (ends.empty() || (matrix.kind == Link::Kind::kSocket && is_assumed(rates))) return;
-    const auto order = [&](int32_t vertex) {
-      const Vertex::Kind kind = topology_.vertex(vertex).kind;
-      return std::tuple(kind == Vertex::Kind::kGpu ? 0 : kind == Vertex::Kind::kFabric ? 1 : 2, vertex);
-    };
-    std::ranges::sort(ends, {}, order);
-    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-    begin_matrix(matrix, ends);
-    for (const int32_t from : ends) {
-      std::string row;
-      for (const int32_t to : ends) {
-        const auto found = rates.find({from, to});
-        const double gb_per_s = found == rates.end() ? 0 : found->second;
-        row += fmt::format("{} ", from == to ? kToItself : std::llround(gb_per_s * 1000));
-      }
-      fmt::format_to(std::back_inserter(text_), "    <u64values length=\"{}\">{}</u64values>\n", row.size(), row);
-    }
-    text_ += matrix_is_mixed_ ? "  </distances2hetero>\n" : "  </distances2>\n";
-  }
-
-  // All nodes joined at the rate that is assumed where nothing is told.
-  bool is_assumed(const std::map<std::pair<int32_t, int32_t>, double>& rates) const {
-    const size_t nodes = topology_.all(Vertex::Kind::kCpu).size();
-    return rates.size() == nodes * (nodes - 1) &&
-           std::ranges::all_of(rates, [](const auto& rate) { return rate.second == socket_gb_per_s("", ""); });
-  }
-
-  void begin_matrix(const Matrix& matrix, const std::vector<int32_t>& ends) {
-    const std::string_view type = indexes_.at(ends[0]).first;
-    matrix_is_mixed_ = std::ranges::any_of(ends, [&](int32_t end) { return indexes_.at(end).first != type; });
-    const bool by_system = !matrix_is_mixed_ && type == "NUMANode";
-    std::string row;
-    for (const int32_t end : ends) {
-      const auto& [own_type, index] = indexes_.at(end);
-      if (matrix_is_mixed_) row += fmt::format("{}:", own_type);
-      row += fmt::format("{} ", by_system ? parts_.number(end) : index);
-    }
-    constexpr int kFromSystem = 1;
-    constexpr int kIsBandwidth = 8;
-    constexpr int kIsMixed = 16;
-    const std::string named = fmt::format("nbobjs=\"{}\" kind=\"{}\" name=\"{}\"", ends.size(),
-                                          kFromSystem + kIsBandwidth + (matrix_is_mixed_ ? kIsMixed : 0), matrix.name);
-    text_ += matrix_is_mixed_
-                 ? fmt::format("  <distances2hetero {}>\n", named)
-                 : fmt::format("  <distances2 type=\"{}\" {} indexing=\"{}\">\n", type, named, by_system ? "os" : "gp");
-    fmt::format_to(std::back_inserter(text_), "    <indexes length=\"{}\">{}</indexes>\n", row.size(), row);
-  }
-
-  static constexpr int64_t kToItself = 1'000'000;  // as hwloc has it
-
   const Topology& topology_;
   const PciTree tree_;
   const Parts parts_;
   std::vector<Group> groups_;
-  std::map<int32_t, std::pair<std::string_view, int64_t>> indexes_;  // of the objects that matrices name
-  int64_t objects_ = 0;                                              // written
-  bool matrix_is_mixed_ = false;
+  HwlocObjects indexes_;  // that matrices name
+  int64_t objects_ = 0;   // written
   std::string text_;
 };
 

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <tuple>
+#include <string>
+#include <utility>
 
 namespace hocket::topology {
 namespace {
@@ -93,19 +94,18 @@ std::vector<Level> levels(const Topology& topology) {
 
 std::vector<std::vector<int32_t>> rails(const Topology& topology) {
   const std::vector<int32_t> seats = topology.seats();
-  std::map<int32_t, std::vector<std::tuple<std::string, int32_t>>> hosts;
+  std::map<std::pair<int32_t, std::string>, int32_t> seen;  // seats of a host whose nearest NIC has this name
+  std::map<std::pair<std::string, int32_t>, std::vector<int32_t>> rails;  // of the first, second ... seats at such NICs
   for (size_t place = 0; place < seats.size(); ++place) {
     const int32_t nic = nearest(topology, seats[place], Vertex::Kind::kNic);
     // Hosts name their NICs alike, but for what tells the hosts apart.
     std::string name = nic < 0 ? std::string() : topology.vertex(nic).name;
-    hosts[topology.vertex(seats[place]).host].emplace_back(name.substr(0, name.find('@')), static_cast<int32_t>(place));
+    name.resize(std::min(name.find('@'), name.size()));
+    const int32_t before = seen[{topology.vertex(seats[place]).host, name}]++;
+    rails[{std::move(name), before}].push_back(static_cast<int32_t>(place));
   }
   std::vector<std::vector<int32_t>> result;
-  for (auto& [host, members] : hosts) {
-    std::ranges::sort(members);
-    if (result.size() < members.size()) result.resize(members.size());
-    for (size_t i = 0; i < members.size(); ++i) result[i].push_back(std::get<1>(members[i]));
-  }
+  for (auto& [key, members] : rails) result.push_back(std::move(members));
   return result;
 }
 

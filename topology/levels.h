@@ -22,8 +22,8 @@ struct Level {
 // several groups, not all of one seat, and otherwise than the one inside.
 std::vector<Level> levels(const Topology& topology);
 
-// Seats of different hosts that belong together, because a rail of NICs joins them: the first of each host, the second
-// of each, and so on, where hosts order their seats by the name of the nearest NIC.
+// Seats of different hosts that belong together, because a rail of NICs joins them: whose nearest NICs have one name;
+// of several at one NIC the first of each host, the second of each, and so on. In the order of the names.
 std::vector<std::vector<int32_t>> rails(const Topology& topology);
 
 }  // namespace hocket::topology

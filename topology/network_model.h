@@ -28,10 +28,12 @@ struct MessageCost {
   Femtoseconds wire_byte = 0;     // time for which a byte occupies a port; 0: only processors bound the rate
   Femtoseconds flow_byte = 0;     // the same of one connection, which may be slower than the port; 0: it is not
   Picoseconds unbound = 0;        // processor time more, at each end, in calls that do not take the fast path
-  int64_t near_bytes = 0;  // bytes cost half where ranks that share a core have buffers as large as this together,
-                           // less with smaller ones: they meet in its cache; 0: it makes no difference
-  int64_t incast = 0;      // thousandths of its time that a port takes longer where ever more send to one rank at once;
-                           // half of that where two do
+  int64_t near_bytes = 0;      // bytes cost half where ranks that share a core have buffers as large as this together,
+                               // less with smaller ones: they meet in its cache; 0: it makes no difference
+  Femtoseconds held_byte = 0;  // more to send each byte while its reader still has the line from before in its cache,
+  int64_t held_bytes = 0;      // which is so for half of the lines where a core's buffers are as large as this
+  int64_t incast = 0;  // thousandths of its time that a port takes longer where ever more send to one rank at once;
+                       // half of that where two do
   friend bool operator==(const MessageCost&, const MessageCost&) = default;
 };
 

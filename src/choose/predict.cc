@@ -41,11 +41,11 @@ class Predictor {
     passes_ = std::max<int64_t>(1, chunk_ / sizes.window + (chunk_ % sizes.window != 0 ? 1 : 0));
     is_bound_ = may_be_bound();
     const int64_t buffers = 2 * std::min(chunk_ * demand.chunks, kMostBytes);
-    const Femtoseconds cold_byte = share_beyond(model.local.cold_byte, of_core(buffers), model.local.cache_bytes);
+    core_bytes_ = of_core(buffers);
+    const Femtoseconds cold_byte = share_beyond(model.local.cold_byte, core_bytes_, model.local.cache_bytes);
     place_byte_ = model.local.place_byte + cold_byte;
     if (sizes.window >= int64_t{kWhole}) reread_byte_ = cold_byte;
     if (!is_crowded()) return;
-    near_bytes_ = of_core(buffers);
     // Of what all send before anybody takes it.
     int64_t chunks = 0;
     for (const RankDemand::Traffic& traffic : demand.average.levels) chunks += traffic.chunks_sent;
@@ -114,8 +114,13 @@ class Predictor {
 
   // Of ranks that share a core, one finds in its cache what another has sent.
   Femtoseconds near(Femtoseconds byte, const MessageCost& cost) const {
-    if (cost.near_bytes == 0 || near_bytes_ == 0) return byte;
-    return share_beyond(byte, near_bytes_, cost.near_bytes);
+    if (cost.near_bytes == 0 || !is_crowded()) return byte;
+    return share_beyond(byte, core_bytes_, cost.near_bytes);
+  }
+
+  // Lines that a message's reader still holds are taken from it before they are written.
+  Femtoseconds send_byte(const MessageCost& cost) const {
+    return cost.send_byte + cost.held_byte - share_beyond(cost.held_byte, core_bytes_, cost.held_bytes);
   }
 
   Picoseconds work(const RankDemand& rank) const {
@@ -131,7 +136,7 @@ class Predictor {
       const Picoseconds more = is_bound_ ? 0 : cost.unbound;
       sum += slices(traffic.messages_sent, traffic.chunks_sent) * (cost.send + more);
       sum += slices(traffic.messages_received, traffic.chunks_received) * (cost.receive + more);
-      sum += time_of(sent(level, traffic.chunks_sent * chunk_), near(cost.send_byte, cost));
+      sum += time_of(sent(level, traffic.chunks_sent * chunk_), near(send_byte(cost), cost));
       sum += time_of(sent(level, traffic.chunks_received * chunk_), near(cost.receive_byte, cost) + message_byte_);
     }
     return sum;
@@ -214,7 +219,7 @@ class Predictor {
       const int64_t bytes = sent(level, first_slice());
       sends += traffic.messages_sent;
       receives += traffic.messages_received;
-      send = std::max(send, cost.send + time_of(bytes, cost.send_byte));
+      send = std::max(send, cost.send + time_of(bytes, send_byte(cost)));
       receive = std::max(receive, cost.receive + time_of(bytes, cost.receive_byte));
       wire = std::max(wire, time_of(bytes, cost.wire_byte));
     }
@@ -237,7 +242,7 @@ class Predictor {
   Femtoseconds place_byte_ = 0;
   Femtoseconds reread_byte_ = 0;   // passes are so short that what is read again in one is in a cache
   Femtoseconds message_byte_ = 0;  // more to read of messages that others' have pushed out
-  int64_t near_bytes_ = 0;         // in buffers of ranks that share a core; 0: each has its own
+  int64_t core_bytes_ = 0;         // in buffers of the ranks of a core
 };
 
 }  // namespace

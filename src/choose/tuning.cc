@@ -17,22 +17,24 @@ namespace {
 // perf/line_rate.sh.
 Tuning two_cores() {
   Tuning tuning;
-  tuning.local = {.call = 77'000,
+  tuning.local = {.call = 100'000,
                   .step = 100,
-                  .place_byte = 370,
-                  .combine_byte = 1'020,
+                  .place_byte = 5'000,
+                  .combine_byte = 3'000,
                   .turn = 1'026'000,
-                  .cold_byte = 41'600,
-                  .cache_bytes = 17'400'000};
-  tuning.memory = {.latency = 100,
-                   .send = 20'300,
-                   .receive = 20'300,
-                   .send_byte = 19'000,
-                   .receive_byte = 19'000,
-                   .unbound = 70'000,
-                   .near_bytes = 2'900};
+                  .cold_byte = 65'000,
+                  .cache_bytes = 9'500'000};
+  tuning.memory = {.latency = 1'000,
+                   .send = 32'700,
+                   .receive = 32'700,
+                   .send_byte = 27'000,
+                   .receive_byte = 27'000,
+                   .unbound = 113'000,
+                   .near_bytes = 4'000,
+                   .held_byte = 77'000,
+                   .held_bytes = 850'000};
   tuning.socket = {
-      .latency = 1'000, .send = 2'990'000, .receive = 2'990'000, .send_byte = 72'800, .receive_byte = 72'800};
+      .latency = 1'000, .send = 3'000'000, .receive = 3'000'000, .send_byte = 124'000, .receive_byte = 124'000};
   tuning.network = tuning.socket;
   tuning.network.latency = 20'000'000;
   tuning.network.wire_byte = 800'000;  // 10 Gbit/s
@@ -43,20 +45,20 @@ Tuning two_cores() {
 // The same where a line takes 200 ns from one core to the other instead of 50.
 Tuning far_cores() {
   Tuning tuning = two_cores();
-  tuning.local = {.call = 404'000,
+  tuning.local = {.call = 340'000,
                   .step = 100,
-                  .place_byte = 540,
-                  .combine_byte = 2'610,
+                  .place_byte = 5'000,
+                  .combine_byte = 6'000,
                   .turn = 996'000,
-                  .cold_byte = 27'100,
-                  .cache_bytes = 27'300'000};
-  tuning.memory = {.latency = 155'000,
-                   .send = 78'800,
-                   .receive = 78'800,
-                   .send_byte = 27'900,
-                   .receive_byte = 27'900,
-                   .unbound = 79'500,
-                   .near_bytes = 19'200};
+                  .cold_byte = 60'000,
+                  .cache_bytes = 15'000'000};
+  tuning.memory = {.latency = 126'000,
+                   .send = 159'000,
+                   .receive = 159'000,
+                   .send_byte = 57'400,
+                   .receive_byte = 57'400,
+                   .unbound = 157'000,
+                   .near_bytes = 4'000};
   return tuning;
 }
 
@@ -118,6 +120,26 @@ Routes routes_of(const Tuning& tuning, const Placement& placement) {
   for (const std::vector<Rank>& host : placement.hosts) route.insert(route.end(), host.begin(), host.end());
   if (std::ranges::is_sorted(route)) return {};
   return {.rings = {std::move(route)}, .trees = {}};
+}
+
+Routes renumbered(Routes routes, std::span<const Rank> order) {
+  if (!routes.are_for(static_cast<Rank>(order.size()))) return routes;
+  const auto place = [](Rank rank) { return static_cast<size_t>(rank); };
+  std::vector<Rank> number(order.size());
+  for (size_t i = 0; i < order.size(); ++i) number[place(order[i])] = static_cast<Rank>(i);
+  const auto told_in_order = [&](const std::vector<int32_t>& by_rank) {
+    std::vector<int32_t> result;
+    for (const Rank rank : order) result.push_back(by_rank[place(rank)]);
+    return result;
+  };
+  for (std::vector<Rank>& tree : routes.trees) tree = told_in_order(tree);
+  for (auto* kind : {&routes.rings, &routes.trees}) {
+    for (std::vector<Rank>& route : *kind) {
+      for (Rank& rank : route) rank = number[place(rank)];
+    }
+  }
+  if (!routes.rails.empty()) routes.rails = told_in_order(routes.rails);
+  return routes;
 }
 
 std::string fingerprint(const Machine& machine) {

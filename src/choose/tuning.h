@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,10 @@ struct Routes {
 
   bool are_for(Rank ranks) const { return !rings.empty() && rings[0].size() == static_cast<size_t>(ranks); }
 };
+
+// The same for as many ranks that are numbered otherwise: rank i is what was rank `order[i]`. What was found for
+// another number of ranks stays.
+Routes renumbered(Routes routes, std::span<const Rank> order);
 
 struct Tuning {
   std::string machine;  // fingerprint of the machine; empty: any

@@ -2,13 +2,13 @@
 // Copyright The Hocket authors
 //
 // The text of a tuning:
-//   hocket-tuning 5
+//   hocket-tuning 6
 //   machine AMD_EPYC-2-2-23
 //   cores 2
 //   rank 250000 60000 40 10 2000000 30 16777216   call, step, place_byte, combine_byte, turn, cold_byte, cache_bytes
-//   memory 150000 60000 60000 60 60 0 290000 390000 0  latency, send, receive, send_byte, receive_byte, wire_byte,
-//   socket 3000000 1500000 1500000 100 100 0 0 0 0     unbound, near_bytes, incast
-//   network 20000000 1500000 1500000 100 100 80000 0 0 300
+//   memory 150000 60000 60000 60 60 0 290000 390000 90 600000 0  latency, send, receive, send_byte, receive_byte,
+//   socket 3000000 1500000 1500000 100 100 0 0 0 0 0 0           wire_byte, unbound, near_bytes, held_byte,
+//   network 20000000 1500000 1500000 100 100 80000 0 0 0 0 300   held_bytes, incast
 //   flow 1600000                            flow_byte of the network, where it is known
 //   ring 0 1 3 2                            an order of the ranks, as a topology's search found it
 //   tree 0 0 1 1                            every rank's parent
@@ -30,7 +30,7 @@
 namespace hocket {
 namespace {
 
-constexpr std::string_view kVersion = "hocket-tuning 5";
+constexpr std::string_view kVersion = "hocket-tuning 6";
 constexpr std::array<std::string_view, 3> kMedia = {"memory", "socket", "network"};
 constexpr size_t kMaxMachine = 256;
 constexpr int64_t kMaxCost = int64_t{1} << 40;  // of a message: a second
@@ -48,8 +48,9 @@ uint32_t checksum(std::string_view text) {
 }
 
 std::string line(std::string_view word, const MessageCost& cost) {
-  return fmt::format("{} {} {} {} {} {} {} {} {} {}\n", word, cost.latency, cost.send, cost.receive, cost.send_byte,
-                     cost.receive_byte, cost.wire_byte, cost.unbound, cost.near_bytes, cost.incast);
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}\n", word, cost.latency, cost.send, cost.receive,
+                     cost.send_byte, cost.receive_byte, cost.wire_byte, cost.unbound, cost.near_bytes, cost.held_byte,
+                     cost.held_bytes, cost.incast);
 }
 
 std::string line(std::string_view word, const std::vector<Rank>& route) {
@@ -164,6 +165,8 @@ class Parser {
     }
     HOCKET_TRY(number(kMaxCost, &cost->unbound));
     HOCKET_TRY(number(kMaxBytes, &cost->near_bytes));
+    HOCKET_TRY(number(kMaxByte, &cost->held_byte));
+    HOCKET_TRY(number(kMaxBytes, &cost->held_bytes));
     HOCKET_TRY(number(kMaxIncast, &cost->incast));
     return ended();
   }

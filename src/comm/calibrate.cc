@@ -23,12 +23,14 @@ namespace {
 
 // Few, and unlike each other in what they ask for.
 constexpr std::array kAlgorithms = {"recursive_doubling", "circulant", "ring", "binomial", "two_shot"};
-constexpr std::array<size_t, 5> kBytes = {1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20};
+constexpr std::array<size_t, 7> kBytes = {1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
 // A round is one go of each; where others keep the cores busy it takes seconds, and there is only one.
-constexpr int kMostRounds = 10;
-constexpr Duration kEnough = std::chrono::milliseconds(500);
-constexpr size_t kGoBytes = 256 << 10;
+constexpr int kMostRounds = 20;
+constexpr Duration kEnough = std::chrono::milliseconds(400);
 constexpr size_t kMostCalls = 8;  // of a go
+
+// Within a host calls follow each other, so that caches are as programs find them that repeat their calls.
+size_t go_bytes(Medium medium) { return medium == Medium::kNetwork ? 256 << 10 : 2 << 20; }
 
 // Ranks whose messages to each other all go one way; rank 0 is among them.
 struct Stage {
@@ -96,7 +98,7 @@ class Calibration {
     communicator_.choose_by(std::move(*forced), tuning(communicator_.mesh()), 1);
     for (size_t size = 0; size < kBytes.size(); ++size) {
       // Opens pipes and plans the call; of what is left to do in later rounds long calls show nothing.
-      if (is_first || kBytes[size] < kGoBytes) HOCKET_TRY(all_reduce(kBytes[size]));
+      if (is_first || kBytes[size] < go_bytes(medium_)) HOCKET_TRY(all_reduce(kBytes[size]));
       const size_t calls = calls_of(kBytes[size]);
       const Time begin = communicator_.system().clock.now();
       for (size_t call = 0; call < calls; ++call) HOCKET_TRY(all_reduce(kBytes[size]));
@@ -109,7 +111,7 @@ class Calibration {
     return {};
   }
 
-  static size_t calls_of(size_t bytes) { return std::clamp<size_t>(kGoBytes / bytes, 1, kMostCalls); }
+  size_t calls_of(size_t bytes) const { return std::clamp<size_t>(go_bytes(medium_) / bytes, 1, kMostCalls); }
 
   // What others do on a host makes a go longer, never shorter: there the shortest counts. On a network it is the mean,
   // since what makes one go longer is how its own messages met.

@@ -21,7 +21,9 @@ Result<std::shared_ptr<Communicator>> open_child(Communicator& parent, const std
     child.peers.push_back(parent.mesh().peer(rank));
     child.peers.back().rank = static_cast<Rank>(child.peers.size()) - 1;
   }
-  child.peers.front().tuning = to_text(parent.planner().tuning());
+  Tuning tuning = parent.planner().tuning();
+  if (group.size() == static_cast<size_t>(parent.ranks())) tuning.routes = renumbered(std::move(tuning.routes), group);
+  child.peers.front().tuning = to_text(tuning);
   options.key = child.key;
   Result<std::shared_ptr<Mesh>> mesh = open_mesh(process_service(), std::move(child));
   if (!mesh.ok()) return mesh.status();

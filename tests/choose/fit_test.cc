@@ -60,10 +60,14 @@ TEST(Fit, OfMessagesAloneNothingElseChanges) {
   const Tuning start = built_in_tuning();
   Tuning truth = start;
   truth.memory.send *= 5;
+  truth.memory.held_byte *= 3;
+  truth.memory.held_bytes *= 2;
   truth.local.step *= 5;
   const Tuning found = fit(start, samples(truth), kMaxMessage, Fitted::kMessages);
   EXPECT_EQ(found.local, start.local);
+  EXPECT_EQ(found.memory.held_bytes, start.memory.held_bytes) << "a cache's size";
   EXPECT_GT(found.memory.send, start.memory.send);
+  EXPECT_GT(found.memory.held_byte, start.memory.held_byte);
 }
 
 // A few times tell whether cores are near or far, and with that what they do not tell themselves.

@@ -493,6 +493,8 @@ class ProgramTest(unittest.TestCase):
                               (("broadcast", "--algorithm", "chain", "--root", "8"), "--root: 8 is none of 8 ranks"),
                               (("all_reduce", "--algorithm", "ring", "--ranks", "5000"), "more than 1024 are not proved at once"),
                               (("all_reduce", "--algorithm", "hierarchical"), "all_reduce by hierarchical of 8 ranks: "),
+                              (("all_reduce", "--algorithm", "ring", "--rank", "0", "--format", "msccl"),
+                               "--rank: MSCCL's XML holds the plans of all ranks"),
                               (("all_sum", "--algorithm", "ring"), "no collective is named 'all_sum'")):
             answer = hocket("plan", *words)
             self.assertEqual(1, answer.returncode)

@@ -263,6 +263,25 @@ TEST(Levels, HostsAndRails) {
   EXPECT_EQ(rails(topology), (std::vector<std::vector<int32_t>>{{1, 2}, {0, 3}}));
 }
 
+// The second host lacks the first rail, and has two seats at the NIC of the second.
+TEST(Levels, RailsOfHostsThatDifferGoByTheNamesOfNics) {
+  std::string text = "hocket topology 1\n";
+  for (const auto& [host, gpu, nic] : {std::tuple("", "g0", "mlx5_0"),
+                                       {"", "g1", "mlx5_1"},
+                                       {"@1", "g2", "mlx5_1"},
+                                       {"@1", "g3", "mlx5_1"},
+                                       {"@1", "g4", "mlx5_2"}}) {
+    const std::string port = std::string(nic) + host;
+    if (std::string_view(gpu) == "g2") text += "host 1\n";
+    text += std::string("gpu ") + gpu + "\n";
+    if (std::string_view(gpu) != "g3") text += "nic " + port + "\n";
+    text += std::string("link ") + gpu + " - " + port + " pci x1 1 GB/s 1 us\n";
+  }
+  const Result<Topology> topology = parse_topology(text);
+  ASSERT_TRUE(topology.ok()) << topology.status().message();
+  EXPECT_EQ(rails(*topology), (std::vector<std::vector<int32_t>>{{0}, {1, 2}, {3}, {4}}));
+}
+
 TEST(Draw, ShowsEveryVertexAndEscapesNames) {
   const Topology topology = *parse_topology(
       "hocket topology 1\ngpu a<&b\ngpu c\nfabric f\nlink a<&b - f nvlink x1 10 GB/s 1 us\nlink c - f nvlink x1 10 "

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""prediction.py BUILD: how well all-reduces are foretold and chosen on this machine, in pieces.
+
+Virtual machines are moved about, and times of one latency mode say nothing of the other. So this measures in pieces of
+a few seconds, each by a communicator that calibrates itself and then by `hocket tune`, keeps those pieces during which
+the cores stayed near each other or far and others took little of the processors' time, and merges the times of each
+mode. What is built in, and every calibration of the mode, are checked against them. --keep FOLDER collects: a later run
+adds to what an earlier one measured.
+"""
+import argparse
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+FAR_NS = 100  # from one core to the other
+MOST_OTHERS = 0.05  # of the processors' time
+
+
+class Others:
+    """What others take of the processors' time, as a share of all, while the children of this process run."""
+
+    def __init__(self):
+        self.begin = self._now()
+
+    @staticmethod
+    def _now():
+        with open("/proc/stat", encoding="ascii") as stat:
+            busy = [int(word) for word in stat.readline().split()[1:9]]
+        own = os.times()
+        ticks = sum(busy) - busy[3] - busy[4]  # neither idle nor waiting for a disk
+        return time.monotonic(), ticks / os.sysconf("SC_CLK_TCK"), own.children_user + own.children_system
+
+    def share(self):
+        wall, busy, own = (now - then for now, then in zip(self._now(), self.begin))
+        return max(0, busy - own) / (wall * os.cpu_count())
+
+
+def measure(hocket, args, ranks, folder, number):
+    """One piece: a calibration's file and times, in the folder of its mode."""
+    (folder / "calibrated").unlink(missing_ok=True)  # of a run that was stopped
+    environment = dict(os.environ, HOCKET_TUNING_FILE=str(folder / "calibrated"), HOCKET_LOG="info")
+    if args.transports:
+        environment["HOCKET_TRANSPORTS"] = args.transports
+    others = Others()
+    said = subprocess.run([hocket, "run", "-n", str(ranks), hocket, "topo", "--measure"], env=environment, check=True,
+                          capture_output=True, text=True)
+    took = re.search(r"measured for (\d+) ms", said.stdout + said.stderr)
+    shares = [others.share()]
+    others = Others()
+    command = [hocket, "tune", "--ranks", str(ranks), "--to", args.to, "--factor", "4", "--seconds", str(args.seconds)]
+    if args.transports:
+        command += ["--transports", args.transports, "--socket"]
+    report = subprocess.run(command + ["--check", "--save", str(folder / "times")], check=True, capture_output=True,
+                            text=True).stdout
+    apart = [int(ns) for ns in re.findall(r"are (\d+) ns apart", report)]
+    modes = {"far" if ns > FAR_NS else "near" for ns in apart}
+    shares.append(others.share())
+    mode = "disturbed" if max(shares) > MOST_OTHERS else modes.pop() if len(modes) == 1 else "moved"
+    place = folder / mode
+    place.mkdir(exist_ok=True)
+    name = f"{ranks}-{time.time_ns()}"
+    (folder / "calibrated").rename(place / f"{name}.tuning")
+    (folder / "times").rename(place / f"{name}.csv")
+    print(f"{ranks} ranks, piece {number}: {mode}, {apart} ns, calibrated in {took.group(1) if took else '?'} ms, "
+          f"others {100 * shares[0]:.0f} and {100 * shares[1]:.0f} %", flush=True)
+
+
+def check(hocket, times, tuning, cores, socket):
+    """Percent off in the median, and what is chosen over the fastest, by a file or by what is built in."""
+    command = [hocket, "tune", "--check", "--samples", str(times), "--cores", str(cores)]
+    if socket:
+        command.append("--socket")
+    if tuning:
+        command += ["--out", str(tuning)]
+    report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    off = float(re.search(r"off by ([\d.]+) %", report).group(1))
+    return off, float(re.search(r"with this tuning: ([\d.]+)", report).group(1))
+
+
+def report(hocket, args, folder):
+    for mode in ("near", "far"):
+        for ranks in args.ranks:
+            pieces = sorted((folder / mode).glob(f"{ranks}-*.csv"))
+            if not pieces:
+                continue
+            merged = folder / f"{mode}-{ranks}.csv"
+            merged.write_text("".join(piece.read_text() for piece in pieces))
+            files = [None] + [piece.with_suffix(".tuning") for piece in pieces]
+            built_in, *found = (check(hocket, merged, file, args.cores, args.transports) for file in files)
+            off, chosen = (statistics.median(column) for column in zip(*found))
+            print(f"{mode}, {ranks} ranks, {len(pieces)} pieces: built in {built_in[0]:.1f} % off, "
+                  f"chosen {built_in[1]:.3f}; calibrated {off:.1f} % off, chosen {chosen:.3f} "
+                  f"(medians; {[each[1] for each in found]})")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4, 8])
+    parser.add_argument("--pieces", type=int, default=6, help="for each number of ranks; 0: report only")
+    parser.add_argument("--seconds", type=float, default=5, help="of a piece, beside its calibration")
+    parser.add_argument("--to", default="64M", help="the longest calls")
+    parser.add_argument("--transports", default="", help="tcp, where messages shall go through sockets")
+    parser.add_argument("--cores", type=int, default=os.cpu_count())
+    parser.add_argument("--keep", help="the folder that collects pieces")
+    args = parser.parse_args()
+    hocket = str(pathlib.Path(args.build, "tool", "hocket").resolve())
+    with tempfile.TemporaryDirectory() as passing:
+        folder = pathlib.Path(args.keep or passing)
+        folder.mkdir(parents=True, exist_ok=True)
+        for ranks in args.ranks:
+            for number in range(args.pieces):
+                measure(hocket, args, ranks, folder, number)
+        report(hocket, args, folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
