@@ -136,6 +136,17 @@ HWY_INLINE bool is_poisoned(const Quantiser& quantiser, const TileScales& scales
   return scale.scale != scale.scale;
 }
 
+// Of a whole group as many bytes as can be heads, which takes no call: what is too much is the codes' place, and they
+// come later.
+HWY_INLINE void write_heads(const uint8_t* heads, const GroupForm& form, uint8_t* out) {
+  constexpr size_t kMostHeads = kQuantiseGroup / 32 * sizeof(uint32_t);
+  if (form.padded == kQuantiseGroup) {
+    memcpy(out, heads, kMostHeads);
+  } else {
+    memcpy(out, heads, form.heads);
+  }
+}
+
 // Codes of a group are written to where they belong, or elsewhere and packed.
 template <DataType type, typename Random>
 HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, const TileScales& scales,
@@ -145,6 +156,7 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
   const bool is_packed = quantiser.bits == 8 && form.blocks * quantiser.block == form.padded;
   uint8_t* const codes = is_packed ? out + form.heads : unpacked;
   const uint32_t block = quantiser.block;
+  write_heads(scales.heads + first_block * head_bytes(quantiser.scaling), form, out);
   find_codes<type>(quantiser,
                    {group, form.blocks * block, std::countr_zero(block), scales.inverses.of + first_block,
                     scales.offsets.of + first_block, codes},
@@ -152,7 +164,6 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
   for (size_t b = 0; !scales.finite && b < form.blocks; ++b) {
     if (is_poisoned(quantiser, scales, first_block + b)) memset(codes + b * block, 0, block);
   }
-  memcpy(out, scales.heads + first_block * head_bytes(quantiser.scaling), form.heads);
   if (!is_packed) pack(quantiser.bits, codes, form.padded, out + form.heads);
 }
 
