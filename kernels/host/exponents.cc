@@ -26,7 +26,7 @@ constexpr size_t kWord = 64;
 
 // Where bytes are compressed and expanded, escapes are done with the word that they are of: to find them one by one
 // takes longer than all the rest. Else they are done by themselves, after all words.
-#define HOCKET_EXPANDS (HWY_TARGET == HWY_AVX3_DL)
+#define HOCKET_EXPANDS (HWY_TARGET <= HWY_AVX3_DL && HWY_ARCH_X86)
 
 using Element = element::Of<DataType::kBfloat16>;
 
@@ -100,7 +100,7 @@ HWY_INLINE Vector broadcast(uint8_t value) { return hn::Set(ByteTag(), value); }
 
 HWY_INLINE Vector choose_bits(uint8_t mask, Vector yes, Vector no) {
   const auto bits = hn::Set(ByteTag(), mask);
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if HOCKET_MASKS
   return hn::IfVecThenElse(bits, yes, no);  // in one step; elsewhere it chooses whole bytes
 #else
   return hn::Or(hn::And(bits, yes), hn::AndNot(bits, no));
