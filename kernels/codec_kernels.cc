@@ -40,14 +40,16 @@ void dequantise(const Quantiser& quantiser, const std::byte* in, const MutableFl
   table().dequantise(quantiser, in, values, add);
 }
 
-void split_exponents(const std::byte* values, size_t count, uint8_t base, std::byte* rest, std::byte* masks,
-                     const Upcoming& upcoming) {
-  table().split_exponents(values, count, base, rest, masks, upcoming);
+uint8_t choose_base(const std::byte* values, size_t count) { return table().choose_base(values, count); }
+
+size_t split_exponents(const std::byte* values, size_t count, uint8_t base, const ExponentParts<std::byte>& parts,
+                       const Upcoming& upcoming) {
+  return table().split_exponents(values, count, base, parts, upcoming);
 }
 
-void join_exponents(const std::byte* rest, const std::byte* masks, size_t count, uint8_t base, std::byte* values,
-                    const Upcoming& upcoming) {
-  table().join_exponents(rest, masks, count, base, values, upcoming);
+size_t join_exponents(const ExponentParts<const std::byte>& parts, size_t count, uint8_t base, bool add,
+                      std::byte* values, const Upcoming& upcoming) {
+  return table().join_exponents(parts, count, base, add, values, upcoming);
 }
 
 StepCodes to_steps(const float* values, double step, uint32_t* codes) { return table().to_steps(values, step, codes); }

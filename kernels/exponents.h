@@ -21,15 +21,30 @@ inline constexpr size_t kExponentFrame = 4096;  // elements, at most
 // Bytes of masks of n elements.
 constexpr size_t exponent_mask_bytes(size_t count) { return (count + 63) / 64 * 3 * 8; }
 
+// Behind the escapes there is room for so many bytes more, which kernels may touch.
+inline constexpr size_t kEscapeSlack = 64;
+
+// Where the parts of a frame lie. Any alignment.
+template <typename Byte>
+struct ExponentParts {
+  Byte* rest;
+  Byte* masks;
+  Byte* escapes;
+};
+
 // What frames to come will need: a frame's work asks memory for it on its way.
 using Upcoming = std::array<std::span<const std::byte>, 2>;
 
-// Writes `count` bytes of signs and mantissas to `rest`, and the masks. Any alignment.
-void split_exponents(const std::byte* values, size_t count, uint8_t base, std::byte* rest, std::byte* masks,
-                     const Upcoming& upcoming);
+// The first of those seven following exponents that most have of a sample of the values: every (n/128)-th.
+uint8_t choose_base(const std::byte* values, size_t count);
 
-// The values again, but for the escapes, whose exponents come out wrong.
-void join_exponents(const std::byte* rest, const std::byte* masks, size_t count, uint8_t base, std::byte* values,
-                    const Upcoming& upcoming);
+// Writes all parts, and returns how many escapes there are.
+size_t split_exponents(const std::byte* values, size_t count, uint8_t base, const ExponentParts<std::byte>& parts,
+                       const Upcoming& upcoming);
+
+// The values again, or, where they are added to what is there, the sums that combine() makes of them. Returns how many
+// escapes it took; more than kExponentFrame: there are some beyond `count`.
+size_t join_exponents(const ExponentParts<const std::byte>& parts, size_t count, uint8_t base, bool add,
+                      std::byte* values, const Upcoming& upcoming);
 
 }  // namespace hocket

@@ -72,16 +72,14 @@ class Tables {
 
   void add(int64_t targets) {
     hwy::GetChosenTarget().Update(targets);
-    host::Table table;
+    const host::CodecTable codec = host::codec_kernels();
+    if (!all_.empty() && all_.back().instruction_set == codec.instruction_set) return;
+    host::Table& table = all_.emplace_back();
+    table.instruction_set = codec.instruction_set;
+    table.codec = &codecs_.emplace_back(codec);
     host::add_integer_kernels(table);
     host::add_float_kernels(table);
     host::add_accumulator_kernels(table);
-    if (all_.empty() || all_.back().instruction_set != table.instruction_set) add(table);
-  }
-
-  void add(host::Table table) {
-    table.codec = &codecs_.emplace_back(host::codec_kernels());
-    all_.push_back(table);
   }
 
   std::deque<host::Table> all_;

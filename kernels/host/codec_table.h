@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "kernels/exponents.h"
 #include "kernels/kernels.h"
@@ -16,13 +17,17 @@
 namespace hocket::host {
 
 struct CodecTable {
+  std::string_view instruction_set;  // the best that any of these were compiled for
   void (*narrow)(DataType, const float*, std::byte*, size_t) = nullptr;
   void (*widen)(DataType, const std::byte*, float*, size_t) = nullptr;
   void (*add_widened)(DataType, const std::byte*, float*, size_t) = nullptr;
   void (*quantise)(const Quantiser&, uint64_t, const ConstFloats&, std::byte*) = nullptr;
   void (*dequantise)(const Quantiser&, const std::byte*, const MutableFloats&, bool) = nullptr;
-  void (*split_exponents)(const std::byte*, size_t, uint8_t, std::byte*, std::byte*, const Upcoming&) = nullptr;
-  void (*join_exponents)(const std::byte*, const std::byte*, size_t, uint8_t, std::byte*, const Upcoming&) = nullptr;
+  uint8_t (*choose_base)(const std::byte*, size_t) = nullptr;
+  size_t (*split_exponents)(const std::byte*, size_t, uint8_t, const ExponentParts<std::byte>&,
+                            const Upcoming&) = nullptr;
+  size_t (*join_exponents)(const ExponentParts<const std::byte>&, size_t, uint8_t, bool, std::byte*,
+                           const Upcoming&) = nullptr;
   void (*round_to_powers)(const float*, size_t, DrawKey, std::byte*) = nullptr;
   void (*read_powers)(const std::byte*, size_t, bool, float*) = nullptr;
   void (*write_signs)(const float*, size_t, size_t, std::byte*) = nullptr;

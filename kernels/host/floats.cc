@@ -23,7 +23,6 @@ constexpr std::array<CombineFunction, kReduceOps> row() {
 }  // namespace
 
 void add_floats(Table& table) {
-  table.instruction_set = hwy::TargetName(HWY_TARGET);
   table.kernels[static_cast<size_t>(DataType::kFloat16)] = row<DataType::kFloat16>();
   table.kernels[static_cast<size_t>(DataType::kFloat32)] = row<DataType::kFloat32>();
   table.kernels[static_cast<size_t>(DataType::kFloat64)] = row<DataType::kFloat64>();

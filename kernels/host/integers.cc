@@ -26,7 +26,6 @@ constexpr std::array<CombineFunction, kReduceOps> row() {
 }  // namespace
 
 void add_integers(Table& table) {
-  table.instruction_set = hwy::TargetName(HWY_TARGET);
   table.kernels[static_cast<size_t>(DataType::kInt8)] = row<DataType::kInt8>();
   table.kernels[static_cast<size_t>(DataType::kUint8)] = row<DataType::kUint8>();
   table.kernels[static_cast<size_t>(DataType::kInt32)] = row<DataType::kInt32>();

@@ -14,6 +14,7 @@
 #include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
 #include "kernels/host/conversions-inl.h"
+#include "kernels/host/float8-inl.h"
 #include "kernels/host/planes-inl.h"
 #include "kernels/host/rotate-inl.h"
 #include "kernels/host/scales-inl.h"
@@ -85,32 +86,34 @@ HWY_INLINE void integer_codes(const Coding<typename Twos<type>::Storage>& coding
   }
 }
 
-// Values that rounding does not bring beyond the format's largest.
+#if HOCKET_MASKS
+// Whether all blocks are so large that their elements can be encoded in lanes of 16 bits, and were.
 template <typename Format>
-HWY_INLINE WordVector finite_float8(FloatVector value) {
-  const Words words;
-  const auto bits = hn::BitCast(words, value);
-  const auto magnitude = hn::And(bits, hn::Set(words, 0x7fffffffu));
-  const auto odd = hn::And(hn::ShiftRight<Format::kShift>(bits), hn::Set(words, 1));
-  const auto half = hn::Set(words, (1u << (Format::kShift - 1)) - 1 - Format::kRebias);
-  const auto normal = hn::ShiftRight<Format::kShift>(hn::Add(magnitude, hn::Add(half, odd)));
-  const auto magic = hn::Set(words, Format::kSubnormalMagic);
-  const auto sum = hn::Add(hn::BitCast(Floats(), magnitude), hn::BitCast(Floats(), magic));
-  const auto small = hn::Gt(hn::Set(words, Format::kSmallestNormal), magnitude);
-  const auto code = hn::IfThenElse(small, hn::Sub(hn::BitCast(words, sum), magic), normal);
-  return hn::Or(code, hn::And(hn::ShiftRight<24>(bits), hn::Set(words, 0x80)));
+HWY_INLINE bool float8_codes_of_halves(const Coding<uint16_t>& coding, Asking& asking) {
+  int least = kLeastNormal;
+  for (size_t b = 0; b < coding.count >> coding.shift; ++b) {
+    least = std::min(least, smallest_normal<Format>(coding.inverses[b]));
+  }
+  if (least < kLeastNormal) return false;
+  for (size_t i = 0; i < coding.count; i += kStride) {
+    asking.ask();
+    const int normal = smallest_normal<Format>(coding.inverses[i >> coding.shift]);
+    write_float8s_of_halves<Format>(coding.group + i, normal, coding.codes + i);
+  }
+  return true;
 }
+#endif
 
 template <DataType type, typename Format>
 HWY_INLINE void float8_codes(const Coding<typename Twos<type>::Storage>& coding, Asking& asking) {
+#if HOCKET_MASKS
+  if constexpr (type == DataType::kBfloat16) {
+    if (float8_codes_of_halves<Format>(coding, asking)) return;
+  }
+#endif
   for (size_t i = 0; i < coding.count; i += kStride) {
     asking.ask();
-    const auto inverse = hn::Set(Floats(), coding.inverses[i >> coding.shift]);
-    for (size_t v = i; v < i + kStride; v += 2 * kLanes) {
-      const Pair values = Twos<type>::read(coding.group + v);
-      Twos<type>::write_bytes(finite_float8<Format>(hn::Mul(values.a, inverse)),
-                              finite_float8<Format>(hn::Mul(values.b, inverse)), coding.codes + v);
-    }
+    write_float8s<type, Format>(coding.group + i, coding.inverses[i >> coding.shift], coding.codes + i);
   }
 }
 
@@ -133,6 +136,17 @@ HWY_INLINE bool is_poisoned(const Quantiser& quantiser, const TileScales& scales
   return scale.scale != scale.scale;
 }
 
+// Of a whole group as many bytes as can be heads, which takes no call: what is too much is the codes' place, and they
+// come later.
+HWY_INLINE void write_heads(const uint8_t* heads, const GroupForm& form, uint8_t* out) {
+  constexpr size_t kMostHeads = kQuantiseGroup / 32 * sizeof(uint32_t);
+  if (form.padded == kQuantiseGroup) {
+    memcpy(out, heads, kMostHeads);
+  } else {
+    memcpy(out, heads, form.heads);
+  }
+}
+
 // Codes of a group are written to where they belong, or elsewhere and packed.
 template <DataType type, typename Random>
 HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, const TileScales& scales,
@@ -142,6 +156,7 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
   const bool is_packed = quantiser.bits == 8 && form.blocks * quantiser.block == form.padded;
   uint8_t* const codes = is_packed ? out + form.heads : unpacked;
   const uint32_t block = quantiser.block;
+  write_heads(scales.heads + first_block * head_bytes(quantiser.scaling), form, out);
   find_codes<type>(quantiser,
                    {group, form.blocks * block, std::countr_zero(block), scales.inverses.of + first_block,
                     scales.offsets.of + first_block, codes},
@@ -149,7 +164,6 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
   for (size_t b = 0; !scales.finite && b < form.blocks; ++b) {
     if (is_poisoned(quantiser, scales, first_block + b)) memset(codes + b * block, 0, block);
   }
-  memcpy(out, scales.heads + first_block * head_bytes(quantiser.scaling), form.heads);
   if (!is_packed) pack(quantiser.bits, codes, form.padded, out + form.heads);
 }
 

@@ -11,8 +11,11 @@ CodingCost cost_of(const Codec& codec, DataType type) {
   const CodecDescription about = codec.describe(type);
   CodingCost cost{.adds_as_stored = adds_as_stored(codec, type),
                   .encodes_again_alike = encodes_again_alike(codec, type),
-                  .block_bytes = static_cast<int64_t>(codec.block() * element_bytes(type)),
                   .encodings = codec.encodings()};
+  if (!about.lossless) {
+    cost.block_bytes = static_cast<int64_t>(codec.block() * element_bytes(type));
+    cost.block_message = static_cast<int64_t>(codec.max_encoded_bytes(codec.block(), type));
+  }
   if (about.encode_speed == 0) return cost;
   cost.ratio = std::llround(1000 * (about.usual_ratio > 0 ? about.usual_ratio : about.ratio));
   cost.encode_byte = std::llround(kFemtoseconds / about.encode_speed);

@@ -17,7 +17,8 @@ struct CodingCost {
   Femtoseconds decode_byte = 0;          // ... and adding
   bool adds_as_stored = false;           // codec/codec.h
   bool encodes_again_alike = false;      // the same ...
-  int64_t block_bytes = 0;               // ... of whole blocks, which are so long as values
+  int64_t block_bytes = 0;               // ... of whole blocks, which are so long as values; 0: of any
+  int64_t block_message = 0;             // ... and whose messages are so long at most
   int32_t encodings = kFewestEncodings;  // at most, of what one rank contributes
   friend bool operator==(const CodingCost&, const CodingCost&) = default;
 

@@ -20,6 +20,15 @@ bool encodes_again(const Builder& builder) {
   return builder.collective == Collective::kAllReduce && std::ranges::count(kByHopsAndAgain, builder.name) > 0;
 }
 
+// Whether passes and messages of a call that would be cut so without a codec are whole blocks of it (coded_cut() in
+// execute/coded.h): where blocks may become longer than they were, a message carries fewer, and so does a pass.
+bool has_whole_blocks(const Cut& plain, const CodingCost& coding) {
+  if (coding.block_bytes == 0) return true;
+  const auto slice = static_cast<int64_t>(plain.slice_bytes), window = static_cast<int64_t>(plain.window_bytes);
+  const int64_t carried = slice / std::max(coding.block_bytes, coding.block_message) * coding.block_bytes;
+  return carried > 0 && window / coding.block_bytes * carried >= slice;
+}
+
 // Why a call whose messages are encoded cannot have such plans.
 std::string_view coding_obstacle(const Builder& builder, const Question& question, size_t max_message) {
   const CodingCost& coding = question.coding;
@@ -30,9 +39,9 @@ std::string_view coding_obstacle(const Builder& builder, const Question& questio
   if (*times > coding.encodings) return "it encodes more often than the codec is allowed to (its option encodings)";
   if (!encodes_again(builder)) return {};
   if (!coding.encodes_again_alike) return "it encodes results again, which the codec would change";
-  const Cut shortest = cut(1, question.ranks, max_message);
-  if (static_cast<int64_t>(shortest.window_bytes) < coding.block_bytes)
+  if (!has_whole_blocks(cut(1, question.ranks, max_message), coding)) {
     return "messages are too short for whole blocks of the codec";
+  }
   return {};
 }
 

@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 
 #include "codec/codecs.h"
@@ -28,7 +27,7 @@
 namespace hocket::codecs {
 namespace {
 
-using Escapes = std::array<std::byte, kExponentFrame + 1>;  // one more than there are may be written
+using Escapes = std::array<std::byte, kExponentFrame + kEscapeSlack>;
 
 using LowMasks = std::array<std::byte, kLowBits * kStepBlock / 8>;
 
@@ -118,75 +117,6 @@ void join_halves(const std::byte* masks, const std::byte* tops, size_t count, st
   }
 }
 
-uint8_t exponent_of(const std::byte* tops, size_t i) {
-  uint16_t top;
-  std::memcpy(&top, tops + 2 * i, sizeof top);
-  return static_cast<uint8_t>(top >> 7);
-}
-
-// The first of the seven exponents that most of a sample have.
-uint8_t choose_base(const std::byte* tops, size_t count) {
-  constexpr size_t kSample = 128;
-  // Counted in four places by turns: counts of one would wait for each other.
-  std::array<std::array<uint8_t, 256 + 7>, 4> seen{};
-  const size_t stride = std::max<size_t>(1, count / kSample);
-  size_t lowest = 255, highest = 0, turn = 0;
-  for (size_t i = 0; i < count; i += stride) {
-    const size_t exponent = exponent_of(tops, i);
-    ++seen[turn++ % seen.size()][exponent];
-    lowest = std::min(lowest, exponent);
-    highest = std::max(highest, exponent);
-  }
-  const auto count_of = [&](size_t e) { return size_t{seen[0][e]} + seen[1][e] + seen[2][e] + seen[3][e]; };
-  size_t covered = 0;
-  for (size_t e = lowest; e < lowest + 7; ++e) covered += count_of(e);
-  size_t best = lowest, most = covered;
-  for (size_t base = lowest + 1; base <= highest; ++base) {
-    covered += count_of(base + 6) - count_of(base - 1);
-    if (covered > most) {
-      most = covered;
-      best = base;
-    }
-  }
-  return static_cast<uint8_t>(best);
-}
-
-uint64_t escapes_of_word(const std::byte* masks, size_t words, size_t w) {
-  std::array<uint64_t, 3> bits;
-  for (size_t p = 0; p < 3; ++p) std::memcpy(&bits[p], masks + (p * words + w) * 8, 8);
-  return bits[0] & bits[1] & bits[2];
-}
-
-// Visits the places of the escapes: where all three masks are set.
-template <typename Visit>
-void for_escapes(const std::byte* masks, size_t count, Visit visit) {
-  const size_t words = (count + 63) / 64;
-  for (size_t w = 0; w < words; ++w) {
-    for (uint64_t escapes = escapes_of_word(masks, words, w); escapes != 0; escapes &= escapes - 1) {
-      visit(w * 64 + static_cast<size_t>(std::countr_zero(escapes)));
-    }
-  }
-}
-
-// Returns how many there are. Two of each word are looked at whether or not there are so many: few words have more, and
-// branches that depend on the data cost more.
-size_t collect_escapes(const std::byte* masks, const std::byte* tops, size_t count, Escapes& escapes) {
-  constexpr uint64_t kHighest = uint64_t{1} << 63;
-  const size_t words = (count + 63) / 64;
-  size_t found = 0;
-  for (size_t w = 0; w < words; ++w) {
-    uint64_t bits = escapes_of_word(masks, words, w);
-    const auto take_next = [&] {
-      escapes[found] = std::byte{exponent_of(tops, w * 64 + static_cast<size_t>(std::countr_zero(bits | kHighest)))};
-      found += bits != 0;
-      bits &= bits - 1;
-    };
-    if ((w + 1) * 64 <= count) take_next(), take_next();
-    while (bits != 0) take_next();
-  }
-  return found;
-}
-
 // Codes the first `count` of the values. Returns the bytes of the frame; 0: it would be longer than a raw one.
 size_t encode_coded(DataType type, std::span<const std::byte> values, size_t count, std::span<std::byte> out) {
   const size_t raw = count * element_bytes(type), lows = low_bytes(type, count);
@@ -194,13 +124,10 @@ size_t encode_coded(DataType type, std::span<const std::byte> values, size_t cou
   if (masks_end + lows > 1 + raw) return 0;
   const Split split(type, values.data(), count);
   const uint8_t base = choose_base(split.tops(), count);
-  // In the first level cache: memory takes one stream better than three.
-  std::array<std::byte, kExponentFrame + exponent_mask_bytes(kExponentFrame)> room;
-  const std::byte* const masks = &room[count];
-  split_exponents(split.tops(), count, base, room.data(), &room[count], {ahead(out, raw), {}});
-  std::memcpy(&out[kExponentHead], room.data(), masks_end - kExponentHead);
   Escapes escapes;
-  const size_t escaped = collect_escapes(masks, split.tops(), count, escapes);
+  std::byte* const rest = &out[kExponentHead];
+  const size_t escaped = split_exponents(split.tops(), count, base, {rest, rest + count, escapes.data()},
+                                         {ahead(values, raw), ahead(out, raw)});
   const size_t end = masks_end + escaped;
   if (end + lows > 1 + raw) return 0;
   out[0] = kCodedFrame;
@@ -220,39 +147,44 @@ size_t encode_frame(DataType type, std::span<const std::byte> values, size_t cou
   return 1 + raw;
 }
 
-// Bytes that the frame took; 0: it is not one. `upcoming`: where the values of later frames belong.
-size_t decode_frame(std::span<const std::byte> in, DataType type, size_t count, std::byte* values,
+// Bytes that the frame took; 0: it is not one. Of bfloat16 the values may be added to those that are there. `upcoming`:
+// where the values of later frames belong.
+size_t decode_frame(std::span<const std::byte> in, DataType type, size_t count, bool add, std::byte* values,
                     std::span<const std::byte> upcoming) {
-  const size_t raw = count * element_bytes(type);
-  if (!in.empty() && in[0] == kRawFrame && in.size() > raw) {
-    std::memcpy(values, in.data() + 1, raw);
-    return 1 + raw;
-  }
   const size_t masks_end = kExponentHead + count + exponent_mask_bytes(count);
   if (in.size() < masks_end || in[0] != kCodedFrame) return 0;
   const size_t escaped = std::to_integer<size_t>(in[2]) | std::to_integer<size_t>(in[3]) << 8;
   const size_t end = masks_end + escaped + low_bytes(type, count);
   if (in.size() < end) return 0;
-  const std::byte* masks = in.data() + kExponentHead + count;
+  Escapes escapes;
+  std::memcpy(escapes.data(), in.data() + masks_end, std::min(escaped, kExponentFrame));
   alignas(64) std::array<std::byte, 2 * kExponentFrame> room;
-  std::byte* tops = type == DataType::kBfloat16 ? values : room.data();
-  join_exponents(in.data() + kExponentHead, masks, count, std::to_integer<uint8_t>(in[1]), tops,
-                 {ahead(in, end), upcoming});
-  size_t seen = 0;
-  bool within = true;
-  for_escapes(masks, count, [&](size_t i) {
-    within = within && i < count && seen < escaped;
-    if (!within) return;
-    uint16_t top;
-    std::memcpy(&top, tops + 2 * i, sizeof top);
-    top = static_cast<uint16_t>((top & 0x807f) | std::to_integer<unsigned>(in[masks_end + seen++]) << 7);
-    std::memcpy(tops + 2 * i, &top, sizeof top);
-  });
-  if (!within || seen != escaped) return 0;
-  const std::byte* lows = in.data() + masks_end + escaped;
+  std::byte* const tops = type == DataType::kBfloat16 ? values : room.data();
+  const std::byte* const rest = in.data() + kExponentHead;
+  const size_t seen = join_exponents({rest, rest + count, escapes.data()}, count, std::to_integer<uint8_t>(in[1]), add,
+                                     tops, {ahead(in, end), upcoming});
+  if (seen != escaped) return 0;
+  const std::byte* const lows = in.data() + masks_end + escaped;
   if (type == DataType::kFloat32) join_words(lows, tops, count, values);
   if (type == DataType::kFloat16) join_halves(lows, tops, count, values);
   return end;
+}
+
+// The values of a frame, or of a raw one where they are in the message; what they become in `values` is the same.
+size_t combine_frame(std::span<const std::byte> in, std::optional<ReduceOp> op, DataType type, size_t count,
+                     std::byte* values, std::span<const std::byte> upcoming) {
+  const size_t raw = count * element_bytes(type);
+  if (!in.empty() && in[0] == kRawFrame && in.size() > raw) {
+    if (op) combine_decoded(type, *op, in.data() + 1, values, count);
+    if (!op) std::memcpy(values, in.data() + 1, raw);
+    return 1 + raw;
+  }
+  const bool adds = op == ReduceOp::kSum && type == DataType::kBfloat16;
+  if (!op || adds) return decode_frame(in, type, count, adds, values, upcoming);
+  alignas(64) std::array<std::byte, 4 * kExponentFrame> tile;
+  const size_t taken = decode_frame(in, type, count, false, tile.data(), upcoming);
+  if (taken != 0) combine_decoded(type, *op, tile.data(), values, count);
+  return taken;
 }
 
 class Lossless final : public Codec {
@@ -292,12 +224,10 @@ class Lossless final : public Codec {
     const std::span<const std::byte> whole(values.data, values.count * element);
     for (size_t first = 0; first < values.count; first += kExponentFrame) {
       const size_t count = std::min(kExponentFrame, values.count - first);
-      std::byte* data = values.data + first * element;
-      alignas(64) std::array<std::byte, 4 * kExponentFrame> tile;
-      const size_t taken = decode_frame(message, values.type, count, op ? tile.data() : data,
-                                        ahead(whole.subspan(first * element), count * element));
+      std::byte* const data = values.data + first * element;
+      const auto upcoming = ahead(whole.subspan(first * element), count * element);
+      const size_t taken = combine_frame(message, op, values.type, count, data, upcoming);
       if (taken == 0) return bad_message(*this, fmt::format("the frame of element {} is damaged or cut", first));
-      if (op) combine_decoded(values.type, *op, tile.data(), data, count);
       message = message.subspan(taken);
     }
     if (message.empty()) return {};

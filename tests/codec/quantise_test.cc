@@ -114,6 +114,46 @@ TEST_F(Quantise, IsTheModelBitForBit) {
   }
 }
 
+// Blocks of bfloat16 of every magnitude, whose elements are of every mantissa and of the largest's exponent down to one
+// of which nothing is left; what has no leading bit, too. Neighbouring blocks are far apart.
+std::vector<uint16_t> blocks_of_every_exponent() {
+  constexpr uint32_t kExponents = 255, kBelow = 26, kMantissas = 128, kBlock = 32;
+  std::vector<uint16_t> values;
+  for (uint32_t below = 0; below < kBelow; ++below) {
+    for (uint32_t turn = 0, mantissa = 0; turn < kExponents * 5; ++turn) {
+      const uint32_t largest = turn * 101 % kExponents, exponent = largest - std::min(largest, below);
+      values.push_back(static_cast<uint16_t>(largest << 7 | turn * 37 % kMantissas));
+      for (uint32_t i = 1; i < kBlock; ++i, ++mantissa) {
+        values.push_back(static_cast<uint16_t>(i % 2 << 15 | exponent << 7 | mantissa % kMantissas));
+        // The first is the largest, whatever the others are.
+        if (below == 0 && (values.back() & 0x7fff) > values[values.size() - 1 - i]) values.back() &= 0xff80;
+      }
+    }
+  }
+  values.resize(values.size() / 1024 * 1024);
+  return values;
+}
+
+TEST_F(Quantise, Float8OfEveryHalfUnderEveryScale) {
+  const std::vector<uint16_t> halves = blocks_of_every_exponent();
+  std::vector<float> values;
+  for (const uint16_t half : halves) values.push_back(element::float_of(uint32_t{half} << 16));
+  for (const Scaling scaling : {Scaling::kFloat8e4m3, Scaling::kFloat8e5m2}) {
+    const Quantiser quantiser{.scaling = scaling};
+    const std::vector<uint8_t> wanted = model::quantise(quantiser, kDraw, values);
+    for (const std::string_view set : instruction_sets()) {
+      ASSERT_TRUE(force_instruction_set(set));
+      std::vector<uint8_t> got(wanted.size());
+      hocket::quantise(
+          quantiser, kDraw,
+          {DataType::kBfloat16, reinterpret_cast<const std::byte*>(halves.data()), halves.size(), halves.size()},
+          reinterpret_cast<std::byte*>(got.data()));
+      const auto differs = std::ranges::mismatch(wanted, got).in1;
+      EXPECT_EQ(wanted.end(), differs) << describe(quantiser) << ", byte " << differs - wanted.begin();
+    }
+  }
+}
+
 TEST_F(Quantise, DrawsDifferAndRepeat) {
   const Quantiser quantiser{.bits = 4, .levels = 7, .stochastic = true};
   const std::vector<float> values = samples::gaussian(1024, 3);

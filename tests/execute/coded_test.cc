@@ -14,6 +14,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "choose/cut.h"
 #include "choose/question.h"
 #include "codec/whole.h"
 #include "comm/binding.h"
@@ -491,6 +492,38 @@ TEST(Coded, SlicesAreAsLongAsTheirMessagesAllow) {
       1000u);
   EXPECT_EQ(0u, coded_slice(*codec_of("topk"), DataType::kFloat32, 5));
   EXPECT_EQ(1u, coded_slice(*codec_of("topk"), DataType::kFloat32, 9));
+}
+
+// Of any length of messages, not only those of today's transports: where results are encoded again, passes and messages
+// are whole blocks, or the plan is refused.
+TEST(Coded, WhatIsEncodedAgainIsWholeBlocks) {
+  const Builder& builder = *find_builder(Collective::kAllReduce, "rabenseifner");
+  size_t allowed_cuts = 0, refused_cuts = 0;
+  for (const std::string& specification : all_specifications()) {
+    const auto codec =
+        codec_of(specification + (specification.find(':') != std::string::npos ? "," : ":") + "encodings=64");
+    const size_t block = codec->block() * sizeof(float);
+    if (!encodes_again_alike(*codec, DataType::kFloat32) || codec->describe(DataType::kFloat32).lossless) continue;
+    for (Rank ranks = 2; ranks <= 512; ranks *= 2) {
+      for (size_t message = 64; message <= size_t{1} << 18; message += message < 4096 ? 64 : 4032) {
+        const Question question{.ranks = ranks, .coded = true, .coding = cost_of(*codec, DataType::kFloat32)};
+        if (!obstacle(builder, question, message).empty()) {
+          ++refused_cuts;
+          continue;
+        }
+        ++allowed_cuts;
+        const Cut plain = cut(1, ranks, message);
+        const CallCut coded =
+            coded_cut(*codec, DataType::kFloat32, {plain.slice_bytes, plain.window_bytes / sizeof(float)}, message);
+        const size_t slice = slice_of_blocks(*codec, DataType::kFloat32, coded.slice_bytes);
+        ASSERT_EQ(0U, coded.window * sizeof(float) % block) << specification << ", " << ranks << ", " << message;
+        ASSERT_EQ(0U, slice * sizeof(float) % block) << specification << ", " << ranks << ", " << message;
+        ASSERT_LT(0U, coded.window * slice) << specification << ", " << ranks << ", " << message;
+      }
+    }
+  }
+  EXPECT_LT(1000U, allowed_cuts);
+  EXPECT_LT(1000U, refused_cuts);
 }
 
 TEST(Coded, ShortMessagesCarryTwiceAsMuch) {
