@@ -81,6 +81,8 @@ class Socket {
   // Bytes accepted that the other end's system has not got yet. Whoever closes may lose them: news that comes for a
   // closed socket resets the connection.
   virtual size_t under_way() const { return 0; }
+  // Bytes that have come and that receive() gives when others have come too.
+  virtual size_t held_back() const { return 0; }
 };
 
 class Listener {
