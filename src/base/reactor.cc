@@ -89,7 +89,7 @@ void Reactor::cancel(TimerId timer) {
 }
 
 void Reactor::run() {
-  loop_thread_.store(std::this_thread::get_id());
+  loop_thread_.store(system_.threads.self());
   for (;;) {
     bool last = false;
     {
@@ -103,7 +103,7 @@ void Reactor::run() {
     attempt([this] { dispatch(wait_for_news()); });
     run_timers(asked);
   }
-  loop_thread_.store({});
+  loop_thread_.store(nullptr);
   running_.store(false);
 }
 

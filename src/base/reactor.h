@@ -14,7 +14,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -45,7 +44,7 @@ class Reactor {
 
   // Runs `function` in the loop, soon, after all that was posted earlier.
   void post(Function function);
-  bool in_loop() const { return loop_thread_.load() == std::this_thread::get_id(); }
+  bool in_loop() const { return loop_thread_.load() == system_.threads.self(); }
 
   // Calls `on_news` when the handle has news. Edge-triggered: read and write until nothing moves. What is there
   // already is news.
@@ -84,7 +83,7 @@ class Reactor {
   System& system_;
   Result<std::unique_ptr<Poller>> poller_;
   std::atomic<bool> running_ = false;
-  std::atomic<std::thread::id> loop_thread_{};
+  std::atomic<const void*> loop_thread_ = nullptr;
   std::unique_ptr<Thread> thread_;
 
   std::mutex mutex_;

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 
 #include "base/real_system.h"
 #include "base/socket_address.h"
@@ -217,13 +216,8 @@ class RealNetwork : public Network {
 
   std::string host_identity() override {
     // The kernel that booted, the namespace of its abstract unix names, and the user who may be trusted.
-    std::string boot;
-    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-    if (boot.empty()) {
-      char name[256] = {};
-      ::gethostname(name, sizeof name - 1);
-      boot = name;
-    }
+    std::string boot = boot_id();
+    if (boot.empty()) boot = host_name();
     struct stat names{};
     ::stat("/proc/self/ns/net", &names);
     return fmt::format("{:016x}", hash(fmt::format("{}/{}/{}", boot, names.st_ino, ::getuid())));

@@ -5,8 +5,11 @@
 #include "base/real_system.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <system_error>
 #include <thread>
 
@@ -41,6 +44,23 @@ class SignalBlock {
   sigset_t before_;
 };
 
+std::string usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) {
+    for (int i = 0; i < ::sysconf(_SC_NPROCESSORS_ONLN) && i < CPU_SETSIZE; ++i) CPU_SET(i, &set);
+  }
+  constexpr int kBits = 4;  // of a digit
+  std::string digits;
+  for (int first = 0; first + kBits <= CPU_SETSIZE; first += kBits) {
+    unsigned value = 0;
+    for (int bit = 0; bit < kBits; ++bit) value |= (CPU_ISSET(first + bit, &set) ? 1u : 0u) << bit;
+    digits += "0123456789abcdef"[value];
+  }
+  const size_t last = digits.find_last_not_of('0');
+  return digits.substr(0, last == std::string::npos ? 0 : last + 1);
+}
+
 class RealThreads : public Threads {
  public:
   std::unique_ptr<Thread> start(std::string name, std::function<void()> body) override {
@@ -56,9 +76,25 @@ class RealThreads : public Threads {
   }
   void yield() override { std::this_thread::yield(); }
   void sleep_until(Time time) override { std::this_thread::sleep_until(time); }
+  const void* self() override {
+    static thread_local const char place = 0;
+    return &place;
+  }
+  HostInfo host() override { return {host_name(), boot_id(), usable_processors()}; }
 };
 
 }  // namespace
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+std::string boot_id() {
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+  return id;
+}
 
 System& real_system() {
   // Never destroyed: threads may use it until the process is gone.

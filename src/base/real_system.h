@@ -5,11 +5,15 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/descriptor.h"
 #include "base/system.h"
 
 namespace hocket {
+
+std::string host_name();
+std::string boot_id();  // empty where the kernel tells none
 
 Network& real_network();
 SharedMemory& real_memory();

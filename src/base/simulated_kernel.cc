@@ -38,7 +38,7 @@ class SimulatedPollerCore : public SimulatedObject {
     scheduler_.preempt();
     scheduler_.run_events();
     if (!has_news()) {
-      sleeper_ = SimulatedScheduler::current();
+      sleeper_ = scheduler_.current();
       scheduler_.wait(until, "news");
       sleeper_ = nullptr;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The baton: how it is passed, to whom, and what happens when there is nobody.
+// How a task lets go, who goes on, and what happens when there is nobody.
 #include "base/simulated_scheduler.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <system_error>
 
 namespace hocket {
 namespace {
@@ -21,8 +20,6 @@ constexpr uint64_t kYieldsPerPreempt = 8;  // one in so many places
 // Not zero, so that a default Time is in the past.
 constexpr Time kStart{std::chrono::seconds(1)};
 
-thread_local SimulatedScheduler::Task* current_task = nullptr;
-
 }  // namespace
 
 SimulatedScheduler::SimulatedScheduler(uint64_t seed, Duration time_limit, uint64_t step_limit)
@@ -32,65 +29,51 @@ std::shared_ptr<SimulatedScheduler::Task> SimulatedScheduler::start(std::string 
   auto task = std::make_shared<Task>();
   task->name = std::move(name);
   task->number = ++tasks_started_;
+  ended_.clear();  // nobody is on their stacks any more
+  task->fiber = Fiber::make([self = shared_from_this(), task, body = std::move(body)]() mutable -> Fiber& {
+    return self->run_task(*task, std::move(body));
+  });
+  if (task->fiber == nullptr) return nullptr;
   tasks_.push_back(task);
-  try {
-    task->thread = std::thread([self = shared_from_this(), task, body = std::move(body)]() mutable {
-      self->run_task(*task, std::move(body));
-    });
-  } catch (const std::system_error&) {
-    tasks_.pop_back();
-    return nullptr;
-  }
   return task;
 }
 
-void SimulatedScheduler::run_task(Task& task, std::function<void()> body) {
-  current_task = &task;
-  {
-    std::unique_lock lock(mutex_);
-    task.turn.wait(lock, [&] { return holder_ == &task; });
-  }
+Fiber& SimulatedScheduler::run_task(Task& task, std::function<void()> body) {
   body();
-  body = nullptr;  // what it holds goes while this thread has the baton
+  body = nullptr;  // what it holds goes while this task runs
   task.state = Task::State::kEnded;
   for (Task* joiner : task.joiners) resume(joiner);
-  const auto place = std::find_if(tasks_.begin(), tasks_.end(), [&](const auto& each) { return each.get() == &task; });
-  ended_.push_back(std::move(*place));
-  tasks_.erase(place);
-  pass_baton(&task);
+  std::erase_if(tasks_, [&](const auto& each) { return each.get() == &task; });
+  ended_.push_back(std::move(task.fiber));
+  return next_fiber();
 }
 
 void SimulatedScheduler::join(Task& task) {
   while (task.state != Task::State::kEnded) {
     if (is_dead()) return;
-    task.joiners.push_back(current_task);
+    task.joiners.push_back(current_);
     wait(Time::max(), fmt::format("the end of '{}'", task.name));
   }
-  if (task.thread.joinable()) task.thread.join();
 }
 
 Status SimulatedScheduler::run() {
   if (is_dead()) return failure_;
-  pass_baton(nullptr);
-  for (const auto& task : ended_) {
-    if (task->thread.joinable()) task->thread.join();
-  }
+  Fiber outside;
+  outside_ = &outside;
+  let_go();
   ended_.clear();
-  for (const auto& task : tasks_) task->thread.detach();  // none, unless the simulation is dead
   return failure_;
 }
 
 Time SimulatedScheduler::look_at_clock() {
-  if (current_task != nullptr) now_ += kCostOfLooking;
+  if (current_ != nullptr) now_ += kCostOfLooking;
   return now_;
 }
 
-SimulatedScheduler::Task* SimulatedScheduler::current() { return current_task; }
-
 void SimulatedScheduler::yield() {
-  if (current_task == nullptr) return;
+  if (current_ == nullptr) return;
   now_ += kCostOfYielding;
-  pass_baton(current_task);
+  let_go();
 }
 
 void SimulatedScheduler::preempt() {
@@ -99,15 +82,15 @@ void SimulatedScheduler::preempt() {
 
 void SimulatedScheduler::wait(Time until, std::string waits_for) {
   if (is_dead()) return;
-  if (current_task == nullptr) {
+  if (current_ == nullptr) {
     std::fprintf(stderr, "hocket: internal error: a thread outside a simulation waits for %s\n", waits_for.c_str());
     std::abort();
   }
   now_ += kCostOfYielding;  // also a wait without end that ends at once takes time
-  current_task->state = Task::State::kWaiting;
-  current_task->until = until;
-  current_task->waits_for = std::move(waits_for);
-  pass_baton(current_task);
+  current_->state = Task::State::kWaiting;
+  current_->until = until;
+  current_->waits_for = std::move(waits_for);
+  let_go();
 }
 
 void SimulatedScheduler::resume(Task* task) {
@@ -134,19 +117,19 @@ void SimulatedScheduler::trace(uint64_t what) {
   }
 }
 
-// Returns when `self` holds the baton again; at once when it has ended.
-void SimulatedScheduler::pass_baton(Task* self) {
-  Task* next = choose();
-  const bool has_ended = self != nullptr && self->state == Task::State::kEnded;
-  if (next != nullptr) {
-    next->state = Task::State::kReady;
-    trace(next->number);
-  }
-  std::unique_lock lock(mutex_);
-  holder_ = next;
-  (next != nullptr ? next->turn : outside_turn_).notify_all();
-  if (has_ended) return;
-  (self != nullptr ? self->turn : outside_turn_).wait(lock, [&] { return holder_ == self; });
+// Returns when who called goes on.
+void SimulatedScheduler::let_go() {
+  Fiber& own = current_ == nullptr ? *outside_ : *current_->fiber;
+  Fiber& next = next_fiber();
+  if (&next != &own) own.go_on_with(next);
+}
+
+Fiber& SimulatedScheduler::next_fiber() {
+  current_ = choose();
+  if (current_ == nullptr) return *outside_;
+  current_->state = Task::State::kReady;
+  trace(current_->number);
+  return *current_->fiber;
 }
 
 // Null when nobody can run any more: all have ended, or the simulation has failed.
@@ -157,20 +140,19 @@ SimulatedScheduler::Task* SimulatedScheduler::choose() {
     if (++steps_ > step_limit_) return fail(fmt::format("no end after {} steps", step_limit_)), nullptr;
     if (now_ - kStart > time_limit_)
       return fail(fmt::format("no end after {} s of its time", seconds(time_limit_))), nullptr;
-    const std::vector<Task*> ready = ready_tasks();
-    if (!ready.empty()) return ready[random(ready.size())];
+    const auto is_ready = [this](const auto& task) {
+      return task->state == Task::State::kReady || task->until <= now_;
+    };
+    const auto ready = std::count_if(tasks_.begin(), tasks_.end(), is_ready);
+    if (ready > 0) {
+      auto left = random(static_cast<uint64_t>(ready));
+      return std::find_if(tasks_.begin(), tasks_.end(), [&](const auto& task) { return is_ready(task) && left-- == 0; })
+          ->get();
+    }
     const Time next = next_time();
     if (next == Time::max()) return fail("deadlock"), nullptr;
     now_ = next;
   }
-}
-
-std::vector<SimulatedScheduler::Task*> SimulatedScheduler::ready_tasks() const {
-  std::vector<Task*> ready;
-  for (const auto& task : tasks_) {
-    if (task->state == Task::State::kReady || task->until <= now_) ready.push_back(task.get());
-  }
-  return ready;
 }
 
 Time SimulatedScheduler::next_time() const {

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Who runs next, and what time it is, in a simulation. Every simulated thread is a real one, but only the one that
-// holds the baton runs; it passes the baton on when it waits, sleeps, yields or ends. A seeded generator chooses who
-// gets it. Time stands still but for small costs, and jumps when all wait. Knows no network.
+// Who runs next, and what time it is, in a simulation. Every simulated thread is a fiber of the real one that called
+// run(); it lets go when it waits, sleeps, yields or ends. A seeded generator chooses who goes on. Time stands still
+// but for small costs, and jumps when all wait. Knows no network.
 //
-// All methods are for the baton's holder, or for a thread outside while no simulation runs.
+// All methods are for the task that runs, or for a thread outside while no simulation runs.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/fiber.h"
 #include "base/status.h"
 #include "base/system.h"
 
@@ -35,19 +33,18 @@ class SimulatedScheduler : public std::enable_shared_from_this<SimulatedSchedule
     Time until = Time::max();  // of a wait
     std::string waits_for;     // in words
     std::vector<Task*> joiners;
-    std::condition_variable turn;
-    std::thread thread;
+    std::unique_ptr<Fiber> fiber;
   };
 
   SimulatedScheduler(uint64_t seed, Duration time_limit, uint64_t step_limit);
 
-  // Null when the real system grants no more threads.
+  // Null when the real system grants no more stacks.
   std::shared_ptr<Task> start(std::string name, std::function<void()> body);
-  // Waits for its end, and for that of the real thread.
+  // Waits for its end.
   void join(Task& task);
 
   // From outside: runs the tasks until all have ended. Fails when all wait for ever or a limit is passed, naming who
-  // waits for what; their threads then never run again, and neither does this scheduler.
+  // waits for what; their stacks are then left as they are, and neither they nor this scheduler run again.
   Status run();
   bool is_dead() const { return !failure_.ok(); }
 
@@ -56,7 +53,7 @@ class SimulatedScheduler : public std::enable_shared_from_this<SimulatedSchedule
   Time now() const { return now_; }
 
   // The running task; null outside.
-  static Task* current();
+  Task* current() const { return current_; }
   // Lets another task run, perhaps.
   void yield();
   // A place where the real system might run another thread: yields now and then.
@@ -65,7 +62,7 @@ class SimulatedScheduler : public std::enable_shared_from_this<SimulatedSchedule
   void wait(Time until, std::string waits_for);
   void resume(Task* task);
 
-  // Calls `event` at that time, whoever holds the baton then. Events of the same time keep their order.
+  // Calls `event` at that time, whoever runs then. Events of the same time keep their order.
   void at(Time time, std::function<void()> event);
   // Calls the events that are due.
   void run_events();
@@ -76,10 +73,10 @@ class SimulatedScheduler : public std::enable_shared_from_this<SimulatedSchedule
   uint64_t trace_hash() const { return trace_hash_; }
 
  private:
-  void run_task(Task& task, std::function<void()> body);
-  void pass_baton(Task* self);
+  Fiber& run_task(Task& task, std::function<void()> body);
+  void let_go();
+  Fiber& next_fiber();
   Task* choose();
-  std::vector<Task*> ready_tasks() const;
   Time next_time() const;
   void fail(const std::string& how);
 
@@ -92,13 +89,10 @@ class SimulatedScheduler : public std::enable_shared_from_this<SimulatedSchedule
   uint64_t trace_hash_ = 0;
   std::multimap<Time, std::function<void()>> events_;
   std::vector<std::shared_ptr<Task>> tasks_;  // that have not ended
-  std::vector<std::shared_ptr<Task>> ended_;  // run() joins what nobody else has joined
+  std::vector<std::unique_ptr<Fiber>> ended_;
   Status failure_;
-
-  // Guards nothing but the baton itself: what its holder wrote, the next holder sees.
-  std::mutex mutex_;
-  std::condition_variable outside_turn_;
-  Task* holder_ = nullptr;  // null: nobody inside, run() may return
+  Task* current_ = nullptr;
+  Fiber* outside_ = nullptr;  // who called run()
 };
 
 }  // namespace hocket

@@ -5,7 +5,6 @@
 #include "base/simulated_system.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <cstring>
 #include <new>
@@ -51,6 +50,12 @@ class SimulatedThreads : public Threads {
   }
   void yield() override { scheduler_->yield(); }
   void sleep_until(Time time) override { scheduler_->wait(time, "a time"); }
+  const void* self() override {
+    const void* const task = scheduler_->current();
+    return task != nullptr ? task : this;
+  }
+  // All hosts share this process' one processor.
+  HostInfo host() override { return {host_, "simulated", "1"}; }
 
  private:
   const std::shared_ptr<SimulatedScheduler> scheduler_;
@@ -131,28 +136,6 @@ class SimulatedMemory : public SharedMemory {
   const int64_t number_;  // of the host
 };
 
-// Only one thread runs at a time: the baton passes soonest within one processor. Threads that are started inherit it.
-class OneProcessor {
- public:
-  OneProcessor() {
-    const int processor = ::sched_getcpu();
-    if (processor < 0 || ::sched_getaffinity(0, sizeof before_, &before_) != 0) return;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(static_cast<size_t>(processor), &one);
-    is_set_ = ::sched_setaffinity(0, sizeof one, &one) == 0;
-  }
-  ~OneProcessor() {
-    if (is_set_) ::sched_setaffinity(0, sizeof before_, &before_);
-  }
-  OneProcessor(const OneProcessor&) = delete;
-  OneProcessor& operator=(const OneProcessor&) = delete;
-
- private:
-  cpu_set_t before_{};
-  bool is_set_ = false;
-};
-
 }  // namespace
 
 class SimulatedHost {
@@ -204,8 +187,8 @@ void SimulatedSystem::set_latency(const std::string& one_host, const std::string
 void SimulatedSystem::cut_off(const std::string& host) { world_->links->cut_off.insert(host); }
 
 Status SimulatedSystem::run(std::function<void()> body) {
-  const OneProcessor here;
-  if (scheduler_->start("main", std::move(body)) == nullptr) return {Code::kSystem, "cannot start a thread"};
+  if (scheduler_->start("main", std::move(body)) == nullptr)
+    return {Code::kSystem, "cannot start a thread: no memory for its stack"};
   return scheduler_->run();
 }
 

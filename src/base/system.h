@@ -42,6 +42,13 @@ class Thread {
   virtual ~Thread() = default;
 };
 
+// Where threads run.
+struct HostInfo {
+  std::string name;        // for people
+  std::string kernel;      // equal for those among whom processors are shared
+  std::string processors;  // that they may use: bits in hexadecimal, the lowest first
+};
+
 class Threads {
  public:
   virtual ~Threads() = default;
@@ -49,6 +56,9 @@ class Threads {
   virtual std::unique_ptr<Thread> start(std::string name, std::function<void()> body) = 0;
   virtual void yield() = 0;
   virtual void sleep_until(Time time) = 0;
+  // Tells the thread that calls from all others that live. Never null.
+  virtual const void* self() = 0;
+  virtual HostInfo host() = 0;
 };
 
 // Where a socket is reached: "10.0.0.7:4411", "[fe80::1%eth0]:4411", or "unix:NAME" (abstract name, one host only).
@@ -71,6 +81,8 @@ class Socket {
   // Bytes accepted that the other end's system has not got yet. Whoever closes may lose them: news that comes for a
   // closed socket resets the connection.
   virtual size_t under_way() const { return 0; }
+  // Bytes that have come and that receive() gives when others have come too.
+  virtual size_t held_back() const { return 0; }
 };
 
 class Listener {
@@ -134,7 +146,7 @@ class SharedMemory {
   virtual Result<std::unique_ptr<Segment>> create(size_t bytes) = 0;
   // Takes ownership of the handle. Fails when the object is smaller than `bytes`.
   virtual Result<std::unique_ptr<Segment>> map(Handle handle, size_t bytes) = 0;
-  // Names this process to others of its host, for read().
+  // Names this process to others of its host, for read(), and to people.
   virtual int64_t process() = 0;
   // Copies what lies at `address` in a process of this host, which shares nothing. False when the system does not allow
   // it, the process is gone, or nothing lies there.

@@ -23,8 +23,4 @@ Crowd crowd(const Mesh& mesh, int32_t rank);
 // Those that are in at least one of these sets, which are as PeerInfo has them.
 int32_t count_cores(const std::vector<std::string>& cpus);
 
-// Of this process, as PeerInfo has them.
-std::string kernel_identity();
-std::string usable_cpus();
-
 }  // namespace hocket

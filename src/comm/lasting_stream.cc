@@ -37,6 +37,10 @@ class LastingStream::End final : public Socket {
     return stream_->socket_ == nullptr ? kNoHandle : stream_->socket_->handle();
   }
   std::string peer_name() const override { return stream_->peer_name_; }
+  size_t held_back() const override {
+    const std::lock_guard lock(stream_->mutex_);
+    return stream_->socket_ == nullptr ? 0 : stream_->socket_->held_back();
+  }
 
  private:
   const std::shared_ptr<LastingStream> stream_;

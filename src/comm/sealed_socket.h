@@ -34,6 +34,7 @@ class SealedSocket final : public Socket {
   Handle handle() const override { return socket_->handle(); }
   std::string peer_name() const override { return socket_->peer_name(); }
   size_t under_way() const override { return socket_->under_way(); }
+  size_t held_back() const override { return in_size_; }
 
  private:
   struct Free {

@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "comm/choosing.h"
-#include "comm/crowd.h"
 #include "comm/handshake_crypto.h"
 #include "comm/service_acceptor.h"
 #include "comm/service_interfaces.h"
@@ -30,11 +29,6 @@ std::string hex(std::string_view bytes) {
   std::string text;
   for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   return text;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
 // So many that strangers cannot keep a rank out of them.
@@ -113,10 +107,11 @@ Status Service::listen_everywhere() {
 
 void Service::describe_self() {
   self_.host_identity = system_.network.host_identity() + options_.host_id;
-  self_.host_name = host_name();
-  self_.pid = process_;
-  self_.kernel = kernel_identity();
-  self_.cpus = usable_cpus();
+  HostInfo host = system_.threads.host();
+  self_.host_name = std::move(host.name);
+  self_.pid = static_cast<int32_t>(system_.memory.process());
+  self_.kernel = std::move(host.kernel);
+  self_.cpus = std::move(host.processors);
   self_.max_message = options_.max_message;
   self_.transports = options_.transports;
   self_.presence = presence(system_, options_);

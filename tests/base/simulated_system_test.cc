@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <exception>
 #include <set>
 #include <string>
 #include <vector>
@@ -127,6 +128,52 @@ TEST(SimulatedSystemTest, TheSeedDecidesTheOrderOfThreads) {
     orders.insert(order);
   }
   EXPECT_EQ(orders.size(), 6u) << "20 seeds should find every order of three threads";
+}
+
+TEST(SimulatedSystemTest, ThreadsAreToldApartAndKnowTheirHost) {
+  SimulatedSystem simulation;
+  System& system = simulation.host("a");
+  std::set<const void*> all = {system.threads.self()};
+  const Status status = simulation.run([&] {
+    const auto note = [&] {
+      const void* const self = system.threads.self();
+      EXPECT_TRUE(all.insert(self).second);
+      system.threads.yield();
+      EXPECT_EQ(system.threads.self(), self);
+    };
+    auto one = system.threads.start("one", note);
+    auto other = system.threads.start("other", note);
+    note();
+  });
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(all.count(nullptr), 0u);
+  EXPECT_EQ(system.threads.host().name, "a");
+}
+
+// Also while nothing but unwinding has called them.
+TEST(SimulatedSystemTest, AThreadMayWaitWhileItHandlesAnException) {
+  SimulatedSystem simulation;
+  System& system = simulation.host("a");
+  const Status status = simulation.run([&] {
+    std::vector<std::unique_ptr<Thread>> threads;
+    for (int number = 0; number < 3; ++number) {
+      threads.push_back(system.threads.start("one", [&, number] {
+        try {
+          auto other = system.threads.start("other", [&] { system.threads.yield(); });
+          throw number;  // joins the other
+        } catch (int) {
+          for (int i = 0; i < 10; ++i) system.threads.yield();
+          try {
+            throw;
+          } catch (int caught) {
+            EXPECT_EQ(caught, number);
+          }
+        }
+        EXPECT_EQ(std::current_exception(), nullptr);
+      }));
+    }
+  });
+  EXPECT_TRUE(status.ok()) << status.message();
 }
 
 TEST(SimulatedSystemTest, TimeIsVirtual) {

@@ -107,6 +107,25 @@ TEST(SealedSocket, HidesWhatItCarries) {
   for (const Wire& wire : {first, pair.there}) EXPECT_LT(std::count(wire.begin(), wire.end(), std::byte{}), 50);
 }
 
+// A slow network delivers records for minutes: who waits sees that something comes.
+TEST(SealedSocket, ShowsThatARecordIsOnItsWay) {
+  Pair pair;
+  const std::vector<std::byte> sent = noise(SealedSocket::kRecordBytes, 1);
+  ASSERT_TRUE(send_all(pair.a, sent).ok());
+  Wire rest;
+  rest.swap(pair.there);
+  std::vector<std::byte> into(sent.size());
+  for (size_t come = 1; come < 10; ++come) {
+    pair.there.insert(pair.there.end(), rest.begin(), rest.begin() + 1000);
+    rest.erase(rest.begin(), rest.begin() + 1000);
+    while (!pair.there.empty()) ASSERT_EQ(pair.b.receive(into).value(), 0u);
+    EXPECT_EQ(pair.b.held_back(), 1000 * come);
+  }
+  pair.there = rest;
+  ASSERT_EQ(receive_all(pair.b, sent.size()).value(), sent);
+  EXPECT_EQ(pair.b.held_back(), 0u);
+}
+
 // Every byte of a record, its length included; a record twice; a record too few; one of another key.
 TEST(SealedSocket, RefusesWhatWasNotSentThus) {
   const std::vector<std::byte> message = noise(100, 3);

@@ -235,39 +235,58 @@ class CountingSocket final : public Socket {
   std::vector<Handle> take_handles() override { return {}; }
   Handle handle() const override { return socket_->handle(); }
   std::string peer_name() const override { return socket_->peer_name(); }
+  size_t held_back() const override { return held; }
 
   int sends = 0;
   int receives = 0;
+  size_t held = 0;
 
  private:
   std::unique_ptr<Socket> socket_;
 };
 
-TEST(TcpCalls, AShortMessageCostsOneEach) {
-  System& system = real_system();
-  auto poller = std::move(*system.network.make_poller());
-  SocketPair sockets = connect_pair(system, "127.0.0.1:0");
-  auto out = std::make_unique<CountingSocket>(std::move(sockets.connected));
-  auto in = std::make_unique<CountingSocket>(std::move(sockets.accepted));
-  const CountingSocket& out_counts = *out;
-  const CountingSocket& in_counts = *in;
-  Offer offer;
-  Offer received;
-  offer.socket = std::move(out);
-  received.socket = std::move(in);
-  const PipeContext context{system, *poller, {}, kMaxMessage, "rank 1"};
-  auto sender = std::move(*transport("tcp").open(context, offer));
-  auto receiver = std::move(*transport("tcp").accept(context, std::move(received)));
+class TcpCalls : public testing::Test {
+ protected:
+  TcpCalls() {
+    SocketPair sockets = connect_pair(system_, "127.0.0.1:0");
+    auto out = std::make_unique<CountingSocket>(std::move(sockets.connected));
+    auto in = std::make_unique<CountingSocket>(std::move(sockets.accepted));
+    out_ = out.get();
+    in_ = in.get();
+    Offer offer;
+    Offer received;
+    offer.socket = std::move(out);
+    received.socket = std::move(in);
+    const PipeContext context{system_, *poller_, {}, kMaxMessage, "rank 1"};
+    sender_ = std::move(*transport("tcp").open(context, offer));
+    receiver_ = std::move(*transport("tcp").accept(context, std::move(received)));
+  }
+
+  System& system_ = real_system();
+  const std::unique_ptr<Poller> poller_ = std::move(*system_.network.make_poller());
+  CountingSocket* out_ = nullptr;
+  CountingSocket* in_ = nullptr;
+  std::unique_ptr<Sender> sender_;
+  std::unique_ptr<Receiver> receiver_;
+};
+
+TEST_F(TcpCalls, AShortMessageCostsOneEach) {
   constexpr int kMessages = 100;
   for (int i = 0; i < kMessages; ++i) {
-    ASSERT_NE(sender->reserve(4096), nullptr);
-    sender->commit(4096, Envelope{});
-    EXPECT_TRUE(sender->progress().ok());
-    ASSERT_TRUE(wait_until(system, [&] { return receiver->peek() != nullptr; }));
-    receiver->release();
+    ASSERT_NE(sender_->reserve(4096), nullptr);
+    sender_->commit(4096, Envelope{});
+    EXPECT_TRUE(sender_->progress().ok());
+    ASSERT_TRUE(wait_until(system_, [&] { return receiver_->peek() != nullptr; }));
+    receiver_->release();
   }
-  EXPECT_EQ(out_counts.sends, kMessages);
-  EXPECT_EQ(in_counts.receives, kMessages);
+  EXPECT_EQ(out_->sends, kMessages);
+  EXPECT_EQ(in_->receives, kMessages);
+}
+
+TEST_F(TcpCalls, WhatItsSocketHoldsBackHasArrived) {
+  EXPECT_EQ(receiver_->arrived(), 0u);
+  in_->held = 1000;
+  EXPECT_EQ(receiver_->arrived(), 1000u);
 }
 
 }  // namespace
