@@ -51,6 +51,23 @@ TEST(Builders, EveryReductionHasAnOrderedOne) {
   }
 }
 
+TEST(Builders, WhoOnlySendsInATreeReceivesNoData) {
+  const auto receives = [](Collective collective, std::string_view algorithm, Rank rank) {
+    const Plan plan = find_builder(collective, algorithm)->build({.rank = rank, .ranks = 2});
+    return std::ranges::any_of(plan.lanes, receives_data);
+  };
+  for (const Collective gives : {Collective::kBroadcast, Collective::kScatter}) {
+    EXPECT_FALSE(receives(gives, "binomial", 0));
+    EXPECT_TRUE(receives(gives, "binomial", 1));
+  }
+  for (const Collective takes : {Collective::kReduce, Collective::kGather}) {
+    EXPECT_TRUE(receives(takes, "binomial", 0));
+    EXPECT_FALSE(receives(takes, "binomial", 1));
+  }
+  EXPECT_TRUE(receives(Collective::kAllGather, "ring", 0));
+  EXPECT_FALSE(receives(Collective::kBarrier, "dissemination", 0));  // signals
+}
+
 TEST(Builders, OptionsThatMakeNoSenseDoNotFit) {
   for (const Builder& builder : builders()) {
     EXPECT_FALSE(builder.fits({.rank = 0, .ranks = 0})) << builder.name;
