@@ -45,7 +45,9 @@ class Compiling(unittest.TestCase):
                 _plugin.cached("made", lambda target: None)
 
     def test_no_place_in_the_package(self):
+        include = _plugin._include()
         with (unittest.mock.patch.object(_plugin, "_HERE", self.folder / "nowhere"),
+              unittest.mock.patch.object(_plugin, "_include", lambda: include),
               unittest.mock.patch.object(_plugin, "file_name", lambda: "made.so")):
             with self.assertRaisesRegex(ImportError, "cannot be put into .*nowhere .No such file.*in their cache"):
                 _plugin.build_beside()

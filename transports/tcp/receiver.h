@@ -22,9 +22,7 @@ class TcpReceiver final : public Receiver {
   void release() override;
   const Message* receive_into(std::span<std::byte> into) override;
   Status progress() override { return status_; }
-  uint64_t arrived() const override {
-    return (state_ == State::kDirect ? placed_ : buffered()) + socket_->held_back();
-  }
+  uint64_t arrived() const override { return (state_ == State::kDirect ? placed_ : buffered()) + socket_->held_back(); }
 
  private:
   enum class State : uint8_t { kHeader, kPayload, kDirect, kReady };
