@@ -29,7 +29,7 @@ std::shared_ptr<SimulatedScheduler::Task> SimulatedScheduler::start(std::string 
   auto task = std::make_shared<Task>();
   task->name = std::move(name);
   task->number = ++tasks_started_;
-  ended_.clear();  // nobody is on their stacks any more
+  ended_.clear();  // nobody is on their stacks any more: who runs has not ended, and events start no task
   task->fiber = Fiber::make([self = shared_from_this(), task, body = std::move(body)]() mutable -> Fiber& {
     return self->run_task(*task, std::move(body));
   });

@@ -139,6 +139,9 @@ Routes renumbered(Routes routes, std::span<const Rank> order) {
     }
   }
   if (!routes.rails.empty()) routes.rails = told_in_order(routes.rails);
+  // Plans that go by the ranks' numbers load other links now.
+  const auto by_number = [](const LinkLoad& load) { return !load.algorithm.starts_with("routed_"); };
+  if (!std::ranges::is_sorted(order)) std::erase_if(routes.loads, by_number);
   return routes;
 }
 

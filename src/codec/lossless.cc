@@ -154,10 +154,11 @@ size_t decode_frame(std::span<const std::byte> in, DataType type, size_t count, 
   const size_t masks_end = kExponentHead + count + exponent_mask_bytes(count);
   if (in.size() < masks_end || in[0] != kCodedFrame) return 0;
   const size_t escaped = std::to_integer<size_t>(in[2]) | std::to_integer<size_t>(in[3]) << 8;
+  if (escaped > count) return 0;
   const size_t end = masks_end + escaped + low_bytes(type, count);
   if (in.size() < end) return 0;
   Escapes escapes;
-  std::memcpy(escapes.data(), in.data() + masks_end, std::min(escaped, kExponentFrame));
+  std::memcpy(escapes.data(), in.data() + masks_end, escaped);
   alignas(64) std::array<std::byte, 2 * kExponentFrame> room;
   std::byte* const tops = type == DataType::kBfloat16 ? values : room.data();
   const std::byte* const rest = in.data() + kExponentHead;

@@ -63,13 +63,13 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
    public:
     explicit Mutex(Threads& threads) : threads_(threads) {}
     void lock() {
-      while (!mutex_.try_lock()) threads_.yield();
+      while (taken_.test_and_set(std::memory_order_acquire)) threads_.yield();
     }
-    void unlock() { mutex_.unlock(); }
+    void unlock() { taken_.clear(std::memory_order_release); }
 
    private:
     Threads& threads_;
-    std::mutex mutex_;
+    std::atomic_flag taken_;
   };
 
   Result<size_t> send(std::span<const std::span<const std::byte>> parts);

@@ -273,9 +273,10 @@ void Operation::look_into(Time now) {
   waits_ = true;
   if (Mesh& mesh = communicator_.mesh(); mesh.has_left(peer)) {
     // What it sent before it left may still be on its way.
-    if (bytes_came() || !farewell_seen_) asked_at_ = now;
+    if (bytes_came(peer) || !farewell_seen_) asked_at_ = now;
     farewell_seen_ = true;
-    if (now - asked_at_ > (mesh.is_far(peer) ? kOnItsWay : kPatience))
+    if (now - asked_at_ > (mesh.is_far(peer) ? kOnItsWay : kPatience) ||
+        now - stalled_ > communicator_.operation_timeout())
       fail(Code::kRemote, fmt::format("rank {} has left", peer));
     return;
   }
@@ -285,10 +286,11 @@ void Operation::look_into(Time now) {
   if (now - stalled_ > communicator_.operation_timeout() * (is_present(peer) ? 3 : 1)) give_up(peer);
 }
 
-// Since this was last asked, in part of a message: over a slow link a message takes long.
-bool Operation::bytes_came() {
+// Since this was last asked, in part of a message: over a slow link a message takes long. UCX tells of other pipes',
+// too.
+bool Operation::bytes_came(Rank peer) {
   uint64_t arrived = 0;
-  for (const PipeWait& wait : execution_.awaited_pipes()) arrived += wait.arrived;
+  for (const PipeWait& wait : execution_.awaited_pipes()) arrived += wait.peer == peer ? wait.arrived : 0;
   return std::exchange(arrived_, arrived) != arrived;
 }
 

@@ -82,7 +82,7 @@ class Operation final : public Work {
   void fail_as(Code code, const std::string& text);
   void fail_by_mismatch();
   void look_into(Time now);
-  bool bytes_came();
+  bool bytes_came(Rank peer);
   void compare_pipes(Time now);
   void look_into_mismatch(Time now);
   bool contradicts(Rank peer);
@@ -132,7 +132,7 @@ class Operation final : public Work {
   std::vector<Rank> present_;         // peers that are in this call
   bool crossed_ = false;              // by that answer
   bool farewell_seen_ = false;
-  uint64_t arrived_ = 0;  // bytes of messages that the pipes we wait on have begun to bring
+  uint64_t arrived_ = 0;  // bytes of messages that have begun to come, when last asked
   bool waits_ = false;    // and the call log says so
 };
 

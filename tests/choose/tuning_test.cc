@@ -35,11 +35,17 @@ TEST(Tuning, WhatIsWrittenIsRead) {
 
 // A communicator of the same ranks in another order: what sat on a seat sits there still.
 TEST(Tuning, RoutesFollowRanksThatAreNumberedOtherwise) {
-  const Routes routes = {.rings = {{0, 1, 3, 2}}, .trees = {{0, 0, 1, 1}}, .rails = {0, 1, 2, 0}};
+  const LinkLoad routed = {.algorithm = "routed_rings", .byte = 1};
+  const Routes routes = {.rings = {{0, 1, 3, 2}},
+                         .trees = {{0, 0, 1, 1}},
+                         .loads = {{.algorithm = "recursive_doubling", .byte = 2}, routed},
+                         .rails = {0, 1, 2, 0}};
   const Routes other = renumbered(routes, std::array<Rank, 4>{2, 0, 3, 1});
   EXPECT_EQ(other.rings, (std::vector<std::vector<Rank>>{{1, 3, 2, 0}}));
   EXPECT_EQ(other.trees, (std::vector<std::vector<Rank>>{{3, 1, 3, 1}}));
   EXPECT_EQ(other.rails, (std::vector<int32_t>{2, 0, 0, 1}));
+  EXPECT_EQ(other.loads, std::vector<LinkLoad>{routed});  // others are of another order
+  EXPECT_EQ(renumbered(routes, std::array<Rank, 4>{0, 1, 2, 3}), routes);
   EXPECT_EQ(renumbered(routes, std::array<Rank, 3>{2, 0, 1}), routes);
 }
 

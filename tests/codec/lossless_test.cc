@@ -2,7 +2,8 @@
 // Copyright The Hocket authors
 //
 // The codec lossless: what is added while it is decoded has the bits that combine() makes of the same values, NaN
-// included, on every instruction set; and frames whose masks do not fit their escapes are refused.
+// included (of two, one or the other), on every instruction set; and frames whose masks do not fit their escapes are
+// refused.
 
 #include <gtest/gtest.h>
 
@@ -86,6 +87,7 @@ TEST(LosslessFrames, EscapesFitTheMasks) {
     EXPECT_FALSE(decode_with(128, 0x81, 1).ok()) << set << ": one is missing";
     EXPECT_FALSE(decode_with(128, 0x81, 3).ok()) << set << ": one is left";
     EXPECT_FALSE(decode_with(100, 0x80, 1).ok()) << set << ": of an element that is not there";
+    EXPECT_FALSE(decode_with(100, 0x80, 4097).ok()) << set << ": more than elements";
   }
   force_instruction_set("");
 }

@@ -149,7 +149,7 @@ def build_beside():
         try:
             _build_once(target)
         except OSError as error:
-            raise ImportError(f"{_WHAT} cannot be put into {_HERE} ({error.strerror}): whoever installed Hocket may do so; for "
+            raise ImportError(f"{_WHAT} cannot be put into {_HERE} ({error.strerror or error}): whoever installed Hocket may do so; for "
                               "all others the first process group keeps one in their cache") from error
     return target
 
