@@ -471,6 +471,7 @@ const Role mistaken("mistaken", [](const Part& part) -> int {
                {"sendbuff", "memory of device 1, but the stream is of device 0"});
   use_device(0);
   stream->synchronize();
+  EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);  // who leaves first fails the other's calls
   std::_Exit(verdict());
 });
 
