@@ -94,8 +94,8 @@ class Sender {
   // every sleep, then look once more, then sleep for a bounded time: a peer that acts at that very moment may miss it.
   virtual void set_waiting(bool) {}
 
-  // Another core reads reserve() memory next: messages from this size on are best written as streams
-  // (kernels/kernels.h).
+  // Of what was reserved last: a core that has it in its cache reads it next, so that messages from this size on are
+  // best written as streams (kernels/kernels.h).
   size_t streaming_from = SIZE_MAX;
   Distance reader_distance = Distance::kNear;
   // ... so far that claiming lines there takes longer than writing past the caches, where data comes back at the same
@@ -164,6 +164,12 @@ struct Offer {
   std::shared_ptr<void> object;    // passed between ranks of one process
 };
 
+// What a transport keeps for both ends that a rank has towards a peer on one lane, its sender and its receiver.
+class Ties {
+ public:
+  virtual ~Ties() = default;
+};
+
 // Lengths have 24 bits in the shortest header.
 inline constexpr size_t kMaxMessageLimit = size_t{1} << 24;
 
@@ -175,6 +181,7 @@ struct PipeContext {
   size_t max_message = 0;           // agreed by all ranks: the longest message, below kMaxMessageLimit
   std::string peer;                 // names the other end in messages: "rank 3 on node-b"
   bool checksum = true;             // of what is sent over a network; receivers check whatever has one
+  std::shared_ptr<Ties> ties{};     // the transport's, of this end and the rank's other one towards the peer; or null
 };
 
 class Transport {
@@ -191,6 +198,8 @@ class Transport {
   // What peers must know of this process for reaches(): words, divided by blanks.
   virtual std::string presence() const { return {}; }
   virtual bool reaches(const PeerInfo& self, const PeerInfo& peer) const = 0;
+  // Null: its two ends have nothing in common.
+  virtual std::shared_ptr<Ties> make_ties() const { return nullptr; }
   // kSocket: takes offer.socket. Others: fills the offer, which the mesh passes to the peer.
   virtual Result<std::unique_ptr<Sender>> open(const PipeContext& context, Offer& offer) const = 0;
   virtual Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const = 0;

@@ -55,20 +55,24 @@ void wake_if(std::atomic<uint32_t>& waiting, const std::function<void()>& wake_p
 static_assert(sizeof(RingControl) <= Ring::kBesideOffset);
 static_assert(std::has_single_bit(kRingCells), "sequence numbers wrap at 2^16");
 
-size_t Ring::bytes(size_t max_message) {
-  return kBulkOffset + kPipeDepth * ((max_message + kPage - 1) / kPage * kPage);
-}
+size_t Ring::bytes(size_t max_message) { return kBulkOffset + kSlots * ((max_message + kPage - 1) / kPage * kPage); }
 
 Ring::Ring(std::shared_ptr<void> owner, std::span<std::byte> memory, size_t max_message)
     : owner_(std::move(owner)),
       control_(reinterpret_cast<RingControl*>(memory.data())),
       bulk_(memory.data() + kBulkOffset),
-      slot_bytes_((bytes(max_message) - kBulkOffset) / kPipeDepth),
+      slot_bytes_((bytes(max_message) - kBulkOffset) / kSlots),
       max_message_(max_message) {}
 
-RingSender::RingSender(Ring ring, SharedMemory& memory, Clock& clock, std::string name, std::function<void()> wake_peer)
-    : ring_(std::move(ring)), claims_(clock), name_(std::move(name)), wake_peer_(std::move(wake_peer)) {
+RingSender::RingSender(Ring ring, SharedMemory& memory, Clock& clock, std::string name, std::function<void()> wake_peer,
+                       std::shared_ptr<SlotTrade> trade)
+    : ring_(std::move(ring)),
+      trade_(std::move(trade)),
+      claims_(clock),
+      name_(std::move(name)),
+      wake_peer_(std::move(wake_peer)) {
   slot_of_.fill(kNoSlot);
+  if (trade_ != nullptr) trade_->set_ours(ring_);
   streaming_from = kStreamFrom;
   std::random_device random;  // another container may have a process of our number, with a ring at our address
   proof_ = uint64_t{random()} << 32 | random();
@@ -83,7 +87,9 @@ std::byte* RingSender::reserve(size_t bytes) {
     fail(fmt::format("a message of {} bytes was asked for; the limit is {}", bytes, ring_.max_message()));
   }
   if (!status_.ok() || !has_room()) return nullptr;
-  if (bytes > Ring::kBesideBytes) {
+  const bool is_beside = reserved_ == Ring::kBesideBytes;  // and stays there, whatever comes meanwhile
+  if (bytes > Ring::kBesideBytes ||
+      (bytes > RingCell::kInlineBytes && !is_beside && (find_traded_slot() || (free_slots_ != 0 && may_give())))) {
     if (!reserve_slot(bytes)) return nullptr;
     home_ = Home::kSlot;
     reserved_ = ring_.max_message();
@@ -99,7 +105,9 @@ std::byte* RingSender::reserve(size_t bytes) {
 
 std::byte* RingSender::reserved_memory() const {
   if (home_ == Home::kCell) return ring_.cell(committed_).data;
-  return home_ == Home::kBeside ? ring_.beside(committed_) : ring_.slot(static_cast<size_t>(slot_));
+  if (home_ == Home::kBeside) return ring_.beside(committed_);
+  const auto slot = static_cast<uint32_t>(slot_);
+  return slot < SlotTrade::kTheirs ? ring_.slot(slot) : trade_->their_slot(slot);
 }
 
 bool RingSender::has_room() {
@@ -123,15 +131,29 @@ bool RingSender::refresh() {
 
 bool RingSender::reserve_slot(size_t bytes) {
   if (slot_ != kNoSlot) return true;
+  const bool is_traded = find_traded_slot();
+  streaming_from = is_traded ? SIZE_MAX : kStreamFrom;
+  if (is_traded) {
+    slot_ = std::countr_zero(traded_slots_);
+    return true;
+  }
   if ((bytes >= kReuseFrom || free_slots_ == 0) && !refresh()) return false;
   if (free_slots_ == 0) return false;
   slot_ = last_slot_ = next_slot(bytes);
-  free_slots_ &= ~(1u << slot_);
   if (bytes >= streaming_from && (used_slots_ >> slot_ & 1) != 0) {
     claims_.look(ring_.slot(static_cast<size_t>(slot_)), bytes);
     reader_distance = claims_.distance();
   }
   return true;
+}
+
+bool RingSender::may_give() const {
+  return trade_ != nullptr && next_spare_ < Ring::kSlots && ring_.control().trades.load(std::memory_order_relaxed) != 0;
+}
+
+bool RingSender::find_traded_slot() {
+  if (trade_ != nullptr) traded_slots_ |= trade_->take();
+  return traded_slots_ != 0;
 }
 
 // Of the slots that are used in turn, or else the first that is free.
@@ -144,25 +166,36 @@ int RingSender::next_slot(size_t bytes) const {
   return std::countr_zero(free_slots_);
 }
 
+uint32_t RingSender::send_slot() {
+  const auto slot = static_cast<uint32_t>(std::exchange(slot_, kNoSlot));
+  const uint32_t bit = 1u << slot;
+  if ((free_slots_ & bit) != 0) {
+    free_slots_ &= ~bit;
+    if (!may_give()) {
+      slot_of_[committed_ % kRingCells] = static_cast<int>(slot);
+      return slot;
+    }
+    free_slots_ |= 1u << next_spare_++;
+  }
+  used_slots_ &= ~bit;
+  traded_slots_ &= ~bit;
+  trade_->let_go(slot);
+  return slot < SlotTrade::kTheirs ? RingPlace::kGiven + slot : RingPlace::kHome + slot - SlotTrade::kTheirs;
+}
+
 void RingSender::commit(size_t bytes, const Envelope& envelope) {
   if (!status_.ok()) return;
   if (bytes > reserved_) return fail(fmt::format("{} bytes were committed of {} reserved", bytes, reserved_));
   RingCell& cell = ring_.cell(committed_);
   if (bytes > RingCell::kInlineBytes) {
-    const RingPlace place{home_ == Home::kSlot ? static_cast<uint32_t>(slot_) : RingPlace::kBeside};
-    std::memcpy(cell.data, &place, sizeof(place));
     if (home_ == Home::kSlot && bytes >= streaming_from) used_slots_ |= 1u << slot_;
-    if (home_ == Home::kSlot) slot_of_[committed_ % kRingCells] = std::exchange(slot_, kNoSlot);
+    const RingPlace place{home_ == Home::kSlot ? send_slot() : RingPlace::kBeside};
+    std::memcpy(cell.data, &place, sizeof(place));
   } else if (home_ != Home::kCell) {
     std::memcpy(cell.data, reserved_memory(), bytes);
-    if (home_ == Home::kSlot) give_up_slot();
+    slot_ = kNoSlot;
   }
   publish(bytes, envelope);
-}
-
-void RingSender::give_up_slot() {
-  if (slot_ != kNoSlot) free_slots_ |= 1u << slot_;
-  slot_ = kNoSlot;
 }
 
 void RingSender::publish(size_t bytes, const Envelope& envelope) {
@@ -178,7 +211,7 @@ void RingSender::publish(size_t bytes, const Envelope& envelope) {
 Ticket RingSender::lend(std::span<const std::byte> bytes, const Envelope& envelope) {
   if (bytes.size() < lent_from || bytes.size() > ring_.max_message()) return Sender::send_stable(bytes, envelope);
   if (!status_.ok() || !has_room()) return 0;
-  give_up_slot();
+  slot_ = kNoSlot;
   const RingPlace place{RingPlace::kLent, reinterpret_cast<uint64_t>(bytes.data())};
   std::memcpy(ring_.cell(committed_).data, &place, sizeof(place));
   publish(bytes.size(), envelope);
@@ -195,12 +228,18 @@ void RingSender::fail(std::string what) {
   if (status_.ok()) status_ = Status(Code::kInternal, fmt::format("{}: {}", name_, what));
 }
 
-RingReceiver::RingReceiver(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer)
+RingReceiver::RingReceiver(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer,
+                           std::shared_ptr<SlotTrade> trade)
     : ring_(std::move(ring)),
       memory_(memory),
       proof_(ring_.control().proof),
+      trade_(std::move(trade)),
       name_(std::move(name)),
       wake_peer_(std::move(wake_peer)) {
+  if (trade_ != nullptr) {
+    trade_->set_theirs(ring_);
+    ring_.control().trades.store(1, std::memory_order_relaxed);
+  }
   uint64_t found = 0;
   if (!memory_.read(proof_.process, proof_.address, std::as_writable_bytes(std::span(&found, 1)))) return;
   if (found != proof_.value) return;
@@ -242,15 +281,26 @@ const Message* RingReceiver::open(const RingCell& cell, RingHeader header, std::
       if (!borrow(place.address, into)) return nullptr;
     } else if (slot == RingPlace::kBeside && header.length <= Ring::kBesideBytes) {
       message_.data = ring_.beside(released_);
-    } else if (slot >= kPipeDepth) {
-      fail(fmt::format("message {} names slot {}; there are {}", released_, slot, kPipeDepth));
+    } else if (!find_slot(slot)) {
+      fail(fmt::format("message {} names slot {:#x}, which is not there, or cannot come now", released_, slot));
       return nullptr;
-    } else {
-      message_.data = ring_.slot(slot);
     }
   }
   peeked_ = true;
   return &message_;
+}
+
+bool RingReceiver::find_slot(uint32_t number) {
+  const uint32_t slot = number & ~(RingPlace::kGiven | RingPlace::kHome);
+  if (slot >= Ring::kSlots) return false;
+  const uint32_t kind = number - slot;
+  message_.data = kind == RingPlace::kHome ? nullptr : ring_.slot(slot);
+  if (kind == 0) return true;
+  const uint32_t bit = kind == RingPlace::kHome ? slot : slot + SlotTrade::kTheirs;
+  if (kind == (RingPlace::kGiven | RingPlace::kHome) || trade_ == nullptr || !trade_->can_come(bit)) return false;
+  if (kind == RingPlace::kHome) message_.data = trade_->our_slot(slot);
+  coming_ = bit;
+  return true;
 }
 
 bool RingReceiver::borrow(uint64_t address, std::span<std::byte> into) {
@@ -277,6 +327,7 @@ void RingReceiver::release() {
   if (!peeked_) return;
   peeked_ = false;
   ++released_;
+  if (coming_) trade_->come(*std::exchange(coming_, std::nullopt));
   if (!std::exchange(borrowed_, false)) announce(released_);
 }
 

@@ -51,13 +51,27 @@ bool keeps(const Step& step) { return std::ranges::any_of(step.destinations, std
 // A message goes on as it came: no codec looks into it.
 bool forwards(const Step& step) { return step.sources.size() == 1 && is_message(step.sources[0]); }
 
+// What a lane sends to each peer, less what it receives from it, where that is more than nothing.
+void count_one_way(const Lane& lane, Rank rank, const NetworkModel& model, std::vector<int64_t>& balance,
+                   RankDemand& demand) {
+  for (const Step& step : lane.steps) {
+    for (const Place& destination : step.destinations) {
+      if (!is_message(destination)) continue;
+      const int64_t left = std::exchange(balance[static_cast<size_t>(destination.peer)], 0);
+      demand.levels[model.level_of(rank, destination.peer)].chunks_one_way += std::max<int64_t>(0, left);
+    }
+  }
+}
+
 RankDemand count(const Plan& plan, const NetworkModel& model, bool coded) {
   RankDemand demand;
   const bool flows = std::ranges::any_of(model.levels, [](const auto& level) { return level.cost.flow_byte > 0; });
   std::vector<int64_t> sent(flows ? static_cast<size_t>(plan.ranks) : 0);  // chunks by this lane, by peer
+  std::vector<int64_t> balance(static_cast<size_t>(plan.ranks));
   std::vector<bool> is_read(static_cast<size_t>(plan.send_chunks));
   for (const Lane& lane : plan.lanes) {
     std::ranges::fill(sent, 0);
+    std::ranges::fill(balance, 0);
     for (const Step& step : lane.steps) {
       const int64_t chunks = chunks_moved(step);
       ++demand.steps;
@@ -71,6 +85,7 @@ RankDemand count(const Plan& plan, const NetworkModel& model, bool coded) {
         RankDemand::Traffic& traffic = demand.levels[model.level_of(plan.rank, source.peer)];
         ++traffic.messages_received;
         traffic.chunks_received += chunks;
+        balance[static_cast<size_t>(source.peer)] -= chunks;
       }
       for (const Place& destination : step.destinations) {
         if (destination.kind == Place::Kind::kChunk) {
@@ -80,6 +95,7 @@ RankDemand count(const Plan& plan, const NetworkModel& model, bool coded) {
         RankDemand::Traffic& traffic = demand.levels[model.level_of(plan.rank, destination.peer)];
         ++traffic.messages_sent;
         traffic.chunks_sent += chunks;
+        balance[static_cast<size_t>(destination.peer)] += chunks;
         if (flows) {
           int64_t& of_pipe = sent[static_cast<size_t>(destination.peer)];
           traffic.chunks_of_pipe = std::max(traffic.chunks_of_pipe, of_pipe += chunks);
@@ -96,6 +112,7 @@ RankDemand count(const Plan& plan, const NetworkModel& model, bool coded) {
       if (step.sources.size() > 1)
         demand.chunks_combined += chunks * static_cast<int64_t>((step.sources.size() - 1) * results);
     }
+    count_one_way(lane, plan.rank, model, balance, demand);
   }
   return demand;
 }
@@ -108,6 +125,7 @@ void raise(RankDemand& most, const RankDemand& other) {
     mine.messages_received = std::max(mine.messages_received, theirs.messages_received);
     mine.chunks_sent = std::max(mine.chunks_sent, theirs.chunks_sent);
     mine.chunks_received = std::max(mine.chunks_received, theirs.chunks_received);
+    mine.chunks_one_way = std::max(mine.chunks_one_way, theirs.chunks_one_way);
     mine.chunks_of_pipe = std::max(mine.chunks_of_pipe, theirs.chunks_of_pipe);
   }
   most.steps = std::max(most.steps, other.steps);
@@ -220,6 +238,7 @@ RankDemand& RankDemand::operator+=(const RankDemand& other) {
     levels[level].messages_received += other.levels[level].messages_received;
     levels[level].chunks_sent += other.levels[level].chunks_sent;
     levels[level].chunks_received += other.levels[level].chunks_received;
+    levels[level].chunks_one_way += other.levels[level].chunks_one_way;
   }
   steps += other.steps;
   chunks_placed += other.chunks_placed;
@@ -236,6 +255,7 @@ bool RankDemand::exceeds(const RankDemand& other) const {
     const Traffic& theirs = other.levels[level];
     if (mine.messages_sent < theirs.messages_sent || mine.messages_received < theirs.messages_received) return false;
     if (mine.chunks_sent < theirs.chunks_sent || mine.chunks_received < theirs.chunks_received) return false;
+    if (mine.chunks_one_way < theirs.chunks_one_way) return false;
   }
   return steps >= other.steps && chunks_placed >= other.chunks_placed && chunks_reread >= other.chunks_reread &&
          chunks_combined >= other.chunks_combined && chunks_encoded >= other.chunks_encoded &&
@@ -244,8 +264,8 @@ bool RankDemand::exceeds(const RankDemand& other) const {
 
 RankDemand& RankDemand::operator*=(int64_t times) {
   for (Traffic& traffic : levels) {
-    for (int64_t* count :
-         {&traffic.messages_sent, &traffic.messages_received, &traffic.chunks_sent, &traffic.chunks_received})
+    for (int64_t* count : {&traffic.messages_sent, &traffic.messages_received, &traffic.chunks_sent,
+                           &traffic.chunks_received, &traffic.chunks_one_way})
       *count *= times;
   }
   for (int64_t* count : {&steps, &chunks_placed, &chunks_reread, &chunks_combined, &chunks_encoded, &chunks_decoded})

@@ -118,9 +118,10 @@ class Predictor {
     return share_beyond(byte, core_bytes_, cost.near_bytes);
   }
 
-  // Lines that a message's reader still holds are taken from it before they are written.
-  Femtoseconds send_byte(const MessageCost& cost) const {
-    return cost.send_byte + cost.held_byte - share_beyond(cost.held_byte, core_bytes_, cost.held_bytes);
+  // Lines that a message's reader still holds are taken from it before they are written. Where it sends as much back,
+  // it writes there itself (docs/decisions/0081).
+  Femtoseconds held_byte(const MessageCost& cost) const {
+    return cost.held_byte - share_beyond(cost.held_byte, core_bytes_, cost.held_bytes);
   }
 
   Picoseconds work(const RankDemand& rank) const {
@@ -136,7 +137,8 @@ class Predictor {
       const Picoseconds more = is_bound_ ? 0 : cost.unbound;
       sum += slices(traffic.messages_sent, traffic.chunks_sent) * (cost.send + more);
       sum += slices(traffic.messages_received, traffic.chunks_received) * (cost.receive + more);
-      sum += time_of(sent(level, traffic.chunks_sent * chunk_), near(send_byte(cost), cost));
+      sum += time_of(sent(level, traffic.chunks_sent * chunk_), near(cost.send_byte, cost));
+      sum += time_of(sent(level, traffic.chunks_one_way * chunk_), near(held_byte(cost), cost));
       sum += time_of(sent(level, traffic.chunks_received * chunk_), near(cost.receive_byte, cost) + message_byte_);
     }
     return sum;
@@ -219,7 +221,8 @@ class Predictor {
       const int64_t bytes = sent(level, first_slice());
       sends += traffic.messages_sent;
       receives += traffic.messages_received;
-      send = std::max(send, cost.send + time_of(bytes, send_byte(cost)));
+      const Femtoseconds held = traffic.chunks_one_way > 0 ? held_byte(cost) : 0;
+      send = std::max(send, cost.send + time_of(bytes, cost.send_byte + held));
       receive = std::max(receive, cost.receive + time_of(bytes, cost.receive_byte));
       wire = std::max(wire, time_of(bytes, cost.wire_byte));
     }

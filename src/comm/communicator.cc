@@ -195,6 +195,7 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   recent.slice_bytes = own.slice_bytes;
   recent.fingerprint = fingerprint(request, plan);
   recent.lends_up_to = lends_up_to(plan, in_place);
+  recent.receives = receives_data(plan);
   recent.send = request.send;
   recent.recv = request.recv;
   if (explored == nullptr) return &recent;
@@ -304,6 +305,7 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   bind_arithmetic(request, ranks(), call);
   bind_layouts(request, call);
   const size_t bytes = std::max(call.send.total, call.recv.total) * element_bytes(call.type);
+  call.receives = recent.receives;
   call.lends = request.lendable && bytes <= recent.lends_up_to;
   call.runner = request.runner.get();
   bind_windows(request, mesh_->windows(), call);

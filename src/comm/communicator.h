@@ -70,6 +70,7 @@ struct RecentCall {
   bool in_place = false;
   const Plan* plan = nullptr;  // null: unused
   size_t lends_up_to = 0;      // bytes of the longer buffer
+  bool receives = false;       // data
   size_t window = 0;
   size_t slice_bytes = 0;
   uint32_t fingerprint = 0;

@@ -52,6 +52,13 @@ void PipeTable::abandon(const PipeName& name) {
   senders_.erase(name);
 }
 
+std::shared_ptr<Ties> PipeTable::ties(const PipeName& name, const Transport& transport) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Ties>& found = ties_[name];
+  if (found == nullptr) found = transport.make_ties();
+  return found;
+}
+
 bool PipeTable::flush() {
   std::vector<Sender*> senders;
   {
@@ -74,6 +81,7 @@ void PipeTable::clear() {
   const std::lock_guard lock(mutex_);
   senders.swap(senders_);
   receivers.swap(receivers_);
+  ties_.clear();
 }
 
 PeerWaker::~PeerWaker() {

@@ -165,7 +165,7 @@ class MeshRank final : public Mesh,
   void accept_later(const PipeName& name, uint8_t transport, Offer offer);
   Status accept_pipe(const PipeName& name, const Transport& transport, Offer offer,
                      const std::shared_ptr<Poller>& peer_poller);
-  PipeContext context_for(int32_t peer, const Transport& transport, const std::shared_ptr<Poller>& peer_poller);
+  PipeContext context_for(const PipeName& name, const Transport& transport, const std::shared_ptr<Poller>& peer_poller);
   std::shared_ptr<PeerWaker> waker_of(int32_t peer);
 
   // mesh_rank_streams.cc: connections of pipes between hosts that are lost and replaced

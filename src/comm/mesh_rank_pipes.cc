@@ -101,7 +101,7 @@ Status MeshRank::offer_object(const PipeName& name, const Transport& transport) 
     return {};
   }
   Offer offer;
-  Result<std::unique_ptr<Sender>> sender = transport.open(context_for(name.peer, transport, sibling->poller_), offer);
+  Result<std::unique_ptr<Sender>> sender = transport.open(context_for(name, transport, sibling->poller_), offer);
   if (!sender.ok()) return sender.status();
   PipeName from = name;
   from.peer = rank_;
@@ -112,7 +112,7 @@ Status MeshRank::offer_object(const PipeName& name, const Transport& transport) 
 
 Status MeshRank::offer_handles(const PipeName& name, const Transport& transport) {
   Offer offer;
-  Result<std::unique_ptr<Sender>> sender = transport.open(context_for(name.peer, transport, nullptr), offer);
+  Result<std::unique_ptr<Sender>> sender = transport.open(context_for(name, transport, nullptr), offer);
   if (!sender.ok()) return sender.status();
   pipes_.put(name, std::move(*sender));
   // The handles live as long as the sender, which lives until the links are closed.
@@ -162,7 +162,7 @@ Status MeshRank::open_ends(const PipeName& name, PipeEnd end, const Transport& t
 }
 
 Status MeshRank::open_sender(const PipeName& name, const Transport& transport, Offer offer) {
-  Result<std::unique_ptr<Sender>> sender = transport.open(context_for(name.peer, transport, nullptr), offer);
+  Result<std::unique_ptr<Sender>> sender = transport.open(context_for(name, transport, nullptr), offer);
   if (!sender.ok()) return sender.status();
   if (!pipes_.put(name, std::move(*sender))) return opened_twice(name.peer, name.lane, rank_);
   poller_->wake();
@@ -179,16 +179,18 @@ void MeshRank::accept_later(const PipeName& name, uint8_t transport, Offer offer
 Status MeshRank::accept_pipe(const PipeName& name, const Transport& transport, Offer offer,
                              const std::shared_ptr<Poller>& peer_poller) {
   Result<std::unique_ptr<Receiver>> receiver =
-      transport.accept(context_for(name.peer, transport, peer_poller), std::move(offer));
+      transport.accept(context_for(name, transport, peer_poller), std::move(offer));
   if (!receiver.ok()) return receiver.status();
   if (!pipes_.put(name, std::move(*receiver))) return opened_twice(name.peer, name.lane, rank_);
   poller_->wake();
   return {};
 }
 
-PipeContext MeshRank::context_for(int32_t peer, const Transport& transport,
+PipeContext MeshRank::context_for(const PipeName& name, const Transport& transport,
                                   const std::shared_ptr<Poller>& peer_poller) {
   PipeContext context{service_.system(), *poller_, {}, max_message_, {}};
+  const int32_t peer = name.peer;
+  context.ties = pipes_.ties(name, transport);
   context.checksum = is_far(peer) && service_.options().checksum;
   context.peer = fmt::format("rank {} on {}", peer, peers_[static_cast<size_t>(peer)].host_name);
   if (peer_poller != nullptr) {

@@ -42,7 +42,6 @@ void Execution::start(const Call& call, size_t steps_done) {
     lanes_[i].lane = &plan.lanes[i];
     if (plan.lanes[i].steps.empty()) lanes_[i].pass = passes_;
   }
-  receives_ = std::ranges::any_of(plan.lanes, receives_data);
   tickets_.clear();
   unflushed_.clear();
   status_ = Status();
@@ -420,7 +419,7 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
     if (is_message(place)) {
       const Sender& pipe = *pipes_.to(place.peer, slice.lane_index).pipe;
       if (count * element_bytes_ >= pipe.streaming_from)
-        work.write(written, streaming_to(pipe.reader_is_far(receives_)));
+        work.write(written, streaming_to(pipe.reader_is_far(call_->receives)));
     }
     destinations[written++] = memory;
   }

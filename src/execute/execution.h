@@ -72,6 +72,7 @@ struct Call {
   float* losses = nullptr;          // of a sum's elements, as encodings lose something of them; null: it is lost
   SliceRunner* runner = nullptr;    // of slices, on buffers that we do not reach; null: we do
   bool lends = false;               // what is sent from the buffers may be lent (plan/lending.h)
+  bool receives = false;            // data: does not have the memory to itself while it sends
   Layout send;
   Layout recv;
   PeerBuffers peers_send;  // for plans that reach into these
@@ -211,7 +212,6 @@ class Execution {
   Pipes& pipes_;
   const Call* call_ = nullptr;
   Layout scratch_;
-  bool receives_ = false;  // data, not only signals
   size_t element_bytes_ = 1;
   size_t slice_elements_ = 1;
   size_t passes_ = 1;

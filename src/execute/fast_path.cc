@@ -63,9 +63,9 @@ FastPath::FastPath(const Call& call, Pipes& pipes) {
   if (!suits(call)) return;
   const std::vector<Step>& steps = call.plan->lanes[0].steps;
   const auto places = [](size_t sum, const Step& step) { return sum + step.sources.size() + step.destinations.size(); };
+  receives_ = call.receives;
   addresses_.reserve(std::accumulate(steps.begin(), steps.end(), size_t{0}, places));
   for (const Step& step : steps) moves_.push_back(bind(call, step, pipes));
-  receives_ = receives_data(call.plan->lanes[0]);
 }
 
 FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) {
@@ -123,18 +123,14 @@ void FastPath::rebase(const void* send, void* recv) {
   for (const Own& own : own_) *own.address = (own.buffer == Buffer::kSend ? sent : received) + own.offset;
 }
 
-// The pipes copy such messages, as we do; how they like them written is noted.
-bool FastPath::may_copy(Move& move) const {
-  move.work.strings_mask = move.work.around_mask = 0;
+// The pipes copy such messages, as we do.
+bool FastPath::may_copy(const Move& move) const {
   for (const Arrival& from : move.arrivals) {
     if (from.end->pipe == nullptr || move.bytes >= from.end->pipe->into_from) return false;
   }
   for (const Departure& to : move.departures) {
     const Sender* pipe = to.end->pipe;
     if (pipe == nullptr || move.bytes >= std::min(pipe->stable_from, pipe->lent_from)) return false;
-    if (move.bytes < pipe->streaming_from) continue;
-    const auto destination = static_cast<size_t>(to.address - move.work.destinations.data());
-    move.work.write(destination, streaming_to(pipe->reader_is_far(receives_)));
   }
   return true;
 }
@@ -146,10 +142,15 @@ bool FastPath::run_move(Move& move, uint32_t operation, Wait* wait) const {
     if (message == nullptr) return false;
     *from.address = const_cast<std::byte*>(message->data);
   }
+  move.work.strings_mask = move.work.around_mask = 0;
   for (const Departure& to : move.departures) {
-    if (to.end->pipe == nullptr) return false;
-    *to.address = to.end->pipe->reserve(move.bytes);
+    Sender* const pipe = to.end->pipe;
+    if (pipe == nullptr) return false;
+    *to.address = pipe->reserve(move.bytes);
     if (*to.address == nullptr) return false;
+    if (move.bytes < pipe->streaming_from) continue;
+    const auto destination = static_cast<size_t>(to.address - move.work.destinations.data());
+    move.work.write(destination, streaming_to(pipe->reader_is_far(receives_)));
   }
   if (move.bytes > 0) move.kernel(move.work);
   for (const Departure& to : move.departures) {

@@ -59,14 +59,14 @@ class FastPath {
   // Gives where its address is.
   std::byte** bind_place(const Call& call, const Place& place);
   void rebase(const void* send, void* recv);
-  bool may_copy(Move& move) const;
+  bool may_copy(const Move& move) const;
   bool run_move(Move& move, uint32_t operation, Wait* wait) const;
 
+  bool receives_ = false;  // Call::receives
   std::vector<Move> moves_;
   std::vector<std::byte*> addresses_;  // of all sources and destinations, which never move: works point there
   std::vector<Own> own_;
   std::vector<SendEnd*> senders_;
-  bool receives_ = false;       // data, from any peer
   const void* send_ = nullptr;  // where own_ lies now
   void* recv_ = nullptr;
   size_t reached_ = 0;

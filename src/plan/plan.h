@@ -99,13 +99,6 @@ struct Lane {
   friend bool operator==(const Lane&, const Lane&) = default;
 };
 
-// Not only signals.
-inline bool receives_data(const Lane& lane) {
-  return std::ranges::any_of(lane.steps, [](const Step& step) {
-    return !step.destinations.empty() && std::ranges::any_of(step.sources, is_message);
-  });
-}
-
 struct Plan {
   Collective collective = Collective::kAllReduce;
   std::string algorithm;  // the builder's name, for explain and records
@@ -121,6 +114,17 @@ struct Plan {
   std::vector<Lane> lanes;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
+
+// Not only signals, which name no chunk.
+inline bool receives_data(const Plan& plan) {
+  const auto names_chunks = [](const Place& place) { return place.names_chunks(); };
+  return std::ranges::any_of(plan.lanes, [&](const Lane& lane) {
+    return std::ranges::any_of(lane.steps, [&](const Step& step) {
+      return std::ranges::any_of(step.sources, is_message) &&
+             (std::ranges::any_of(step.sources, names_chunks) || std::ranges::any_of(step.destinations, names_chunks));
+    });
+  });
+}
 
 inline constexpr int kMaxSources = 64;  // of one step; larger fan-in is split by the builder
 inline constexpr int kMaxDestinations = 64;

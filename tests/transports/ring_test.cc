@@ -87,8 +87,8 @@ TEST_F(RingTest, RefusesALengthBeyondTheLimit) {
 }
 
 TEST_F(RingTest, RefusesASlotThatIsNotThere) {
-  plant({1, 1000, 0}, kPipeDepth);
-  expect_receiver_fails("names slot 8; there are 8");
+  plant({1, 1000, 0}, Ring::kSlots);
+  expect_receiver_fails("names slot 0xc, which is not there");
 }
 
 TEST_F(RingTest, RefusesAStrangeSequence) {
@@ -118,7 +118,7 @@ TEST_F(RingTest, RefusesAReleaseThatGoesBackward) {
 
 TEST_F(RingTest, RefusesALongMessageBesideItsCell) {
   plant({1, Ring::kBesideBytes + 1, 0}, RingPlace::kBeside);
-  expect_receiver_fails("names slot 4294967294; there are 8");
+  expect_receiver_fails("names slot 0xfffffffe, which is not there");
 }
 
 TEST_F(RingTest, LongMessagesWaitForASlotAndShortOnesForACell) {

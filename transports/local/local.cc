@@ -41,6 +41,8 @@ class LocalTransport final : public Transport {
   Carrier carrier() const override { return Carrier::kObject; }
   bool reaches(const PeerInfo& self, const PeerInfo& peer) const override { return self.process == peer.process; }
 
+  std::shared_ptr<Ties> make_ties() const override { return std::make_shared<SlotTrade>(); }
+
   Result<std::unique_ptr<Sender>> open(const PipeContext& context, Offer& offer) const override {
     HOCKET_TRY(check_max_message(context));
     auto mapping = std::make_shared<Mapping>(Ring::bytes(context.max_message));
@@ -49,9 +51,9 @@ class LocalTransport final : public Transport {
       return Status(Code::kSystem, fmt::format("{}: no {} bytes of memory: {}", pipe, mapping->bytes, strerror(errno)));
     }
     offer.object = mapping;
-    return std::unique_ptr<Sender>(std::make_unique<RingSender>(ring_in(std::move(mapping), context.max_message),
-                                                                context.system.memory, context.system.clock,
-                                                                std::move(pipe), context.wake_peer));
+    return std::unique_ptr<Sender>(std::make_unique<RingSender>(
+        ring_in(std::move(mapping), context.max_message), context.system.memory, context.system.clock, std::move(pipe),
+        context.wake_peer, std::static_pointer_cast<SlotTrade>(context.ties)));
   }
 
   Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const override {
@@ -63,7 +65,8 @@ class LocalTransport final : public Transport {
                     fmt::format("{}: the offer holds no ring for messages of {} bytes", pipe, context.max_message));
     }
     return std::unique_ptr<Receiver>(std::make_unique<RingReceiver>(
-        ring_in(std::move(mapping), context.max_message), context.system.memory, std::move(pipe), context.wake_peer));
+        ring_in(std::move(mapping), context.max_message), context.system.memory, std::move(pipe), context.wake_peer,
+        std::static_pointer_cast<SlotTrade>(context.ties)));
   }
 };
 

@@ -26,15 +26,17 @@ class ShmTransport final : public Transport {
     return self.host_identity == peer.host_identity;
   }
 
+  std::shared_ptr<Ties> make_ties() const override { return std::make_shared<SlotTrade>(); }
+
   Result<std::unique_ptr<Sender>> open(const PipeContext& context, Offer& offer) const override {
     HOCKET_TRY(check_max_message(context));
     std::string pipe = pipe_name(name(), "to", context);
     auto segment = context.system.memory.create(Ring::bytes(context.max_message));
     if (!segment.ok()) return prefixed(pipe, segment.status());
     offer.handles = {(*segment)->handle()};
-    return std::unique_ptr<Sender>(std::make_unique<RingSender>(ring_in(std::move(*segment), context.max_message),
-                                                                context.system.memory, context.system.clock,
-                                                                std::move(pipe), context.wake_peer));
+    return std::unique_ptr<Sender>(std::make_unique<RingSender>(
+        ring_in(std::move(*segment), context.max_message), context.system.memory, context.system.clock, std::move(pipe),
+        context.wake_peer, std::static_pointer_cast<SlotTrade>(context.ties)));
   }
 
   Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const override {
@@ -48,7 +50,8 @@ class ShmTransport final : public Transport {
     auto segment = context.system.memory.map(offer.handles.front(), Ring::bytes(context.max_message));
     if (!segment.ok()) return prefixed(pipe, segment.status());
     return std::unique_ptr<Receiver>(std::make_unique<RingReceiver>(
-        ring_in(std::move(*segment), context.max_message), context.system.memory, std::move(pipe), context.wake_peer));
+        ring_in(std::move(*segment), context.max_message), context.system.memory, std::move(pipe), context.wake_peer,
+        std::static_pointer_cast<SlotTrade>(context.ties)));
   }
 };
 
