@@ -4,7 +4,7 @@
 """torch.distributed.all_reduce of CPU tensors on Hocket, beside Gloo and beside a backend that does nothing, in one run:
 the three take turns in the same processes. Ratios above 1 say that Hocket is faster.
 
-    PYTHONPATH=python LD_LIBRARY_PATH=build/src/api build/torch/bin/python perf/torch_bench.py [--ranks 2] [--async]
+    PYTHONPATH=python LD_LIBRARY_PATH=build/src/api build/torch/bin/python perf/torch_bench.py [--ranks 2] [--smallest 4] [--async]
 """
 import argparse
 import os
@@ -55,7 +55,7 @@ def run(rank, options):
         print("|  bytes |    gloo us |  hocket us | nothing us | gloo / hocket | hocket - nothing us |")
         print("|---|---|---|---|---|---|")
     measure(groups, 4, options)  # warms up
-    size = 4
+    size = options.smallest
     while size <= options.largest:
         times, ratio, over = measure(groups, size, options)
         if rank == 0:
@@ -69,6 +69,7 @@ def run(rank, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--smallest", type=int, default=4, help="bytes")
     parser.add_argument("--largest", type=int, default=64 << 20, help="bytes")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--async", dest="asynchronous", action="store_true")

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -193,6 +194,7 @@ class Communicator {
   std::string prefix_;
   const Placement placement_;
   const bool crowded_;  // more ranks on this kernel than cores
+  std::atomic<bool> shares_core_ = false;
   const Wait wait_;
   const size_t longest_message_;
   Planner planner_;

@@ -51,6 +51,7 @@ const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, Wa
   for (int idle = 0; message == nullptr && wait != nullptr && idle < kMostIdle;) {
     if (wait->idle() != Wait::Advice::kAgain) ++idle;
     message = end.pipe->peek();
+    if (message != nullptr) wait->progressed();
   }
   const bool is_ours = message != nullptr && message->size == bytes &&
                        message->digest == Envelope{operation, end.pipe->messages.get()}.digest();

@@ -18,6 +18,11 @@ using std::chrono::milliseconds;
 // as much and more: how long they have been looked at is read off the clock now and then.
 constexpr Duration kLookCost{40};
 constexpr uint32_t kLooksPerClock = 256;
+// Two ranks that the system has put on one core keep it from each other for as long as both spin. So who spins for long
+// gives way now and then: that takes half a microsecond where nobody else runs, three where a rank gives way in turn.
+constexpr Duration kFirstWay = microseconds(100);
+constexpr Duration kOthersRan = microseconds(1);
+constexpr int kInVain = 3;
 constexpr Duration kShortestNap = microseconds(500);
 constexpr Duration kLongestNap = milliseconds(10);
 
@@ -42,25 +47,58 @@ void relax() {
 
 // A crowded core belongs to whoever has work: looking twice before yielding costs 4 ranks on 2 cores half again as
 // much.
-Wait::Wait(System& system, bool crowded, Duration spin)
-    : system_(system), spin_(chosen(crowded, spin)), spins_(looks(spin_)), yields_(crowded ? 2000 : 1000) {}
+Wait::Wait(System& system, bool crowded, Duration spin, std::atomic<bool>* shared)
+    : system_(system),
+      shared_(crowded || spin.count() >= 0 ? nullptr : shared),
+      spin_(chosen(crowded, spin)),
+      spins_(looks(spin_)),
+      yields_(crowded ? 2000 : 1000) {}
 
 Wait::Advice Wait::idle() {
   ++idle_;
-  if (idle_ <= spins_) {
-    relax();
-    if (idle_ % kLooksPerClock != 0) return Advice::kAgain;
-    const Time now = system_.clock.now();
-    if (idle_ == kLooksPerClock) begun_ = now;
-    if (now - begun_ >= spin_) idle_ = spins_;
-    return Advice::kLook;
-  }
+  if (idle_ <= spins_) return spin();
   if (idle_ <= spins_ + yields_) {
     naps_ = 0;
     system_.threads.yield();
     return Advice::kLook;  // whoever had the core may have kept it for its whole time slice
   }
   return Advice::kSleep;
+}
+
+Wait::Advice Wait::spin() {
+  if (shared_ != nullptr && shared_->load(std::memory_order_relaxed)) {
+    give_way();
+    return Advice::kLook;
+  }
+  relax();
+  if (idle_ % kLooksPerClock != 0) return Advice::kAgain;
+  const Time now = system_.clock.now();
+  if (idle_ == kLooksPerClock) {
+    begun_ = now;
+    way_ = kFirstWay;
+  }
+  if (now - begun_ >= spin_) idle_ = spins_;
+  if (shared_ != nullptr && now - begun_ >= way_) {
+    way_ *= 2;
+    give_way();
+  }
+  return Advice::kLook;
+}
+
+// If others run meanwhile and then something has come, the rank that we wait for is one of them: the core is shared
+// until nobody else runs there, or they run in vain. Others may keep it for a time slice each time, so that is few
+// times a wait.
+void Wait::give_way() {
+  if (in_vain_ == kInVain) {
+    shared_->store(false, std::memory_order_relaxed);
+    way_ = Duration::max();
+    return;
+  }
+  const Time before = system_.clock.now();
+  system_.threads.yield();
+  const bool others_ran = system_.clock.now() - before > kOthersRan;
+  if (others_ran) ++in_vain_;
+  shared_->store(others_ran, std::memory_order_relaxed);
 }
 
 Time Wait::nap_end(Time now) {

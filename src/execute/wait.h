@@ -2,9 +2,11 @@
 // Copyright The Hocket authors
 //
 // What a driving thread does while nothing moves: spin, then yield, then sleep in short naps. How long each lasts
-// depends on whether the ranks of this host share cores.
+// depends on whether the ranks of this host share cores: all of the time, or for now, because the system has put us
+// where the rank runs that we wait for.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/system.h"
@@ -23,22 +25,32 @@ class Wait {
   };
 
   // `crowded`: more driving threads on this host than cores. `spin`: how long to spin before yielding; negative:
-  // chosen.
-  Wait(System& system, bool crowded, Duration spin);
+  // chosen. `shared`: whether the core is found to be shared for now, as the waits of a communicator tell each other;
+  // null: nobody asks.
+  Wait(System& system, bool crowded, Duration spin, std::atomic<bool>* shared = nullptr);
 
-  void progressed() { idle_ = 0; }
+  void progressed() {
+    idle_ = 0;
+    in_vain_ = 0;
+  }
   // Called each time nothing moved. Spins or yields a little.
   Advice idle();
   // When the nap that kSleep advises ends. Naps grow, because a missed wake-up costs at most one.
   Time nap_end(Time now);
 
  private:
+  Advice spin();
+  void give_way();
+
   System& system_;
+  std::atomic<bool>* shared_;
   Duration spin_;
   uint32_t spins_;  // looks at most
   uint32_t yields_;
   uint32_t idle_ = 0;
-  Time begun_{};  // to spin, but for the first looks
+  int in_vain_ = 0;  // how often others ran when we gave way, and nothing has come since
+  Time begun_{};     // to spin, but for the first looks
+  Duration way_{};   // since then until we give way for once
   uint32_t naps_ = 0;
 };
 

@@ -42,6 +42,77 @@ TEST(Wait, SpinsForATimeHoweverLongALookTakes) {
   EXPECT_LE(spun, 3 * kSpin);
 }
 
+// A core on which others run whenever we give way, for as long as the test says.
+class Core final : public Threads {
+ public:
+  explicit Core(Hand& clock) : clock_(clock) {}
+
+  std::unique_ptr<Thread> start(std::string, std::function<void()>) override { return nullptr; }
+  void yield() override {
+    clock_.advance(others_run);
+    ++yields;
+  }
+  void sleep_until(Time) override {}
+  const void* self() override { return this; }
+  HostInfo host() override { return {}; }
+
+  Duration others_run{};
+  int yields = 0;
+
+ private:
+  Hand& clock_;
+};
+
+class OneCore : public testing::Test {
+ protected:
+  // As a call has it that waits so long; how often it gives way.
+  int yields_in(Duration time, Duration spin = Duration(-1)) {
+    Wait wait(system_, false, spin, &shared_);
+    core_.yields = 0;
+    for (const Time end = clock_.now() + time; clock_.now() < end;) {
+      wait.idle();
+      clock_.advance(std::chrono::nanoseconds(40));
+    }
+    return core_.yields;
+  }
+
+  Hand clock_;
+  Core core_{clock_};
+  System system_{clock_, core_, real_system().network, real_system().memory};
+  std::atomic<bool> shared_ = false;
+};
+
+TEST_F(OneCore, IsOursWhereNobodyElseRuns) {
+  EXPECT_EQ(yields_in(std::chrono::microseconds(90)), 0);
+  EXPECT_EQ(yields_in(std::chrono::microseconds(300)), 2);
+  EXPECT_FALSE(shared_);
+}
+
+// Two ranks there would keep it from each other for as long as both spin, at each message.
+TEST_F(OneCore, IsSharedAtOnceWhenSomethingCameOfGivingWay) {
+  core_.others_run = std::chrono::microseconds(2);
+  EXPECT_EQ(yields_in(std::chrono::microseconds(113)), 1);
+  EXPECT_EQ(yields_in(std::chrono::microseconds(1)), 1);
+  EXPECT_TRUE(shared_);
+  core_.others_run = {};
+  EXPECT_EQ(yields_in(std::chrono::microseconds(90)), 1);
+  EXPECT_FALSE(shared_);
+}
+
+// What runs beside us may be anything, and keep the core for its time slice.
+TEST_F(OneCore, IsKeptFromOthersOfWhomNothingComes) {
+  core_.others_run = std::chrono::microseconds(2);
+  shared_ = true;
+  EXPECT_EQ(yields_in(std::chrono::microseconds(900)), 3);
+  EXPECT_FALSE(shared_);
+}
+
+TEST_F(OneCore, IsHeldForAsLongAsTheUserSays) {
+  core_.others_run = std::chrono::microseconds(2);
+  shared_ = true;
+  EXPECT_EQ(yields_in(std::chrono::microseconds(900), std::chrono::milliseconds(1)), 0);
+}
+
 TEST(Wait, SleepsInTheEndForTimesThatGrow) {
   Wait wait(real_system(), true, Duration(0));
   while (wait.idle() != Wait::Advice::kSleep) {
