@@ -112,8 +112,8 @@ bool fits_low_latency(const WindowTable& windows, const Request& request) {
   const DeviceParts inboxes = windows.inboxes();
   if (inboxes.empty() || !has_shape(facts.collective)) return false;
   const auto ranks = static_cast<uint32_t>(inboxes.size());
-  if (facts.count > kMostBytes / ranks && facts.collective != Collective::kAllReduce) return false;
-  if (facts.count * element_bytes(facts.type) > kMostBytes) return false;
+  const uint64_t blocks = facts.collective == Collective::kAllReduce ? 1 : ranks;
+  if (facts.count > kMostBytes / element_bytes(facts.type) / blocks) return false;
   if (piece_bytes(facts, shape_of(facts, ranks)) > device::kMostPieceBytes) return false;
   // Kernels that wait for each other run on devices of their own.
   std::set<cuda::Uuid> devices;
@@ -161,13 +161,24 @@ Result<std::shared_ptr<LowLatencyCall>> LowLatencyCall::make(const cuda::Stream&
 
 LowLatencyCall::LowLatencyCall(const cuda::Stream& stream, Communicator& communicator, cuda::PinnedBlock block)
     : stream_(stream),
-      clock_(communicator.system().clock),
-      patience_(communicator.operation_timeout()),
+      communicator_(communicator),
       inbox_(communicator.inbox()),
       block_(std::move(block)),
       control_(*new(block_.memory()) device::LowLatencyControl()) {}
 
-Status LowLatencyCall::enqueue() const { return inbox_->launch(stream_, kernel_, grid_, work_); }
+Status LowLatencyCall::enqueue() {
+  launched_ = stream_.graph() == nullptr;
+  return inbox_->launch(stream_, kernel_, grid_, work_);
+}
+
+void LowLatencyCall::cancel() {
+  stop();
+  if (!launched_) return;
+  communicator_.mesh().fail(Status(
+      Code::kCuda, fmt::format("{}rank {}: a call was given up whose kernel had been launched: the driver has refused "
+                               "what follows it",
+                               communicator_.prefix(), communicator_.rank())));
+}
 
 void LowLatencyCall::begin_again() noexcept {
   for (uint32_t* const one : {&control_.begun, &control_.done, &control_.awaited}) word(*one).store(0);
@@ -183,13 +194,14 @@ Result<std::byte*> LowLatencyCall::scratch(size_t bytes) {
 Result<std::optional<size_t>> LowLatencyCall::run(int /*lane*/, const CodedSlice& /*slice*/) {
   if (word(control_.done).load(std::memory_order_acquire) != 0) return std::optional<size_t>(0);
   if (word(control_.begun).load() == 0) return std::optional<size_t>();
-  const Time now = clock_.now();
+  const Time now = communicator_.system().clock.now();
+  const Duration patience = communicator_.operation_timeout();
   if (begun_ == Time{}) begun_ = now;
-  if (now - begun_ <= patience_) return std::optional<size_t>();
+  if (now - begun_ <= patience) return std::optional<size_t>();
   const uint32_t awaited = word(control_.awaited).load();
   return Status(Code::kTimeout, awaited == 0 ? std::string("its kernel does not end")
                                              : fmt::format("its kernel has waited {:g} s for that of rank {}",
-                                                           seconds(patience_), awaited - 1));
+                                                           seconds(patience), awaited - 1));
 }
 
 void LowLatencyCall::stop() { word(control_.word).store(device::kStopped, std::memory_order_release); }

@@ -58,7 +58,10 @@ class LowLatencyCall final : public SliceRunner {
   static Result<std::shared_ptr<LowLatencyCall>> make(const cuda::Stream& stream, Communicator& communicator,
                                                       const Request& request);
   // Puts it on the stream, which keeps the object until it has passed it.
-  Status enqueue() const;
+  Status enqueue();
+  // The call is not made after all. If its kernel was launched, peers may have taken what it sent, so that nobody can
+  // count calls any more: the communicator fails.
+  void cancel();
   // The stream comes to it once more.
   void begin_again() noexcept;
 
@@ -73,8 +76,7 @@ class LowLatencyCall final : public SliceRunner {
   LowLatencyCall(const cuda::Stream& stream, Communicator& communicator, cuda::PinnedBlock block);
 
   const cuda::Stream stream_;
-  Clock& clock_;
-  const Duration patience_;
+  Communicator& communicator_;
   const std::shared_ptr<Inbox> inbox_;
   const cuda::PinnedBlock block_;
   device::LowLatencyControl& control_;
@@ -82,6 +84,7 @@ class LowLatencyCall final : public SliceRunner {
   cuda::Kernel kernel_ = nullptr;
   cuda::Grid grid_;
   device::LowLatencyWork work_;
+  bool launched_ = false;
   Time begun_{};  // since when the kernel is known to run
 };
 

@@ -213,6 +213,7 @@ Status StreamBatch::enqueue() {
 void StreamBatch::cancel() {
   submission_.reset();
   stop();
+  for (const auto& call : low_latency_) call->cancel();
 }
 
 void StreamBatch::stop() noexcept {

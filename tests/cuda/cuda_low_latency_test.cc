@@ -241,6 +241,43 @@ TEST_F(CudaLowLatency, GraphsMakeTheCallEachTimeTheyRun) {
   });
 }
 
+// The host is busy while a graph runs again and again: each run waits for the host's part of the one before, which the
+// kernels do not wait for.
+TEST_F(CudaLowLatency, AHostMayLagBehindAGraph) {
+  const auto add_slowly = [](const void* from, void* to, size_t count, hocketDataType_t, void*) {
+    for (size_t i = 0; i < count; ++i) static_cast<float*>(to)[i] += static_cast<const float*>(from)[i];
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  };
+  run_threads(2, [&](Member& member) {
+    use_device(member.rank);
+    hocketComm_t child = nullptr;
+    hocketRedOp_t slow = hocketSum;
+    hocketQueue_t queue = nullptr;
+    ASSERT_EQ(hocketCommSplit(member.comm, 0, member.rank, &child, nullptr), hocketSuccess);
+    ASSERT_EQ(hocketRedOpCreate(&slow, add_slowly, nullptr, 1, child), hocketSuccess);
+    ASSERT_EQ(hocketQueueCreate(&queue), hocketSuccess);
+    {
+      const Window window(member, Maker::kHocket);
+      const DeviceStream stream;
+      const Captured graph(stream, [&] { EXPECT_EQ(add(window.floats(), member, stream), hocketSuccess); });
+      fill(window, stream, 1, kCount);
+      stream.synchronize();
+      float values[6] = {1, 1, 1, 1, 1, 1};
+      for (float& value : values) {
+        ASSERT_EQ(hocketAllReduce(&value, &value, 1, hocketFloat, slow, child, hocketQueueStream(queue)),
+                  hocketSuccess);
+      }
+      for (int i = 0; i < 12; ++i) graph.launch(stream);
+      expect_all(window, stream, 4096, kCount);
+      EXPECT_EQ(hocketQueueSynchronize(queue), hocketSuccess);
+      EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess) << hocketGetLastError(member.comm);
+    }
+    hocketQueueDestroy(queue);
+    hocketRedOpDestroy(slow, child);
+    hocketCommDestroy(child);
+  });
+}
+
 // A child has inboxes of its own, and its calls may cross those of its parent.
 TEST_F(CudaLowLatency, SeveralCommunicatorsOnSeveralStreams) {
   run_threads(2, [](Member& member) {
@@ -336,6 +373,26 @@ TEST_F(CudaLowLatency, APeerThatDoesNotCallIsTold) { run("missing", 2, {"absent"
 TEST_F(CudaLowLatency, APeerWhoseStreamDoesNotComeIsTold) {
   run("missing", 2, {"stuck"}, {"HOCKET_OPERATION_TIMEOUT=2s"});
 }
+
+// The kernel was launched already when the driver refuses what follows: the peers have heard half of a call.
+const Role halved("halved", [](const Part& part) -> int {
+  use_device(part.rank);
+  const Member member = part.join();
+  const Window* const window = new Window(member, Maker::kHocket);
+  const DeviceStream* const stream = new DeviceStream;
+  EXPECT_EQ(add(window->floats(), member, *stream), hocketSuccess);
+  stream->synchronize();
+  if (part.rank == 1) fake::fail("cuEventRecord", 2);
+  EXPECT_EQ(add(window->floats(), member, *stream), part.rank == 1 ? hocketUnhandledCudaError : hocketSuccess);
+  fake::fail("", 0);
+  await_failure(member);
+  stream->synchronize();
+  const char* const why = part.rank == 0 ? "rank 1: a call was given up" : "cuEventRecord";
+  EXPECT_THAT(hocketGetLastError(member.comm), testing::HasSubstr(why));
+  std::_Exit(verdict());
+});
+
+TEST_F(CudaLowLatency, HalfACallIsToldToAll) { run("halved", 2); }
 
 // Without memory for an inbox, a warning says so, and the hosts let the kernels go; on all ranks.
 const Role refused("refused", [](const Part& part) -> int {
