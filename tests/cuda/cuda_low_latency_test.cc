@@ -356,7 +356,7 @@ const Role missing("missing", [](const Part& part) -> int {
     await_failure(member);
     std::_Exit(verdict());
   }
-  EXPECT_EQ(add(window->floats(), member, *stream), hocketSuccess);
+  add(window->floats(), member, *stream);  // refused if rank 1 is known to be gone
   stream->synchronize();
   await_failure(member);
   EXPECT_EQ(state_of(member), how == "dies" ? hocketRemoteError : hocketTimeout) << hocketGetLastError(member.comm);
@@ -383,7 +383,8 @@ const Role halved("halved", [](const Part& part) -> int {
   EXPECT_EQ(add(window->floats(), member, *stream), hocketSuccess);
   stream->synchronize();
   if (part.rank == 1) fake::fail("cuEventRecord", 2);
-  EXPECT_EQ(add(window->floats(), member, *stream), part.rank == 1 ? hocketUnhandledCudaError : hocketSuccess);
+  const hocketResult_t result = add(window->floats(), member, *stream);
+  EXPECT_TRUE(result == hocketUnhandledCudaError || (part.rank == 0 && result == hocketSuccess)) << result;
   fake::fail("", 0);
   await_failure(member);
   stream->synchronize();
