@@ -46,8 +46,24 @@ run() {
     HOCKET_DEVICE_PEERS=$2 timeout "$limit" "$folder/bin/hocket" run -n "$1" --plain --nccl python3 perf/gpu_windows.py >>"$results" || status=$?
     printf '{"program": "windows, peers %s", "ranks": %s, "status": %s}\n' "$2" "$1" "$status" >>"$results"
   }
+  apart() { # what takes a device for each rank: without and with packets
+    local devices packets
+    devices=$(nvidia-smi --list-gpus | wc -l)
+    ((devices > 1)) || printf '{"program": "ranks on devices of their own", "not run": "there is one device"}\n' >>"$results"
+    for packets in off on; do
+      ((devices > 1)) || return 0
+      status=0
+      HOCKET_DEVICE_LOW_LATENCY=$packets timeout "$limit" "$folder/bin/hocket" run -n "$devices" --plain --nccl \
+        python3 perf/gpu_windows.py apart >>"$results" || status=$?
+      printf '{"program": "windows, apart, packets %s", "ranks": %s, "status": %s}\n' "$packets" "$devices" "$status" >>"$results"
+    done
+  }
   for ranks in 2 4; do windows "$ranks" on; done
   windows 2 off
+  status=0
+  timeout "$limit" python3 perf/gpu_packets.py "$folder/lib/kernels.fatbin" >>"$results" || status=$?
+  printf '{"program": "packets", "ranks": 8, "status": %s}\n' "$status" >>"$results"
+  apart
   for ranks in 1 2; do check "$ranks" graph --nccl; done
   check 1 train # by NCCL: its losses must be those of the next
   check 1 train --nccl

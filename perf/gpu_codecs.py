@@ -18,12 +18,13 @@ import time
 import torch
 
 import hocket
+from gpu_kernels import Image
 from gpu_timing import ROUNDS, device_ms
 
 CAST, BLOCKS, SIGN, SELECT, EXPONENTS = 0, 1, 2, 4, 5
 FLOAT16, MAGNITUDE = 6, 0
 KERNEL_ELEMENTS = 64 << 20
-BLOCK_THREADS, TILE, BLOCKS_PER_MULTIPROCESSOR = 256, 1024, 8
+TILE, BLOCKS_PER_MULTIPROCESSOR = 1024, 8
 SELECT_TILE, MOST_PARTS, FRAME = 2048, 1024, 4096  # kernels/cuda/coding_work.h, kernels/exponents.h
 SELECT_PASSES, FRAME_PASSES, READ_PASSES = 9, 2, 3  # kernels/cuda/passes.h, of float32; to decode, READ_PASSES
 SHARE = 0.01
@@ -63,31 +64,16 @@ def tell(**line):
     print(json.dumps(line), flush=True)
 
 
-class Kernels:
+class Kernels(Image):
     def __init__(self, path):
-        torch.zeros(1, device="cuda")  # makes the context
-        self.driver = ctypes.CDLL("libcuda.so.1")
-        self.library = ctypes.c_void_p()
-        self.checked("cuLibraryLoadFromFile", ctypes.byref(self.library), path.encode(), None, None, 0, None, None, 0)
+        super().__init__(path)
         self.most = torch.cuda.get_device_properties(0).multi_processor_count * BLOCKS_PER_MULTIPROCESSOR
-
-    def checked(self, function, *arguments):
-        result = getattr(self.driver, function)(*arguments)
-        if result != 0:
-            raise RuntimeError(f"{function}: {result}")
-
-    def find(self, symbol):
-        kernel = ctypes.c_void_p()
-        self.checked("cuLibraryGetKernel", ctypes.byref(kernel), self.library, symbol.encode())
-        return kernel
 
     def launch(self, kernel, work):
         tile = {SIGN: work.form.sign_block, SELECT: SELECT_TILE, EXPONENTS: FRAME}.get(work.form.kind, TILE)
         most = min(self.most, MOST_PARTS) if work.form.kind == SELECT else self.most
         grid = min((work.count + tile - 1) // tile, most)
-        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(work))
-        self.checked("cuLaunchKernel", kernel, grid, 1, 1, BLOCK_THREADS, 1, 1, 0,
-                     ctypes.c_void_p(torch.cuda.current_stream().cuda_stream), arguments, None)
+        self.launch_blocks(kernel, grid, work)
 
 
 def check_kernels(kernels):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""gpu_windows.py: ranks in processes of their own, all on device 0, whose kernels combine in each other's memory: windows of
+"""gpu_windows.py [apart]: ranks in processes of their own, all on device 0, or apart, on one each, whose kernels combine in each other's memory: windows of
 device memory (docs/decisions/0040-windows-of-device-memory.md), and memory of no window (0068), by Hocket's libnccl.so.2.
 
 Started by `hocket run --nccl` (perf/gpu.sh). Rank 0 prints a line of JSON for each kind of memory (of ncclMemAlloc, which travels
@@ -10,6 +10,7 @@ outside, and how long the device took for each. With HOCKET_DEVICE_PEERS=off cal
 """
 import ctypes
 import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -59,11 +60,12 @@ def check(comm, kind, whole, size):
             right = right and bool((tensor == ranks * (ranks + 1) // 2).all())
         tensor.zero_()
         took.append(round(device_ms(lambda: all_reduce(comm, tensor)), 4))  # noqa: B023
-    tell("window of " + kind, right, bytes=size, ms=took[0], outside_ms=took[1], peers=os.environ.get("HOCKET_DEVICE_PEERS", "off"))
+    tell("window of " + kind, right, bytes=size, ms=took[0], outside_ms=took[1], peers=os.environ.get("HOCKET_DEVICE_PEERS", "off"),
+         packets=os.environ.get("HOCKET_DEVICE_LOW_LATENCY", "off"))
 
 
 def main():
-    torch.cuda.set_device(0)
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) if sys.argv[1:] == ["apart"] else 0)
     dist.init_process_group("nccl")
     comm = communicator()
     size = LARGEST // dist.get_world_size()

@@ -26,17 +26,19 @@ const void* kernel_image() {
 #endif
 }
 
+#define HOCKET_NAME(its_type, symbol) \
+  if (type == DataType::its_type) return #symbol;
+
 const char* combine_kernel(DataType type) {
-  switch (type) {
-#define HOCKET_NAME(type, symbol) \
-  case DataType::type:            \
-    return #symbol;
-    HOCKET_COMBINE_KERNELS(HOCKET_NAME)
-#undef HOCKET_NAME
-    default:
-      return nullptr;
-  }
+  HOCKET_COMBINE_KERNELS(HOCKET_NAME)
+  return nullptr;
 }
+
+const char* low_latency_kernel(DataType type) {
+  HOCKET_LOW_LATENCY_KERNELS(HOCKET_NAME)
+  return nullptr;
+}
+#undef HOCKET_NAME
 
 CodingKernels coding_kernels(CodedForm::Kind kind, DataType type) {
 #define HOCKET_NAMES(its_kind, its_type, encoding, decoding) \

@@ -17,6 +17,9 @@ inline constexpr int kOldestMajor = 8;
 // The symbol of the kernel that combines elements of the type, whose argument is a Batch; null: there is none.
 const char* combine_kernel(DataType type);
 
+// The same of that whose argument is a LowLatencyWork.
+const char* low_latency_kernel(DataType type);
+
 // Those that make messages of values of the type, and values of messages; their argument is a CodingWork.
 struct CodingKernels {
   const char* encode = nullptr;

@@ -4,6 +4,7 @@
 // All kernels. Of combines, the second dimension of the grid numbers the tasks of the batch.
 #include "kernels/cuda/coding.h"
 #include "kernels/cuda/combine.h"
+#include "kernels/cuda/low_latency.h"
 #include "kernels/cuda/names.h"
 
 namespace hocket::device {
@@ -30,6 +31,15 @@ static_assert(kTaskAddresses <= kBlockThreads);
                                  {uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x}); \
   }
 HOCKET_COMBINE_KERNELS(HOCKET_KERNEL)
+#undef HOCKET_KERNEL
+
+#define HOCKET_KERNEL(type, symbol)                                                                                 \
+  extern "C" __global__ void __launch_bounds__(kBlockThreads) symbol(const __grid_constant__ LowLatencyWork work) { \
+    __shared__ LowLatencyRoom room;                                                                                 \
+    const Team team;                                                                                                \
+    LowLatencyBlock<DataType::type, FullPace>(work, team, room, blockIdx.x, gridDim.x, FullPace()).run();           \
+  }
+HOCKET_LOW_LATENCY_KERNELS(HOCKET_KERNEL)
 #undef HOCKET_KERNEL
 
 #define HOCKET_CODING(kind, type, symbol, code_tiles)                                                             \

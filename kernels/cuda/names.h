@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The kernels: of combine, each type of element with its symbol; of codecs, each kind and type, once to encode and once
-// to decode.
+// The kernels: of combine, each type of element with its symbol, and so those of low latency; of codecs, each kind and
+// type, once to encode and once to decode.
 #pragma once
 
 #define HOCKET_COMBINE_KERNELS(X)           \
@@ -18,6 +18,20 @@
   X(kBfloat16, hocket_combine_bfloat16)     \
   X(kFloat8e4m3, hocket_combine_float8e4m3) \
   X(kFloat8e5m2, hocket_combine_float8e5m2)
+
+#define HOCKET_LOW_LATENCY_KERNELS(X)           \
+  X(kInt8, hocket_low_latency_int8)             \
+  X(kUint8, hocket_low_latency_uint8)           \
+  X(kInt32, hocket_low_latency_int32)           \
+  X(kUint32, hocket_low_latency_uint32)         \
+  X(kInt64, hocket_low_latency_int64)           \
+  X(kUint64, hocket_low_latency_uint64)         \
+  X(kFloat16, hocket_low_latency_float16)       \
+  X(kFloat32, hocket_low_latency_float32)       \
+  X(kFloat64, hocket_low_latency_float64)       \
+  X(kBfloat16, hocket_low_latency_bfloat16)     \
+  X(kFloat8e4m3, hocket_low_latency_float8e4m3) \
+  X(kFloat8e5m2, hocket_low_latency_float8e5m2)
 
 #define HOCKET_CODING_KERNELS(X)                                                            \
   X(kCast, kFloat32, hocket_encode_cast_float32, hocket_decode_cast_float32)                \

@@ -19,6 +19,16 @@ HOCKET_ELEMENT void add_to(uint32_t& sum, uint32_t value) {
 #endif
 }
 
+// The sum of all blocks so far, ours among them; what they have written is seen by whoever sees the last.
+HOCKET_ELEMENT uint32_t add_and_fetch(uint32_t& sum, uint32_t value) {
+#ifdef __CUDA_ARCH__
+  __threadfence_system();
+  return atomicAdd(&sum, value) + value;
+#else
+  return sum += value;
+#endif
+}
+
 HOCKET_ELEMENT void set_bits(uint32_t& word, uint32_t bits) {
 #ifdef __CUDA_ARCH__
   atomicOr(&word, bits);

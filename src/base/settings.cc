@@ -186,6 +186,11 @@ constexpr Setting kSettings[] = {
      "0068). Off until a GPU has run it. Off on any rank: device memory that is no window is copied to the host and "
      "back.",
      on_or_off<&Settings::device_peers>},
+    {"HOCKET_DEVICE_LOW_LATENCY", "on or off", "off",
+     "Whether small collectives on windows of device memory go by packets, where every rank has a device of its own: "
+     "one kernel for each rank, which waits for those of the others on the device (decision 0088). Off until a GPU has "
+     "run it. Off on any rank: the hosts let the kernels go.",
+     on_or_off<&Settings::device_low_latency>},
     {"HOCKET_PLANS", "list", "",
      "Files with algorithms of others, divided by commas: MSCCL's XML or MSCCL++'s JSON. Each is proved when it is "
      "read, and a wrong one is an error. Calls of its collective by as many ranks take it, if their chunks are as the "

@@ -18,6 +18,7 @@
 #include "comm/choosing.h"
 #include "comm/crowd.h"
 #include "comm/device_windows.h"
+#include "comm/low_latency.h"
 #include "comm/shared_heap.h"
 #include "comm/unique_id.h"
 #include "cuda/memory.h"
@@ -326,13 +327,34 @@ Result<uint32_t> Communicator::register_memory(std::span<std::byte> memory) {
   if (on_device(memory)) {
     Result<std::shared_ptr<DevicePart>> part = device_part(*cuda::driver(), memory);
     HOCKET_TRY(part.status());
-    return mesh_->open_window(memory, has_signals ? std::move(*part) : nullptr);
+    if (has_signals && *part != nullptr) have_inbox();
+    return mesh_->open_window(memory, has_signals ? std::move(*part) : nullptr, WindowPurpose::kData);
   }
   const SharedHeap::Piece piece = process_heap().find(memory.data(), memory.size());
   const uint32_t number = mesh_->open_window(memory, has_signals ? piece.segment : nullptr, piece.offset);
   const bool lost = piece.segment != nullptr && process_heap().find(memory.data(), memory.size()).segment == nullptr;
   if (lost) mesh_->abort(taken_back(rank()));
   return number;
+}
+
+// With the first window of a device, and told before it: who knows of all parts of such a window knows of all inboxes
+// that there will be.
+void Communicator::have_inbox() {
+  const bool is_wished = settings().ok() && settings()->device_low_latency;
+  if (std::exchange(has_wished_inbox_, true) || !is_wished) return;
+  if (ranks() > static_cast<Rank>(device::kMostLowLatencyRanks)) return;
+  Result<std::shared_ptr<Inbox>> inbox = Inbox::make(*cuda::driver(), system_, ranks());
+  const Status status = inbox.ok() ? tell_of_inbox(*inbox) : inbox.status();
+  if (status.ok()) return;
+  log_warn("{}rank {}: small calls on the device go by the hosts: {}", prefix_, rank(), status.message());
+}
+
+Status Communicator::tell_of_inbox(std::shared_ptr<Inbox> inbox) {
+  Result<std::shared_ptr<DevicePart>> part = device_part(*cuda::driver(), inbox->memory());
+  HOCKET_TRY(part.status());
+  mesh_->open_window(inbox->memory(), std::move(*part), WindowPurpose::kInboxes);
+  inbox_ = std::move(inbox);
+  return {};
 }
 
 Status Communicator::find_windows(Request& request) const {

@@ -85,6 +85,8 @@ struct RecentCall {
   int64_t* time = nullptr;       // of a trial, which is not made again: where it belongs
 };
 
+class Inbox;
+
 class Communicator {
  public:
   Communicator(System& system, std::shared_ptr<Mesh> mesh, CommunicatorOptions options);
@@ -136,6 +138,9 @@ class Communicator {
   // Has them, and tells peers of them, if that was not done before.
   void have_signals();
 
+  // For packets of peers' kernels; null: this rank has none.
+  const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
+
   // Kernels have made the last call on device memory of no window.
   bool expects_kernels() const { return expects_kernels_; }
   void expect_kernels(bool expects) { expects_kernels_ = expects; }
@@ -182,6 +187,8 @@ class Communicator {
     Result<std::byte*> at_least(size_t wanted);
   };
 
+  void have_inbox();
+  Status tell_of_inbox(std::shared_ptr<Inbox> inbox);
   size_t lends_up_to(const Plan& plan, bool in_place) const;
   RecentCall& recent_of(const CallFacts& facts);
   bool is_like(RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const;
@@ -207,6 +214,8 @@ class Communicator {
   std::vector<Order> receives_;  // by peer
   Order one_sided_;
   std::unique_ptr<Signals> signals_;
+  std::shared_ptr<Inbox> inbox_;
+  bool has_wished_inbox_ = false;
   std::span<std::byte* const> boards_;  // all ranks' signals, once a call has used windows
   std::array<RecentCall, 16> recent_;
   bool repeats_ = true;

@@ -16,6 +16,7 @@
 #include "cuda/shared_memory.h"
 #include "cuda/stream.h"
 #include "kernels/cuda/image.h"
+#include "kernels/cuda/low_latency_work.h"
 
 namespace hocket {
 namespace {
@@ -54,18 +55,22 @@ class Kernels {
   bool failed_ = false;                               // guarded by mutex_
 };
 
-// Each once, with nothing to do.
+// Every type's kernel once, with nothing to do.
+Status launch_each(const cuda::Stream& stream, const char* (*symbol)(DataType), const void* nothing) {
+  for (int type = 0; type < kDataTypes; ++type) {
+    const cuda::Kernel kernel = find_kernel(stream.driver(), symbol(static_cast<DataType>(type)));
+    if (kernel != nullptr) HOCKET_TRY(stream.launch(kernel, {.threads = device::kBlockThreads}, nothing));
+  }
+  return {};
+}
+
 Status launch_combine_kernels(const cuda::Driver& driver, cuda::Context context) {
   const cuda::Entered entered(driver, context);
   const Result<cuda::Stream> stream = cuda::Stream::make(driver);
   HOCKET_TRY(stream.status());
   device::Batch nothing;
   nothing.tasks = 1;
-  for (int type = 0; type < kDataTypes; ++type) {
-    const cuda::Kernel kernel = find_kernel(driver, device::combine_kernel(static_cast<DataType>(type)));
-    if (kernel != nullptr) HOCKET_TRY(stream->launch(kernel, {.threads = device::kBlockThreads}, &nothing));
-  }
-  return {};
+  return launch_each(*stream, device::combine_kernel, &nothing);
 }
 
 }  // namespace
@@ -94,6 +99,11 @@ Status load_combine_kernels(const cuda::Driver& driver) {
   const std::lock_guard lock(mutex);
   loaded.insert(here);
   return {};
+}
+
+Status load_low_latency_kernels(const cuda::Stream& stream) {
+  const device::LowLatencyWork nothing;
+  return launch_each(stream, device::low_latency_kernel, &nothing);
 }
 
 std::string devices_of(cuda::Context context) {

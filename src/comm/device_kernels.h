@@ -25,6 +25,9 @@ unsigned most_blocks(const cuda::Driver& driver, int device);
 // thread's calls nor those of other ranks on the device, of whatever type.
 Status load_combine_kernels(const cuda::Driver& driver);
 
+// The same of the low-latency kernels, in the context of the stream, which is ours.
+Status load_low_latency_kernels(const cuda::Stream& stream);
+
 // The devices whose memory combine kernels in that context, which have been loaded since, may use (devices_in_reach());
 // empty: none, or HOCKET_DEVICE_PEERS is off.
 std::string devices_of(cuda::Context context);

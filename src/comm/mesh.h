@@ -63,7 +63,8 @@ class Mesh {
   virtual uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
                                WindowPurpose purpose = WindowPurpose::kData) = 0;
   // The same of memory of a device.
-  virtual uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device) = 0;
+  virtual uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device,
+                               WindowPurpose purpose) = 0;
   // Peers' devices may reach a window of ours from now on, where a transport has such.
   virtual void expose(uint32_t window) = 0;
   // Forgets a window of ours, which no device reaches any more; false when there is none. Nothing that uses it is under

@@ -13,6 +13,7 @@
 #include "comm/mesh_rank.h"
 #include "comm/shared_heap.h"
 #include "comm/signals.h"
+#include "kernels/cuda/low_latency_work.h"
 
 namespace hocket {
 namespace {
@@ -30,9 +31,9 @@ uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<cons
   return number;
 }
 
-uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device) {
+uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device, WindowPurpose purpose) {
   if (!all_by_memory()) device = nullptr;
-  const uint32_t number = windows_.open(memory, nullptr, WindowPurpose::kData, device);
+  const uint32_t number = windows_.open(memory, nullptr, purpose, device);
   WindowOffer offer{.number = number, .bytes = memory.size()};
   if (device != nullptr) {
     offer.segment_bytes = device->offer.bytes;
@@ -124,6 +125,10 @@ void MeshRank::on_window(int32_t peer, Reader& reader, std::vector<Handle>& hand
   bool makes_sense = read_window(reader, &offer) && handles.size() == offer.handles();
   if (offer.number == WindowTable::kSignals) {
     makes_sense &= offer.bytes == SignalBoard::bytes(ranks_) && offer.offset % SignalBoard::kLine == 0 && !offer.device;
+  }
+  if (offer.number == WindowTable::kInboxes) {
+    const size_t bytes = device::inbox_bytes(static_cast<uint32_t>(ranks_));
+    makes_sense &= offer.bytes == bytes && (!offer.device || offer.device->bytes - offer.offset >= bytes);
   }
   if (!makes_sense) return on_misbehaviour(peer, "its part of a window cannot be");
   Result<WindowPart> part = part_of(offer, handles);

@@ -13,7 +13,9 @@ namespace hocket {
 uint32_t WindowTable::open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, WindowPurpose purpose,
                            std::shared_ptr<DevicePart> device) {
   const std::lock_guard lock(mutex_);
-  const uint32_t number = purpose == WindowPurpose::kSignals ? kSignals : ++last_;
+  const uint32_t number = purpose == WindowPurpose::kSignals   ? kSignals
+                          : purpose == WindowPurpose::kInboxes ? kInboxes
+                                                               : ++last_;
   Window& ours = window(number);
   if (segment == nullptr && device == nullptr) ours.reachable = false;  // nobody else can map it
   if (purpose == WindowPurpose::kData) {
@@ -39,7 +41,7 @@ bool WindowTable::close(uint32_t number) {
 bool WindowTable::put(int32_t peer, uint32_t number, WindowPart part) {
   const std::lock_guard lock(mutex_);
   const auto from = static_cast<size_t>(peer);
-  const bool can_be = number == kSignals || (number > 0 && number <= last_ + kMaxAhead);
+  const bool can_be = number >= kInboxes || (number > 0 && number <= last_ + kMaxAhead);
   if (!can_be || peer == rank_) return false;
   if (number <= last_ && !windows_.contains(number)) return true;  // closed here already
   Window& theirs = window(number);
@@ -189,6 +191,15 @@ std::vector<std::shared_ptr<DevicePart>> WindowTable::device_parts(uint32_t numb
   std::vector<std::shared_ptr<DevicePart>> parts;
   for (const WindowPart& part : find(number)->parts) parts.push_back(part.device);
   return parts;
+}
+
+std::vector<std::shared_ptr<DevicePart>> WindowTable::inboxes() const {
+  {
+    const std::lock_guard lock(mutex_);
+    const Window* const found = find(kInboxes);
+    if (found == nullptr || found->unknown > 0 || !found->reachable) return {};
+  }
+  return device_parts(kInboxes);
 }
 
 void WindowTable::note_mapped(uint32_t number, int32_t rank, std::byte* begin) {

@@ -41,12 +41,14 @@ struct WindowSpot {
   friend bool operator==(const WindowSpot&, const WindowSpot&) = default;
 };
 
-enum class WindowPurpose : uint8_t { kData, kSignals };
+enum class WindowPurpose : uint8_t { kData, kSignals, kInboxes };
 
 class WindowTable {
  public:
   // The number of each rank's signals (signals.h), which are reached like a window; no buffer lies there.
   static constexpr uint32_t kSignals = UINT32_MAX;
+  // ... and of each rank's inbox for packets (low_latency.h).
+  static constexpr uint32_t kInboxes = UINT32_MAX - 1;
   // How many windows a peer may be ahead of us.
   static constexpr uint32_t kMaxAhead = 1 << 12;
 
@@ -101,6 +103,9 @@ class WindowTable {
   std::span<std::byte* const> begins(uint32_t number) const;
   // Each rank's part of a complete window of devices.
   std::vector<std::shared_ptr<DevicePart>> device_parts(uint32_t number) const;
+  // Each rank's inbox; empty: kernels of some rank do not reach that of another, or some rank has none. Who knows of a
+  // complete window of devices knows this.
+  std::vector<std::shared_ptr<DevicePart>> inboxes() const;
   // We have mapped that rank's part. No call uses the window's begins() meanwhile.
   void note_mapped(uint32_t number, int32_t rank, std::byte* begin);
 

@@ -107,9 +107,10 @@ const Plan* Planner::transfer_plan(const CallFacts& facts) {
 }
 
 const Plan* Planner::device_plan(const CallFacts& facts) {
-  const auto [found, is_new] = on_devices_.try_emplace({facts.collective, facts.root});
+  const auto [found, is_new] = on_devices_.try_emplace({facts.collective, facts.root, facts.low_latency});
   if (is_new) {
-    found->second = joint_plan(facts.collective, {.rank = options_.rank, .ranks = options_.ranks, .root = facts.root});
+    const BuildOptions options{.rank = options_.rank, .ranks = options_.ranks, .root = facts.root};
+    found->second = (facts.low_latency ? meeting_plan : joint_plan)(facts.collective, options);
   }
   return &found->second;
 }

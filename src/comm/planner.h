@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -82,8 +83,8 @@ class Planner {
   Chooser chooser_;
   Exploring exploring_;
   std::vector<Kept> kept_;
-  std::vector<std::unique_ptr<const Plan>> transfers_;      // by peer, sending first
-  std::map<std::pair<Collective, Rank>, Plan> on_devices_;  // with their roots
+  std::vector<std::unique_ptr<const Plan>> transfers_;             // by peer, sending first
+  std::map<std::tuple<Collective, Rank, bool>, Plan> on_devices_;  // with their roots, and whether by packets
   Recent<Coded, std::shared_ptr<const Codec>, 16> codecs_;
 };
 

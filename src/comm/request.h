@@ -54,7 +54,8 @@ struct CallFacts {
   bool own = false;      // the library's own call: no wish of the user's decides how
   WindowSpot send_spot;  // where the buffers are, if a plan may reach into those of peers
   WindowSpot recv_spot;
-  bool on_device = false;  // they are memory of devices, there or elsewhere, on which kernels do a joint plan
+  bool on_device = false;    // they are memory of devices, there or elsewhere, on which kernels do a joint plan
+  bool low_latency = false;  // ... or one kernel for each rank, by packets
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
 };
 

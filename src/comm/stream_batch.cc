@@ -39,7 +39,7 @@ class StreamWork final : public Work {
       inner_.examine(now);
       note_end();
     }
-    const bool on_device = !batch_->arrived_ || !batch_->kernels_.empty();
+    const bool on_device = !batch_->arrived_ || !batch_->kernels_.empty() || !batch_->low_latency_.empty();
     if (!ended_ && on_device && now - examined_ > kPatience) {
       examined_ = now;
       const Status state = batch_->device_state();
@@ -173,6 +173,14 @@ Status StreamBatch::find_kernels(Request& request, Communicator& communicator) {
   HOCKET_TRY(communicator.find_windows(request));
   if (!request.facts.on_device) return {};
   HOCKET_TRY(check_buffers(stream_, request, rank, ranks));
+  request.facts.low_latency = fits_low_latency(communicator.mesh().windows(), request);
+  if (request.facts.low_latency) {
+    auto call = LowLatencyCall::make(stream_, communicator, request);
+    HOCKET_TRY(call.status());
+    low_latency_.push_back(*call);
+    request.runner = std::move(*call);
+    return {};
+  }
   auto kernels = window_kernels(stream_, engine_, communicator, request);
   HOCKET_TRY(kernels.status());
   kernels_.push_back(*kernels);
@@ -204,14 +212,25 @@ Status StreamBatch::enqueue() {
 
 void StreamBatch::cancel() {
   submission_.reset();
+  stop();
+  for (const auto& call : low_latency_) call->cancel();
+}
+
+void StreamBatch::stop() noexcept {
   for (const auto& kernels : kernels_) kernels->stop();
+  for (const auto& call : low_latency_) call->stop();
   word_.store(1);
 }
 
-// What the work reads, and word of it to the engine.
+// What the work reads, and word of it to the engine. Of calls that the stream does not wait for, the engine hears when
+// they are issued; in a graph, each time that it runs, once the work of the run before has ended.
 Status StreamBatch::enqueue_start() {
   for (const Staging& staging : stagings_) HOCKET_TRY(staging.copy_in(stream_));
   if (is_captured()) {
+    if (!waits()) {
+      word_.store(1);
+      HOCKET_TRY(stream_.wait_for(word(), 1));
+    }
     using Node = std::list<std::shared_ptr<StreamBatch>>;  // of one batch: memory to drop it, too, is there before
     auto node = std::make_unique<Node>(1, shared_from_this());
     const auto drop = [](void* batch) {
@@ -223,6 +242,7 @@ Status StreamBatch::enqueue_start() {
     static_cast<void>(node.release());
     return stream_.call([](void* batch) { static_cast<StreamBatch*>(batch)->run_again(); }, this);
   }
+  if (!waits()) return {};
   using Held = std::shared_ptr<StreamBatch>;
   auto held = std::make_unique<Held>(shared_from_this());
   const auto arrive = [](void* batch) {
@@ -236,8 +256,9 @@ Status StreamBatch::enqueue_start() {
 
 // The stream waits, and takes what the work has written.
 Status StreamBatch::enqueue_end() {
+  for (const auto& call : low_latency_) HOCKET_TRY(call->enqueue());
   for (const auto& kernels : kernels_) HOCKET_TRY(kernels->enqueue());
-  HOCKET_TRY(stream_.wait_for(reinterpret_cast<const uint32_t*>(&word_), 1));
+  if (waits()) HOCKET_TRY(stream_.wait_for(word(), 1));
   for (const Staging& staging : stagings_) HOCKET_TRY(staging.copy_out(stream_));
   for (const auto& kernels : kernels_) HOCKET_TRY(kernels->enqueue_last());
   if (is_captured()) return {};
@@ -256,6 +277,7 @@ Submission StreamBatch::submission() {
 }
 
 void StreamBatch::submit() noexcept {
+  if (!waits()) arrived_ = true;
   if (submission_) engine_.submit(*std::exchange(submission_, {}));
 }
 
@@ -268,6 +290,7 @@ void StreamBatch::arrive() noexcept {
 void StreamBatch::run_again() noexcept {
   word_.store(0);
   for (const auto& kernels : kernels_) kernels->begin_again();
+  for (const auto& call : low_latency_) call->begin_again();
   running_ = members_.size();
   arrived_ = true;
   const Status status = tried([&] { return issue_again(); });
@@ -276,8 +299,7 @@ void StreamBatch::run_again() noexcept {
     if (member.held != nullptr) member.held->mesh().fail_without_memory();
     member.held.reset();
   }
-  for (const auto& kernels : kernels_) kernels->stop();
-  word_.store(1);
+  stop();
 }
 
 Status StreamBatch::issue_again() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "comm/held_kernels.h"
+#include "comm/low_latency.h"
 #include "comm/queue.h"
 #include "comm/staging.h"
 #include "comm/work.h"
@@ -51,14 +52,17 @@ class StreamBatch : public std::enable_shared_from_this<StreamBatch> {
 
   StreamBatch(const cuda::Stream& stream, Engine& engine, cuda::PinnedBlock block);
   Status find_kernels(Request& request, Communicator& communicator);
+  bool waits() const { return members_.size() > low_latency_.size(); }
   Status enqueue_start();
   Status enqueue_end();
   Submission submission();
+  void stop() noexcept;
   void arrive() noexcept;
   void run_again() noexcept;
   Status issue_again();
   void one_ended();
   Status device_state() const;
+  const uint32_t* word() const { return reinterpret_cast<const uint32_t*>(&word_); }
 
   const cuda::Stream stream_;
   Engine& engine_;
@@ -66,6 +70,7 @@ class StreamBatch : public std::enable_shared_from_this<StreamBatch> {
   std::atomic<uint32_t>& word_;  // 1: the stream may go on
   std::vector<Staging> stagings_;
   std::vector<std::shared_ptr<HeldKernels>> kernels_;
+  std::vector<std::shared_ptr<LowLatencyCall>> low_latency_;
   std::vector<Member> members_;
   std::optional<Submission> submission_;  // between enqueue() and submit()
   std::atomic<bool> arrived_{false};

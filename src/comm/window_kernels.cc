@@ -9,7 +9,6 @@
 #include "comm/binding.h"
 #include "comm/communicator.h"
 #include "comm/device_kernels.h"
-#include "comm/device_windows.h"
 #include "execute/joint.h"
 
 namespace hocket {
@@ -25,14 +24,7 @@ Result<std::vector<std::shared_ptr<const void>>> find_peers(const cuda::Driver& 
   std::vector<std::shared_ptr<const void>> found;
   for (const WindowSpot& spot : {request.facts.send_spot, request.facts.recv_spot}) {
     if (spot.window == 0) continue;
-    Mesh& mesh = communicator.mesh();
-    Result<DeviceParts> parts = map_window(driver, mesh.windows(), spot.window, communicator.rank());
-    if (!parts.ok() && parts.status().code() != Code::kInvalidArgument) {
-      // The others take it for granted that we can.
-      mesh.fail(Status(parts.status().code(), fmt::format("{}rank {} {}", communicator.prefix(), communicator.rank(),
-                                                          parts.status().message())));
-      return mesh.status();
-    }
+    const Result<DeviceParts> parts = map_for_call(driver, communicator, spot.window);
     HOCKET_TRY(parts.status());
     found.insert(found.end(), parts->begin(), parts->end());
   }
@@ -40,6 +32,16 @@ Result<std::vector<std::shared_ptr<const void>>> find_peers(const cuda::Driver& 
 }
 
 }  // namespace
+
+Result<DeviceParts> map_for_call(const cuda::Driver& driver, Communicator& communicator, uint32_t window) {
+  Mesh& mesh = communicator.mesh();
+  Result<DeviceParts> parts = map_window(driver, mesh.windows(), window, communicator.rank());
+  if (parts.ok() || parts.status().code() == Code::kInvalidArgument) return parts;
+  // The others take it for granted that we can.
+  mesh.fail(Status(parts.status().code(),
+                   fmt::format("{}rank {} {}", communicator.prefix(), communicator.rank(), parts.status().message())));
+  return mesh.status();
+}
 
 // The plan is ours: all cut the buffers alike.
 std::vector<HeldKernels::Launch> joint_launches(const Request& request, const Plan& plan,

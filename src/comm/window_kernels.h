@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/device_windows.h"
 #include "comm/held_kernels.h"
 #include "comm/request.h"
 #include "execute/execution.h"
@@ -19,6 +20,9 @@ class Communicator;
 // Of a checked request whose windows were found to be for kernels (call_windows.h), in a context that was entered.
 Result<std::shared_ptr<HeldKernels>> window_kernels(const cuda::Stream& stream, Engine& engine,
                                                     Communicator& communicator, const Request& request);
+
+// Maps the peers' parts of a window that a call of all ranks uses: who cannot has failed the others, too.
+Result<DeviceParts> map_for_call(const cuda::Driver& driver, Communicator& communicator, uint32_t window);
 
 // What this rank does of a joint plan. `buffers`: where each rank has the two of the call, sends first; null: nobody
 // but that rank uses it.

@@ -117,6 +117,7 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
   X(memory_set_access, "cuMemSetAccess", (Address, size_t, const Access*, size_t count))                              \
   X(memory_host_allocate, "cuMemHostAlloc", (void**, size_t, unsigned))                                               \
   X(memory_host_free, "cuMemFreeHost", (void*))                                                                       \
+  X(memory_set, "cuMemsetD8Async", (Address, unsigned char, size_t, StreamHandle))                                    \
   X(copy, "cuMemcpyAsync", (Address to, Address from, size_t, StreamHandle))                                          \
   X(stream_create, "cuStreamCreate", (StreamHandle*, unsigned flags))                                                 \
   X(stream_get_context, "cuStreamGetCtx", (StreamHandle, Context*))                                                   \

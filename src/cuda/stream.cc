@@ -50,6 +50,10 @@ Status Stream::copy(void* to, const void* from, size_t bytes) const {
   return checked(*driver_, driver_->copy(address_of(to), address_of(from), bytes, handle_), "cuMemcpyAsync");
 }
 
+Status Stream::clear(void* memory, size_t bytes) const {
+  return checked(*driver_, driver_->memory_set(address_of(memory), 0, bytes, handle_), "cuMemsetD8Async");
+}
+
 Status Stream::call(HostFunction function, void* argument) const {
   return checked(*driver_, driver_->launch_host_function(handle_, function, argument), "cuLaunchHostFunc");
 }
@@ -67,10 +71,14 @@ Status Stream::wait_until_at_least(const uint32_t* word, uint32_t value) const {
 Result<Event> Stream::mark() const {
   Event event = nullptr;
   HOCKET_TRY(checked(*driver_, driver_->event_create(&event, kNoTiming), "cuEventCreate"));
-  const Status recorded = checked(*driver_, driver_->event_record(event, handle_), "cuEventRecord");
+  const Status recorded = mark(event);
   if (recorded.ok()) return event;
   driver_->event_destroy(event);
   return recorded;
+}
+
+Status Stream::mark(Event event) const {
+  return checked(*driver_, driver_->event_record(event, handle_), "cuEventRecord");
 }
 
 Status Stream::wait_for(Event event) const {

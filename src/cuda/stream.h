@@ -52,6 +52,7 @@ class Stream {
 
   // In a context that was entered:
   Status copy(void* to, const void* from, size_t bytes) const;
+  Status clear(void* memory, size_t bytes) const;
   // Runs it on a thread of the driver's, where it may neither wait nor use CUDA.
   Status call(HostFunction function, void* argument) const;
   // The stream goes on when the word, in pinned memory, has the value.
@@ -60,6 +61,8 @@ class Stream {
   Status wait_until_at_least(const uint32_t* word, uint32_t value) const;
   // When the event has passed, all that was put on the stream before is done.
   Result<Event> mark() const;
+  // The same by an event that is there: who waited for it before waits for what it stood for then.
+  Status mark(Event event) const;
   // The stream goes on when the event has passed.
   Status wait_for(Event event) const;
   // Memory of the device for what is put on the stream from here on until it is freed, in its order: nothing waits.

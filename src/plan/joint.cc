@@ -94,4 +94,12 @@ Plan joint_plan(Collective collective, const BuildOptions& options) {
   return plan;
 }
 
+Plan meeting_plan(Collective collective, const BuildOptions& options) {
+  Plan plan = begin(collective, "low_latency", options);
+  Lane& lane = plan.lanes[0];
+  meet(lane, options);
+  add(lane, {recv(0)}, {send(0)});
+  return plan;
+}
+
 }  // namespace hocket

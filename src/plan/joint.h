@@ -15,4 +15,7 @@ namespace hocket {
 bool fits_joint(Collective collective, const BuildOptions& options);
 Plan joint_plan(Collective collective, const BuildOptions& options);
 
+// For whoever makes the whole collective by other means: all ranks meet, and each does its part, one step.
+Plan meeting_plan(Collective collective, const BuildOptions& options);
+
 }  // namespace hocket

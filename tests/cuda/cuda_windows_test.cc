@@ -20,57 +20,12 @@
 #include "tests/api/ranks.h"
 #include "tests/cuda/collectives.h"
 #include "tests/cuda/device.h"
+#include "tests/cuda/window.h"
 
 namespace hocket::test {
 namespace {
 
 constexpr size_t kWindowBytes = size_t{1} << 20;
-
-enum class Maker { kCuda, kHocket };
-
-// Memory of the device that this thread uses, registered with a communicator.
-class Window {
- public:
-  Window(const Member& member, Maker maker, size_t bytes = kWindowBytes) : comm_(member.comm), maker_(maker) {
-    if (maker == Maker::kCuda) {
-      cuda::Address address = 0;
-      EXPECT_EQ(cuMemAlloc_v2(&address, bytes), cuda::kSuccess);
-      memory_ = reinterpret_cast<void*>(address);
-    } else {
-      EXPECT_EQ(hocketMemAllocDevice(&memory_, bytes), hocketSuccess) << hocketGetLastError(nullptr);
-    }
-    EXPECT_EQ(hocketCommRegister(comm_, memory_, bytes, &handle_), hocketSuccess) << hocketGetLastError(comm_);
-  }
-  ~Window() {
-    close();
-    free();
-  }
-  Window(const Window&) = delete;
-  Window& operator=(const Window&) = delete;
-
-  std::byte* at(size_t offset) const { return static_cast<std::byte*>(memory_) + offset; }
-  float* floats(size_t offset = 0) const { return reinterpret_cast<float*>(at(offset)); }
-  // What a kernel sees: not in a stream's order.
-  float* inside(size_t offset = 0) const {
-    return static_cast<float*>(fake::memory_of(reinterpret_cast<uintptr_t>(at(offset))));
-  }
-  void close() {
-    EXPECT_EQ(hocketCommDeregister(comm_, std::exchange(handle_, nullptr)), hocketSuccess) << hocketGetLastError(comm_);
-  }
-  void free() {
-    void* const memory = std::exchange(memory_, nullptr);
-    if (memory == nullptr) return;
-    EXPECT_EQ(maker_ == Maker::kCuda ? static_cast<int>(cuMemFree_v2(reinterpret_cast<uintptr_t>(memory)))
-                                     : static_cast<int>(hocketMemFree(memory)),
-              0);
-  }
-
- private:
-  const hocketComm_t comm_;
-  const Maker maker_;
-  void* memory_ = nullptr;
-  void* handle_ = nullptr;
-};
 
 // ---- Every collective
 
@@ -145,13 +100,10 @@ hocketResult_t add(float* values, const Member& member, hocketStream_t stream) {
   return hocketAllReduce(values, values, kCount, hocketFloat, hocketSum, member.comm, stream);
 }
 
-void fill(const Window& window, const DeviceStream& stream, float value) {
-  stream.run([to = window.inside(), value] { std::fill_n(to, kCount, value); });
-}
+void fill(const Window& window, const DeviceStream& stream, float value) { fill(window, stream, value, kCount); }
 
 void expect_all(const Window& window, const DeviceStream& stream, float value) {
-  stream.synchronize();
-  EXPECT_EQ(std::vector<float>(window.inside(), window.inside() + kCount), std::vector<float>(kCount, value));
+  expect_all(window, stream, value, kCount);
 }
 
 // Each call sees what its stream did before, and the calls of two streams run in the order in which they were issued.

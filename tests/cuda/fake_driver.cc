@@ -31,7 +31,7 @@ struct State {
   std::map<UserObject, std::shared_ptr<OpaqueUserObject>> objects;  // that no graph has; guarded by mutex
   int global_captures = 0;                                          // guarded by mutex
   std::mutex host_functions;                                        // they run one at a time
-  OpaqueContext contexts[kDevices] = {OpaqueContext(0), OpaqueContext(1)};
+  OpaqueContext contexts[kDevices] = {OpaqueContext(0), OpaqueContext(1), OpaqueContext(2), OpaqueContext(3)};
 };
 
 // Never destroyed: streams run until the process ends.
@@ -334,6 +334,18 @@ FAKE_API DriverResult cuMemcpyAsync(Address to, Address from, size_t bytes, Stre
   if (const DriverResult result = health(stream->context); result != kSuccess) return result;
   stream->put([=] {
     std::memcpy(reach(to), reach(from), bytes);
+    return true;
+  });
+  return kSuccess;
+}
+
+FAKE_API DriverResult cuMemsetD8Async(Address to, unsigned char value, size_t bytes, StreamHandle handle) {
+  FAKE_ENTER(cuMemsetD8Async);
+  OpaqueStream* const stream = stream_of(handle);
+  if (stream == nullptr || context_here() != &stream->context) return kInvalidContext;
+  if (const DriverResult result = health(stream->context); result != kSuccess) return result;
+  stream->put([=] {
+    std::memset(reach(to), value, bytes);
     return true;
   });
   return kSuccess;

@@ -16,6 +16,7 @@
 
 #include "kernels/cuda/coding.h"
 #include "kernels/cuda/combine.h"
+#include "kernels/cuda/low_latency.h"
 #include "kernels/cuda/names.h"
 #include "kernels/cuda/passes.h"
 #include "tests/cuda/fake_driver.h"
@@ -77,6 +78,52 @@ bool run_batch(const cuda::OpaqueContext& context, void* argument, unsigned bloc
   return true;
 }
 
+std::atomic<int> low_latency_ends{0};
+
+// Others run meanwhile, as kernels of other devices do.
+struct Yield {
+  void before_packet() const {}
+  void between_looks() const { std::this_thread::yield(); }
+};
+
+uint64_t packets_of(const device::LowLatencyWork& work, size_t element_bytes) {
+  return device::packets_of(work.piece, static_cast<uint32_t>(element_bytes));
+}
+
+// Nothing to do fits to any grid.
+template <DataType type>
+bool fits_low_latency(const void* argument, unsigned grid_x, unsigned grid_y) {
+  const auto& work = *static_cast<const device::LowLatencyWork*>(argument);
+  const uint64_t packets = packets_of(work, sizeof(typename element::Of<type>::Storage));
+  return grid_y == 1 && (work.ranks == 0 || grid_x == device::low_latency_blocks(packets));
+}
+
+bool translate(const cuda::OpaqueContext& context, size_t element_bytes, device::LowLatencyWork& work) {
+  for (uint32_t rank = 0; rank < work.ranks; ++rank) {
+    work.inboxes[rank] = fake::reach_from(context, work.inboxes[rank], device::inbox_bytes(work.ranks));
+    if (work.inboxes[rank] == nullptr) return false;
+  }
+  const uint64_t whole = work.total == 0 ? work.piece : work.total;
+  const bool has_many = work.total == 0 && !work.combines;
+  const uint64_t sent = work.total == 0 && work.send_stride > 0 ? work.ranks * whole : whole;
+  work.send = fake::reach_from(context, work.send, sent * element_bytes);
+  work.recv = fake::reach_from(context, work.recv, (has_many ? work.ranks : 1) * whole * element_bytes);
+  return work.send != nullptr && work.recv != nullptr;
+}
+
+template <DataType type>
+bool run_low_latency(const cuda::OpaqueContext& context, void* argument, unsigned blocks) {
+  device::LowLatencyWork& work = *static_cast<device::LowLatencyWork*>(argument);
+  if (!translate(context, sizeof(typename element::Of<type>::Storage), work)) return work.ranks == 0;
+  const device::Team team;
+  for (unsigned block = 0; block < blocks; ++block) {
+    device::LowLatencyRoom room;
+    device::LowLatencyBlock<type, Yield>(work, team, room, block, blocks, Yield()).run();
+  }
+  ++low_latency_ends;
+  return true;
+}
+
 std::atomic<bool> messages_are_spoiled{false};
 
 bool fits_work(const void* argument, unsigned grid_x, unsigned grid_y) {
@@ -127,16 +174,22 @@ cuda::OpaqueKernel all_kernels[] = {
 #define FAKE_KERNEL(type, symbol) {#symbol, sizeof(device::Batch), fits_batch, run_batch<DataType::type>},
     HOCKET_COMBINE_KERNELS(FAKE_KERNEL)
 #undef FAKE_KERNEL
+#define FAKE_KERNEL(type, symbol) \
+  {#symbol, sizeof(device::LowLatencyWork), fits_low_latency<DataType::type>, run_low_latency<DataType::type>},
+        HOCKET_LOW_LATENCY_KERNELS(FAKE_KERNEL)
+#undef FAKE_KERNEL
 #define FAKE_KERNELS(kind, type, encoding, decoding)                                                         \
   {#encoding, sizeof(device::CodingWork), fits_work, run_work<CodedForm::Kind::kind, DataType::type, true>}, \
       {#decoding, sizeof(device::CodingWork), fits_work, run_work<CodedForm::Kind::kind, DataType::type, false>},
-        HOCKET_CODING_KERNELS(FAKE_KERNELS)
+            HOCKET_CODING_KERNELS(FAKE_KERNELS)
 #undef FAKE_KERNELS
 };
 
 }  // namespace
 
 FAKE_API int hocket::fake::let_go_by(uint32_t word) { return let_go[word]; }
+
+FAKE_API int hocket::fake::low_latency_calls() { return low_latency_ends; }
 
 FAKE_API void hocket::fake::spoil_messages(bool spoils) { messages_are_spoiled = spoils; }
 

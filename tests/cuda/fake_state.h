@@ -22,7 +22,7 @@
 
 namespace hocket::fake {
 
-inline constexpr int kDevices = 2;
+inline constexpr int kDevices = 4;
 inline constexpr cuda::DriverResult kInvalidValue = 1;
 inline constexpr cuda::DriverResult kOutOfMemory = 2;
 inline constexpr cuda::DriverResult kInvalidContext = 201;

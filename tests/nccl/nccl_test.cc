@@ -5,10 +5,16 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "nccl/nccl.h"
 #include "src/nccl/config.h"
@@ -126,6 +132,68 @@ TEST(Nccl, OneThreadDrivesSeveralRanks) {
   }
   on_threads(4, [&](int rank) { EXPECT_EQ(NCCL(CommDestroy)(comms[rank]), ncclSuccess); });
 }
+
+// The ways of nccl-tests, which cannot be fetched here: threads that drive some ranks each, and go from size to size
+// with calls to warm up and calls that follow each other, out of place and in place (-t, -g, -b, -e, -w, -n).
+using Way = std::pair<int, int>;
+class NcclTestsWays : public testing::TestWithParam<Way> {};
+
+void go_over_sizes(std::span<ncclComm_t> comms, int first, int ranks) {
+  constexpr int kCalls = 3;
+  std::vector<std::unique_ptr<DeviceStream>> streams;
+  std::vector<std::unique_ptr<DeviceValues>> sends, recvs;
+  for (size_t i = 0; i < comms.size(); ++i) {
+    use_device((first + static_cast<int>(i)) % 4);
+    streams.push_back(std::make_unique<DeviceStream>());
+    sends.push_back(std::make_unique<DeviceValues>(65536));
+    recvs.push_back(std::make_unique<DeviceValues>(65536));
+  }
+  const auto call_all = [&](size_t count, bool in_place) {
+    ASSERT_EQ(NCCL(GroupStart)(), ncclSuccess);
+    for (size_t i = 0; i < comms.size(); ++i) {
+      use_device((first + static_cast<int>(i)) % 4);
+      EXPECT_EQ(add(in_place ? *recvs[i] : *sends[i], *recvs[i], count, comms[i], *streams[i]), ncclSuccess);
+    }
+    ASSERT_EQ(NCCL(GroupEnd)(), ncclSuccess) << NCCL(GetLastError)(nullptr);
+  };
+  for (const size_t count : {2u, 32u, 512u, 8192u, 65536u}) {
+    for (size_t i = 0; i < comms.size(); ++i) sends[i]->fill(*streams[i], 1);
+    for (int call = 0; call < kCalls; ++call) call_all(count, false);
+    for (int call = 0; call < kCalls; ++call) call_all(count, true);
+    for (size_t i = 0; i < comms.size(); ++i) {
+      use_device((first + static_cast<int>(i)) % 4);
+      const Values values = recvs[i]->read(*streams[i]);
+      const auto wanted = static_cast<float>(std::pow(ranks, 1 + kCalls));
+      EXPECT_TRUE(std::all_of(values.begin(), values.begin() + static_cast<ptrdiff_t>(count),
+                              [&](float value) { return value == wanted; }))
+          << count << ", rank " << first + static_cast<int>(i);
+    }
+  }
+}
+
+TEST_P(NcclTestsWays, AreTaken) {
+  const auto [threads, each] = GetParam();
+  const int ranks = threads * each;
+  const ncclUniqueId id = make_id();
+  on_threads(threads, [&, each = each](int thread) {
+    std::vector<ncclComm_t> comms(static_cast<size_t>(each));
+    ASSERT_EQ(NCCL(GroupStart)(), ncclSuccess);
+    for (int i = 0; i < each; ++i) {
+      use_device((thread * each + i) % 4);
+      EXPECT_EQ(NCCL(CommInitRank)(&comms[static_cast<size_t>(i)], ranks, id, thread * each + i), ncclSuccess);
+    }
+    ASSERT_EQ(NCCL(GroupEnd)(), ncclSuccess) << NCCL(GetLastError)(nullptr);
+    go_over_sizes(comms, thread * each, ranks);
+    ASSERT_EQ(NCCL(GroupStart)(), ncclSuccess);
+    for (const ncclComm_t comm : comms) EXPECT_EQ(NCCL(CommDestroy)(comm), ncclSuccess);
+    ASSERT_EQ(NCCL(GroupEnd)(), ncclSuccess) << NCCL(GetLastError)(nullptr);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NcclTestsWays, testing::Values(Way{1, 1}, Way{2, 1}, Way{4, 1}, Way{1, 4}, Way{2, 2}),
+                         [](const auto& way) {
+                           return std::to_string(way.param.first) + "ThreadsOf" + std::to_string(way.param.second);
+                         });
 
 TEST(Nccl, CommunicatorsKnowThemselves) {
   on_ranks(2, [](int rank, ncclComm_t comm, const DeviceStream&) {
