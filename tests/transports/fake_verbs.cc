@@ -220,9 +220,11 @@ int post_send(ibv_qp* posted, ibv_send_wr* request, ibv_send_wr** bad) {
 int post_recv(ibv_qp* posted, ibv_recv_wr* request, ibv_recv_wr** bad) {
   const std::lock_guard lock(world().mutex);
   auto& pair = *static_cast<Pair*>(posted);
-  *bad = request;
-  if (pair.posted == pair.cap.max_recv_wr) return ENOMEM;
-  ++pair.posted;
+  for (; request != nullptr; request = request->next) {
+    *bad = request;
+    if (pair.posted == pair.cap.max_recv_wr) return ENOMEM;
+    ++pair.posted;
+  }
   return 0;
 }
 

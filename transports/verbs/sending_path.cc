@@ -137,10 +137,10 @@ void SendingPath::give(uint64_t position, std::span<const std::byte> bytes) {
 
 Status SendingPath::look() {
   if (farewell_) return {};
-  const uint64_t before = returned_.frames;
+  const bool listens = pair_ == nullptr || !open_ || ++looks_ % kListenEvery == 0;
+  if (!listens && !pair_->has_news()) return {};
   HOCKET_TRY(poll());
-  looks_ = returned_.frames > before ? 0 : looks_ + 1;
-  if (pair_ != nullptr && open_ && looks_ % kListenEvery != 0) return {};
+  if (!listens && pair_ != nullptr && open_) return {};
   HOCKET_TRY(hear());
   if (farewell_) return {};
   watch();
