@@ -237,8 +237,11 @@ Status ReceivingPath::on_frame(std::string_view frame) {
   const size_t size = ring_->bytes().size();
   const size_t at = arrived_.bytes % size;
   if (frame.size() < sizeof(FrameHeader)) return Status(Code::kInternal, "a frame without a header");
-  const RingAmount amount{frame_bytes(frame.size() - sizeof(FrameHeader)), 1};
-  if (amount.bytes > size - at) {
+  FrameHeader header;
+  std::memcpy(&header, frame.data(), sizeof(header));
+  header.length = static_cast<uint32_t>(frame.size() - sizeof(header));
+  const RingAmount amount{frame_bytes(header, size - at), 1};
+  if (frame.size() > size - at - kHeaderOffset || amount.bytes > size - at) {
     return Status(Code::kInternal, fmt::format("a frame of {} bytes at {} of a ring of {}", amount.bytes, at, size));
   }
   arrived_ += amount;
