@@ -28,7 +28,7 @@ pipes() {
   local bench=$build/perf/pipe_bench
   "$bench" --slice 65536 --total 16384000 "$1" | awk -v n="$1" '$1 == 65536 { print n "-pipe-64KiB-MB/s", $5 * 1000 }'
   "$bench" --slice 262144 --total 16777216 --lasting "$1" |
-    awk -v n="$1" '$1 == 262144 { print n "-pipe-256KiB-lasting-MB/s", $5 * 1000 }'
+    awk -v n="$1" '$1 == 262144 { print n "-pipe-256KiB-lasting-MB/s", $6 * 1000 }'
   "$bench" --latency 8 --rounds 1000 "$1" | awk -v n="$1" '$1 == 8 { print n "-pipe-8B-us", $2 / 1000 }'
 }
 

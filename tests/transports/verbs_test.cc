@@ -269,13 +269,13 @@ TEST_F(Verbs, RefusesMoreThanTheRingHolds) {
   tell_fake_immediate(true, RingAmount{RingMemory::kLong, 1}.pack());
   const Status status = failure(*made.receiver);
   EXPECT_EQ(status.code(), Code::kInternal);
-  EXPECT_THAT(status.message(), HasSubstr("it holds 64 of 266240 bytes"));
+  EXPECT_THAT(status.message(), HasSubstr("it holds 128 of 266240 bytes"));
 }
 
 TEST_F(Verbs, RefusesMoreFramesThanArePossible) {
   PipePair made = open_pair();
-  tell_fake_immediate(true, RingAmount{128, 65}.pack());
-  EXPECT_THAT(failure(*made.receiver).message(), HasSubstr("66 frames of"));
+  tell_fake_immediate(true, RingAmount{128, kMaxFrames + 1}.pack());
+  EXPECT_THAT(failure(*made.receiver).message(), HasSubstr("130 frames of"));
 }
 
 // A receiver, and a sender that is ours to write what it likes.
@@ -475,7 +475,7 @@ TEST_F(Liar, SendsOverTheSocketWhatShouldGoByTheDevice) {
 TEST_F(Liar, SendsMoreOverTheSocketThanTheRingHolds) {
   (void)turn({1, kMinRing, {}});
   for (int i = 0; i < 5; ++i) say(RecordKind::kFrame, std::string(4000, 'x'));
-  expect_refused("5 frames of 20480 bytes; it holds 64 of 16384 bytes");
+  expect_refused("5 frames of 20480 bytes; it holds 128 of 16384 bytes");
 }
 
 TEST_F(Liar, SendsHalfAHeader) {

@@ -17,7 +17,7 @@ inline constexpr size_t kFrameGrain = 64;
 inline constexpr size_t kMinRing = 16 << 10;
 inline constexpr size_t kMaxRing = 4 << 20;
 // Not yet given back. So many receives are posted.
-inline constexpr uint32_t kMaxFrames = 64;
+inline constexpr uint32_t kMaxFrames = 128;
 
 struct FrameHeader {
   uint32_t length = 0;  // of what follows

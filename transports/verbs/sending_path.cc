@@ -9,8 +9,8 @@
 namespace hocket {
 namespace {
 
-// Frames under way, and as many that are not known to be acknowledged.
-constexpr uint32_t kSends = 2 * kMaxFrames;
+// As many as the receiver lets be under way.
+constexpr uint32_t kSends = kMaxFrames;
 // A receiver gives back by the quarter of frames or the half of bytes, each lent message by itself, and some to spare.
 constexpr uint32_t kReceives = 16 + kPipeDepth;
 // Asking the socket is a call of the system: it is done once in so many looks.
