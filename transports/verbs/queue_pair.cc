@@ -265,6 +265,7 @@ Status QueuePair::poll(RingAmount* told) {
 
 Status QueuePair::on_completion(const ibv_wc& completion, RingAmount* told) {
   if (completion.status != IBV_WC_SUCCESS) {
+    refused_ |= completion.status == IBV_WC_REM_ACCESS_ERR;
     return Status(Code::kRemote,
                   fmt::format("{}: the connection broke: {}", port_.name, table_.wc_status_str(completion.status)));
   }

@@ -66,6 +66,8 @@ class QueuePair {
   // Tells the peer the amount.
   Status notify(RingAmount amount);
   bool has_room() const { return sent_ - completed_ < options_.sends; }
+  // It broke, as the peer's memory is not open to what was sent.
+  bool was_refused() const { return refused_; }
   // The peer has had something.
   bool has_sent() const { return completed_ > 0; }
   // So many sends were begun, and so many are done.
@@ -125,6 +127,7 @@ class QueuePair {
   int news_ = 0;       // completions in the batch; below 0: what went wrong
   std::array<ibv_wc, kBatch> batch_;
   bool armed_ = false;
+  bool refused_ = false;
 };
 
 }  // namespace hocket
