@@ -461,12 +461,7 @@ class TwoPortDoors : public Doors {
  protected:
   TwoPortDoors() {
     leave();
-    FakePort first;
-    first.speed = 64;
-    first.gids = {fake_gid("::ffff:10.0.0.1", 0)};
-    FakePort second;
-    second.gids = {fake_gid("::ffff:10.1.0.1", 1)};
-    set_fake_ports({first, second});
+    set_two_fake_ports();
     theirs_ = two_ports_.remote_memory(system_, *poller_);
     ours_ = two_ports_.remote_memory(system_, *poller_);
     theirs_->expose(kWindow, part_);

@@ -501,6 +501,15 @@ void break_fake_pairs(size_t port) {
   }
 }
 
+void set_two_fake_ports() {
+  FakePort fast;
+  fast.speed = 64;
+  fast.gids = {fake_gid("::ffff:10.0.0.1", 0)};
+  FakePort slow;
+  slow.gids = {fake_gid("::ffff:10.1.0.1", 1)};
+  set_fake_ports({fast, slow});
+}
+
 void set_fake_port_up(size_t port, bool up) {
   const std::lock_guard lock(world().mutex);
   world().ports[port - 1].up = up;

@@ -38,7 +38,9 @@ class StillClock final : public Clock {
 
 class Failover : public Verbs {
  protected:
-  Failover() : system_{clock_, real_system().threads, real_system().network, real_system().memory} { set_two_ports(); }
+  Failover() : system_{clock_, real_system().threads, real_system().network, real_system().memory} {
+    set_two_fake_ports();
+  }
 
   PipePair pair() { return make_pair(system_, {"verbs", "fake verbs", "127.0.0.1:0", 0, {}}, kMaxMessage); }
   // Both ends, and a message that went through.
