@@ -170,14 +170,18 @@ double raw_socket_throughput(size_t slice, const std::vector<std::byte>& from, s
   return static_cast<double>(from.size()) / seconds / 1e9;
 }
 
+// Of the two sides; all pipes of one share what a transport keeps for each poller, as those of a communicator do.
+struct Pollers {
+  std::unique_ptr<Poller> first = must(real_system().network.make_poller());
+  std::unique_ptr<Poller> second = must(real_system().network.make_poller());
+};
+
 struct Pipe {
-  std::unique_ptr<Poller> sender_poller = must(real_system().network.make_poller());
-  std::unique_ptr<Poller> receiver_poller = must(real_system().network.make_poller());
   std::unique_ptr<Sender> sender;
   std::unique_ptr<Receiver> receiver;
 };
 
-Pipe make_pipe(const Transport& transport) {
+Pipe make_pipe(const Transport& transport, Poller& at_sender, Poller& at_receiver) {
   System& system = real_system();
   Pipe pipe;
   Offer offer;
@@ -187,7 +191,7 @@ Pipe make_pipe(const Transport& transport) {
     offer.socket = std::move(sockets.first);
     received.socket = std::move(sockets.second);
   }
-  pipe.sender = must(transport.open({system, *pipe.sender_poller, {}, kMaxMessage, "the bench"}, offer));
+  pipe.sender = must(transport.open({system, at_sender, {}, kMaxMessage, "the bench"}, offer));
   received.object = offer.object;
   if (!offer.handles.empty()) {
     // As the mesh does it: a duplicate arrives through a unix socket.
@@ -202,8 +206,7 @@ Pipe make_pipe(const Transport& transport) {
     }
     received.handles = in->take_handles();
   }
-  pipe.receiver =
-      must(transport.accept({system, *pipe.receiver_poller, {}, kMaxMessage, "the bench"}, std::move(received)));
+  pipe.receiver = must(transport.accept({system, at_receiver, {}, kMaxMessage, "the bench"}, std::move(received)));
   return pipe;
 }
 
@@ -214,8 +217,8 @@ void check(const Status& status) {
 }
 
 // A new pipe whose ends have met, which takes a transport's time and not its messages'.
-Pipe make_warm_pipe(const Transport& transport) {
-  Pipe pipe = make_pipe(transport);
+Pipe make_warm_pipe(const Transport& transport, Poller& at_sender, Poller& at_receiver) {
+  Pipe pipe = make_pipe(transport, at_sender, at_receiver);
   const auto go_on = [&] {
     check(pipe.sender->progress());
     check(pipe.receiver->progress());
@@ -234,8 +237,9 @@ double latency(const Transport& transport, size_t bytes) {
   const int rounds = choice.rounds != 0 ? choice.rounds : usual;
   const std::vector<std::byte> contents[] = {std::vector<std::byte>(bytes, std::byte{1}),
                                              std::vector<std::byte>(bytes, std::byte{2})};
-  Pipe there = make_warm_pipe(transport);
-  Pipe back = make_warm_pipe(transport);
+  const Pollers pollers;
+  Pipe there = make_warm_pipe(transport, *pollers.first, *pollers.second);
+  Pipe back = make_warm_pipe(transport, *pollers.second, *pollers.first);
   const auto send = [&](Sender& sender, int i) {
     std::byte* memory;
     while ((memory = sender.reserve(bytes)) == nullptr) check(sender.progress());
@@ -282,7 +286,8 @@ double throughput(const Transport& transport, size_t slice, Way way, const std::
                   std::vector<std::byte>& to) {
   const size_t usual = transport.carrier() == Transport::Carrier::kSocket ? kBuffer * 2 : kBuffer * 4;
   const size_t total = choice.total != 0 ? choice.total / slice * slice : usual;
-  Pipe pipe = make_warm_pipe(transport);
+  const Pollers pollers;
+  Pipe pipe = make_warm_pipe(transport, *pollers.first, *pollers.second);
   const double seconds = on_two_cores(
       [&] {
         for (size_t done = 0; done < total; done += slice) {

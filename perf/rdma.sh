@@ -4,7 +4,7 @@
 #
 # perf/rdma.sh BUILD [ROUNDS [PART...]]: what RDMA does beside others, on Soft-RoCE in guests (tests/rdma/guest.sh).
 # Parts: perftest (beside verbs pipes), ucx (ucx_perftest beside UCX pipes) and mpi (all-reduce, Open MPI over UCX beside
-# verbs): two processes or threads of one guest; the sides take turns, ROUNDS (3) times, and medians are printed. ports: two ranks on
+# verbs, which measures the guest at its first call): two processes or threads of one guest; the sides take turns, ROUNDS (3) times, and medians are printed. ports: two ranks on
 # two guests, one of whose two ports is lost. All by default. A device in software on an emulated processor: the ratios
 # count, and only where nothing else runs. Needs perftest, ucx-utils, openmpi-bin and libopenmpi-dev.
 set -euo pipefail
@@ -28,7 +28,7 @@ pipes() {
   local bench=$build/perf/pipe_bench
   "$bench" --slice 65536 --total 16384000 "$1" | awk -v n="$1" '$1 == 65536 { print n "-pipe-64KiB-MB/s", $5 * 1000 }'
   "$bench" --slice 262144 --total 16777216 --lasting "$1" |
-    awk -v n="$1" '$1 == 262144 { print n "-pipe-256KiB-lasting-MB/s", $5 * 1000 }'
+    awk -v n="$1" '$1 == 262144 { print n "-pipe-256KiB-lasting-MB/s", $6 * 1000 }'
   "$bench" --latency 8 --rounds 1000 "$1" | awk -v n="$1" '$1 == 8 { print n "-pipe-8B-us", $2 / 1000 }'
 }
 
@@ -53,7 +53,7 @@ beside_mpi() {
     -x UCX_TLS=rc,self -x UCX_NET_DEVICES=rxe0:1 \
     "$build/perf/rdma_mpi" all_reduce 8:200 65536:50 1048576:10 | awk -F, 'NF == 3 { print "all_reduce-" $1 "-open_mpi-us", $2 }'
   for size in 8:200 65536:50 1048576:10; do
-    HOCKET_TRANSPORTS=verbs "$build/perf/all_reduce_perf" --ranks 2 -b "${size%:*}" -e "${size%:*}" -n "${size#*:}" -w 5 |
+    HOCKET_TRANSPORTS=verbs HOCKET_TUNING_FILE=/tmp/tuning "$build/perf/all_reduce_perf" --ranks 2 -b "${size%:*}" -e "${size%:*}" -n "${size#*:}" -w 5 |
       awk '$1 ~ /^[0-9]+$/ { print "all_reduce-" $1 "-hocket-us", $10 }'
   done
 }

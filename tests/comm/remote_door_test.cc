@@ -455,5 +455,107 @@ TEST_F(Doors, APartThatIsShorterThanToldIsNotLeft) {
   expect_part(0, {});
 }
 
+// ---- Two ports at each end
+
+class TwoPortDoors : public Doors {
+ protected:
+  TwoPortDoors() {
+    leave();
+    set_two_fake_ports();
+    theirs_ = two_ports_.remote_memory(system_, *poller_);
+    ours_ = two_ports_.remote_memory(system_, *poller_);
+    theirs_->expose(kWindow, part_);
+    make_door();
+    EXPECT_EQ(put(0, bytes_), End::kDevice);
+    EXPECT_EQ(fake_connected_pairs(1), 2u);
+  }
+  ~TwoPortDoors() override { leave(); }
+  void leave() {
+    door_.reset();
+    ours_.reset();
+    theirs_.reset();
+  }
+  // The service thread does it, until the rest is over.
+  void rest() {
+    EXPECT_EQ(put(0, bytes_), End::kService);
+    clock_.pass(RemoteDoor::kRest);
+  }
+  void expect_by(size_t port) {
+    bytes_ = numbers(bytes_.size(), static_cast<int>(port) + 100);
+    EXPECT_EQ(put(0, bytes_), End::kDevice) << told();
+    EXPECT_EQ(fake_connected_pairs(port), 2u);
+    EXPECT_EQ(fake_connected_pairs(3 - port), 0u);
+    expect_part(0, bytes_);
+  }
+
+  VerbsTransport two_ports_{fake_verbs};
+  std::vector<std::byte> bytes_ = numbers(1000, 1);
+};
+
+TEST_F(TwoPortDoors, WhenOneGoesDownTheOtherCarriesAndTheOtherWayRound) {
+  set_fake_port_up(1, false);
+  EXPECT_EQ(put(0, bytes_), End::kBroken);
+  rest();
+  expect_by(2);
+  set_fake_port_up(1, true);
+  set_fake_port_up(2, false);
+  EXPECT_EQ(put(0, bytes_), End::kBroken);
+  rest();
+  expect_by(1);
+}
+
+TEST_F(TwoPortDoors, WhenOneCarriesNothingTheOtherDoes) {
+  break_fake_pairs(1);
+  EXPECT_EQ(put(0, bytes_), End::kBroken);
+  rest();
+  expect_by(2);
+}
+
+TEST_F(TwoPortDoors, TheLastOneIsTriedAgain) {
+  set_fake_port_up(2, false);
+  break_fake_pairs(1);
+  EXPECT_EQ(put(0, bytes_), End::kBroken);
+  rest();
+  expect_by(1);
+}
+
+TEST_F(TwoPortDoors, WhoWaitsNoticesThatItsPortIsDown) {
+  hold_fake_acknowledgements(true);
+  RemoteDoor::Entrance entrance = enter(request(Kind::kPut, 0, bytes_.size()), bytes_.data());
+  ASSERT_EQ(entrance.state, State::kDevice);
+  ASSERT_TRUE(entrance.transfer->advance().ok());
+  set_fake_port_up(1, false);
+  Status status;
+  for (int looks = 0; status.ok() && looks < 1000; ++looks) status = entrance.transfer->advance();
+  EXPECT_THAT(status.message(), HasSubstr("fake0 port 1 is down"));
+  entrance.transfer.reset();
+  door_->report(entrance.end, status);
+  hold_fake_acknowledgements(false);
+  rest();
+  expect_by(2);
+}
+
+TEST_F(TwoPortDoors, AWindowThatIsGoneIsNoPortsFault) {
+  theirs_->withdraw(kWindow);
+  EXPECT_EQ(put(0, bytes_), End::kBroken);
+  theirs_->expose(kWindow, part_);
+  rest();
+  expect_by(1);
+}
+
+TEST_F(TwoPortDoors, APartThatTheOtherDeviceDoesNotTakeIsLeftToTheServiceThread) {
+  const size_t before = fake_registered_bytes();
+  set_fake_port_up(1, false);
+  EXPECT_EQ(put(0, bytes_), End::kBroken);
+  rest();
+  fail_fake_call(FakeCall::kRegister, 1, ENOMEM);  // after our slots
+  EXPECT_EQ(put(0, bytes_), End::kService);
+  clock_.pass(RemoteDoor::kRest);
+  expect_by(2);
+  EXPECT_GE(fake_registered_bytes(), before + kPart) << "the part is registered by both ports";
+  theirs_->withdraw(kWindow);
+  EXPECT_LT(fake_registered_bytes(), kPart) << "and by none";
+}
+
 }  // namespace
 }  // namespace hocket::test

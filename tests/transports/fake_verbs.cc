@@ -220,9 +220,11 @@ int post_send(ibv_qp* posted, ibv_send_wr* request, ibv_send_wr** bad) {
 int post_recv(ibv_qp* posted, ibv_recv_wr* request, ibv_recv_wr** bad) {
   const std::lock_guard lock(world().mutex);
   auto& pair = *static_cast<Pair*>(posted);
-  *bad = request;
-  if (pair.posted == pair.cap.max_recv_wr) return ENOMEM;
-  ++pair.posted;
+  for (; request != nullptr; request = request->next) {
+    *bad = request;
+    if (pair.posted == pair.cap.max_recv_wr) return ENOMEM;
+    ++pair.posted;
+  }
   return 0;
 }
 
@@ -497,6 +499,15 @@ void break_fake_pairs(size_t port) {
     ++pair->under_way;
     complete(*pair, IBV_WC_RETRY_EXC_ERR, IBV_WC_RDMA_WRITE);
   }
+}
+
+void set_two_fake_ports() {
+  FakePort fast;
+  fast.speed = 64;
+  fast.gids = {fake_gid("::ffff:10.0.0.1", 0)};
+  FakePort slow;
+  slow.gids = {fake_gid("::ffff:10.1.0.1", 1)};
+  set_fake_ports({fast, slow});
 }
 
 void set_fake_port_up(size_t port, bool up) {

@@ -33,6 +33,8 @@ enum class FakeCall : uint8_t { kNone, kAllocPd, kRegister, kMakeChannel, kMakeQ
 void reset_fake_verbs();
 Result<const VerbsTable*> fake_verbs();
 void set_fake_ports(std::vector<FakePort> ports);
+// In a network each; the first is twice as fast.
+void set_two_fake_ports();
 // The call after so many more of its kind fails with this error.
 void fail_fake_call(FakeCall call, int after, int error);
 // All queue pairs that there are (of one port, from 1) lose their connection: what is posted ends with "transport retry

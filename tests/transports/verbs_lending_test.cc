@@ -86,7 +86,9 @@ TEST(Lasting, MemoryWhosePagesAreReplacedIsRenewedAndLasts) {
 
 class Lending : public Verbs {
  protected:
-  Lending() : source_(pattern(kMessage, kMaxMessage).begin(), pattern(kMessage, kMaxMessage).end()) { set_two_ports(); }
+  Lending() : source_(pattern(kMessage, kMaxMessage).begin(), pattern(kMessage, kMaxMessage).end()) {
+    set_two_fake_ports();
+  }
 
   static constexpr uint64_t kMessage = 1;  // of what source_ holds
 

@@ -26,16 +26,6 @@ class Verbs : public testing::Test {
   }
   ~Verbs() override { EXPECT_EQ(fake_objects(), 0u) << "something was left behind"; }
 
-  // Two ports, of which the first is twice as fast.
-  static void set_two_ports() {
-    FakePort fast;
-    fast.speed = 64;
-    fast.gids = {fake_gid("::ffff:10.0.0.1", 0)};
-    FakePort slow;
-    slow.gids = {fake_gid("::ffff:10.1.0.1", 1)};
-    set_fake_ports({fast, slow});
-  }
-
   PipePair pair() { return make_pair(real_system(), {"verbs", "fake verbs", "127.0.0.1:0", 0, {}}, kMaxMessage); }
 
   static bool send(Sender& sender, uint64_t message, size_t bytes) {

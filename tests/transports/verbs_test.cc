@@ -176,7 +176,7 @@ TEST_P(Refusals, AtTheReceiverAreToldAtBothEnds) {
 INSTANTIATE_TEST_SUITE_P(Of, Refusals,
                          testing::Values(std::tuple(FakeCall::kAllocPd, "cannot make a protection domain"),
                                          std::tuple(FakeCall::kRegister,
-                                                    "cannot register 262144 bytes of memory (ulimit -l?)"),
+                                                    "cannot register 266240 bytes of memory (ulimit -l?)"),
                                          std::tuple(FakeCall::kMakeChannel, "cannot make a completion channel"),
                                          std::tuple(FakeCall::kMakeQueue, "cannot make a completion queue"),
                                          std::tuple(FakeCall::kModifyPair, "cannot initialise a queue pair")));
@@ -201,6 +201,25 @@ TEST_F(Verbs, AMessageIsFlushedWhenTheDeviceSaysSo) {
 }
 
 // The last acknowledgement may be lost with the connection: the farewell stands for it.
+// What would be cut at the end of the ring goes to its beginning, where nobody has to put it together.
+TEST_F(Verbs, AMessageOfAFrameIsReadInTheRing) {
+  PipePair made = pair();
+  const std::byte* ring = nullptr;
+  for (uint64_t message = 0; message < 60; ++message) {
+    const size_t bytes = message < 40 ? 64 << 10 : 10'000 + 100 * message;
+    ASSERT_TRUE(wait_until(real_system(), [&] { return send(*made.sender, message, bytes); }));
+    if (message % 3 == 0) (void)made.sender->reserve(kMaxMessage);  // and gives way to another
+    ASSERT_TRUE(wait_until(real_system(), [&] {
+      (void)made.sender->progress();
+      return made.receiver->peek() != nullptr;
+    }));
+    const std::byte* data = made.receiver->peek()->data;
+    if (ring == nullptr) ring = data - kFrameGrain;
+    EXPECT_TRUE(data >= ring && data + bytes <= ring + RingMemory::kLong) << "message " << message;
+    ASSERT_TRUE(receive(made, message, bytes));
+  }
+}
+
 TEST_F(Verbs, AReceiverThatLeavesWithAllThatWasSentIsNoFailure) {
   PipePair made = open_pair();
   hold_fake_acknowledgements(true);
@@ -250,13 +269,13 @@ TEST_F(Verbs, RefusesMoreThanTheRingHolds) {
   tell_fake_immediate(true, RingAmount{RingMemory::kLong, 1}.pack());
   const Status status = failure(*made.receiver);
   EXPECT_EQ(status.code(), Code::kInternal);
-  EXPECT_THAT(status.message(), HasSubstr("it holds 64 of 262144 bytes"));
+  EXPECT_THAT(status.message(), HasSubstr("it holds 128 of 266240 bytes"));
 }
 
 TEST_F(Verbs, RefusesMoreFramesThanArePossible) {
   PipePair made = open_pair();
-  tell_fake_immediate(true, RingAmount{128, 65}.pack());
-  EXPECT_THAT(failure(*made.receiver).message(), HasSubstr("66 frames of"));
+  tell_fake_immediate(true, RingAmount{128, kMaxFrames + 1}.pack());
+  EXPECT_THAT(failure(*made.receiver).message(), HasSubstr("130 frames of"));
 }
 
 // A receiver, and a sender that is ours to write what it likes.
@@ -381,6 +400,28 @@ TEST_F(Liar, AboutAFrameThatGoesBeyondTheRing) {
   expect_refused("frame 0 of 20096 bytes at 0 of a ring of 16384");
 }
 
+TEST_F(Liar, SkipsMoreThanHasArrived) {
+  meet();
+  write({0, kSkip, 0, 0}, {64, 1});
+  look();
+  expect_refused("frame 0 of 16384 bytes at 0 of a ring of 16384; 64 bytes have arrived");
+}
+
+TEST_F(Liar, SkipsWithSomething) {
+  meet();
+  write({8, kSkip, 0, 0}, {kMinRing, 1});
+  look();
+  expect_refused("frame 0 claims 8 bytes and 4294967294 that follow");
+}
+
+TEST_F(Liar, SkipsOverTheSocketWithSomething) {
+  (void)turn({1, kMinRing, {}});
+  const FrameHeader header{0, kSkip, 0, 0};
+  const std::string begin(reinterpret_cast<const char*>(&header), sizeof(header));
+  say(RecordKind::kFrame, begin + std::string(kMinRing, 'x'));
+  expect_refused("a frame of 16384 bytes at 0 of a ring of 16384");
+}
+
 TEST_F(Liar, AboutAMessageThatGrows) {
   meet();
   write({64, 64, 0, 0}, {128, 1});
@@ -434,7 +475,7 @@ TEST_F(Liar, SendsOverTheSocketWhatShouldGoByTheDevice) {
 TEST_F(Liar, SendsMoreOverTheSocketThanTheRingHolds) {
   (void)turn({1, kMinRing, {}});
   for (int i = 0; i < 5; ++i) say(RecordKind::kFrame, std::string(4000, 'x'));
-  expect_refused("5 frames of 20480 bytes; it holds 64 of 16384 bytes");
+  expect_refused("5 frames of 20480 bytes; it holds 128 of 16384 bytes");
 }
 
 TEST_F(Liar, SendsHalfAHeader) {
@@ -517,7 +558,7 @@ class LyingReceiver : public Verbs {
 };
 
 TEST_F(LyingReceiver, AboutItsRing) {
-  expect_refused({1, 2 * RingMemory::kLong, {}, {}}, "word of a ring of 524288 bytes; it was asked for 262144");
+  expect_refused({1, 2 * RingMemory::kLong, {}, {}}, "word of a ring of 532480 bytes; it was asked for 266240");
 }
 
 TEST_F(LyingReceiver, AboutItsCard) {

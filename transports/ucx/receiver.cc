@@ -8,7 +8,10 @@ namespace hocket {
 namespace {
 
 constexpr size_t kAlign = 64;
-constexpr uint64_t kTellEvery = kUcxWindow / 4;
+// Of released messages: to tell is a call of the system. Less when nothing is there to be read, so that who answers a
+// message does it first.
+constexpr uint64_t kTellAt = kUcxWindow / 2;
+constexpr uint64_t kTellIdly = kUcxWindow / 4;
 // Asking the socket is a call of the system: it is done once in so many looks.
 constexpr uint32_t kListenEvery = 256;
 // What was sent before the sender left may still be on its way.
@@ -98,10 +101,11 @@ void UcxReceiver::release() {
   fetches_[number % kUcxWindow] = {};
   if (looked_at_ == number) ++looked_at_;
   inbox_.release();
-  if (inbox_.released() - told_ >= kTellEvery) tell_released();
+  tell_released(kTellAt);
 }
 
-void UcxReceiver::tell_released() {
+void UcxReceiver::tell_released(uint64_t least) {
+  if (inbox_.released() - told_ < least) return;
   told_ = inbox_.released();
   exchange_.send(encode_report({UcxReport::Kind::kReleased, told_}));
   // What cannot go now goes at the next look; that the sender is gone is noticed where that matters.
@@ -121,6 +125,7 @@ Status UcxReceiver::look() {
   HOCKET_TRY(fetch());
   looks_ = has_next() ? 0 : looks_ + 1;
   if (has_next()) return {};
+  tell_released(kTellIdly);
   return looks_ % kListenEvery == 0 || !lost_.ok() || left_ ? listen() : Status();
 }
 

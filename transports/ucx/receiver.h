@@ -50,7 +50,8 @@ class UcxReceiver final : public Receiver {
   Status listen();
   // Nothing more can come, or nothing has come since the sender left.
   Status judge();
-  void tell_released();
+  // If it is so much that the sender has not been told.
+  void tell_released(uint64_t least);
   std::byte* slot(uint64_t number) const;
 
   System& system_;

@@ -3,9 +3,9 @@
 //
 // How messages lie in the ring of a verbs pipe. The ring is a window of an endless stream of frames, each in one piece
 // and in whole lines of 64 bytes: the header at the end of its first line, then so much of a message that fits. A
-// message that is longer goes on in the next frame. The immediate value of the write that carries a frame, or of the
-// message that gives room back, says how many lines and how many frames are meant. Instead of a message that its sender
-// lends, a frame says where it lies.
+// message that is longer goes on in the next frame; what is left before the end of the ring may be skipped. The
+// immediate value of the write that carries a frame, or of the message that gives room back, says how many lines and
+// how many frames are meant. Instead of a message that its sender lends, a frame says where it lies.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ inline constexpr size_t kFrameGrain = 64;
 inline constexpr size_t kMinRing = 16 << 10;
 inline constexpr size_t kMaxRing = 4 << 20;
 // Not yet given back. So many receives are posted.
-inline constexpr uint32_t kMaxFrames = 64;
+inline constexpr uint32_t kMaxFrames = 128;
 
 struct FrameHeader {
   uint32_t length = 0;  // of what follows
@@ -27,6 +27,8 @@ struct FrameHeader {
 };
 // In place of `rest`: what follows is a LentPlace.
 inline constexpr uint32_t kLent = ~uint32_t{0};
+// The same: nothing follows, and the frame goes to the end of the ring.
+inline constexpr uint32_t kSkip = kLent - 1;
 
 // Where a lent message lies in the sender's memory, and the key by which the receiver's device reads it there.
 struct LentPlace {
@@ -44,8 +46,15 @@ inline constexpr size_t frame_bytes(size_t length) {
   return kFrameGrain + (length + kFrameGrain - 1) / kFrameGrain * kFrameGrain;
 }
 
+// What a frame takes that begins so far from the end of the ring.
+inline constexpr size_t frame_bytes(const FrameHeader& header, size_t to_end) {
+  return header.rest == kSkip ? to_end : frame_bytes(header.length);
+}
+
 // Of a message in one frame: four are under way at a time, and none waits for the whole ring.
-inline constexpr size_t longest_part(size_t ring_bytes) { return ring_bytes / 4 / kFrameGrain * kFrameGrain; }
+inline constexpr size_t longest_part(size_t ring_bytes) {
+  return ring_bytes / 4 / kFrameGrain * kFrameGrain - kFrameGrain;
+}
 
 struct RingAmount {
   uint64_t bytes = 0;

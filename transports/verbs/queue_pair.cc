@@ -24,7 +24,6 @@ constexpr uint8_t kRetries = 6;
 constexpr uint8_t kNotReadyRetries = 6;
 constexpr uint8_t kNotReadyTimer = 12;  // 0.64 ms
 constexpr uint8_t kHops = 64;
-constexpr int kBatch = 16;
 
 // Of each role.
 struct Accesses {
@@ -54,7 +53,7 @@ Result<std::unique_ptr<QueuePair>> QueuePair::open(const VerbsTable& table, cons
   std::unique_ptr<QueuePair> made(new QueuePair(table, port, options));
   HOCKET_TRY(made->create(memory));
   HOCKET_TRY(made->initialise());
-  HOCKET_TRY(made->post_receives(options.receives));
+  HOCKET_TRY(made->post_receives(made->receives()));
   return made;
 }
 
@@ -98,17 +97,17 @@ Status QueuePair::create_queues() {
   if (flags < 0 || ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
     return failure("cannot make a completion channel that does not block", errno);
   }
-  const auto entries = static_cast<int>(options_.sends + options_.receives);
+  const auto entries = static_cast<int>(options_.sends + receives());
   completions_ = table_.create_cq(port_.context, entries, nullptr, channel_, 0);
   if (completions_ == nullptr) return failure("cannot make a completion queue", errno);
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = completions_;
-  wanted.cap = {options_.sends, options_.receives, 1, 1, kInlineBytes};
+  wanted.cap = {options_.sends, receives(), 1, 1, kInlineBytes};
   wanted.qp_type = IBV_QPT_RC;
   wanted.sq_sig_all = 1;
   pair_ = table_.create_qp(domain_, &wanted);
   if (pair_ == nullptr) {  // some devices hold less
-    wanted.cap = {options_.sends, options_.receives, 1, 1, 0};
+    wanted.cap = {options_.sends, receives(), 1, 1, 0};
     pair_ = table_.create_qp(domain_, &wanted);
   }
   if (pair_ == nullptr) return failure("cannot make a queue pair", errno);
@@ -235,32 +234,38 @@ Status QueuePair::post(ibv_send_wr* request) {
 }
 
 Status QueuePair::post_receives(uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) {
-    ibv_recv_wr request{};
+  std::array<ibv_recv_wr, kBatch> requests{};
+  for (uint32_t left = count; left > 0;) {
+    const uint32_t some = std::min(left, kBatch);
+    for (uint32_t i = 0; i < some; ++i) requests[i].next = i + 1 < some ? &requests[i + 1] : nullptr;
     ibv_recv_wr* bad = nullptr;
-    const int error = table_.post_recv(pair_, &request, &bad);
+    const int error = table_.post_recv(pair_, requests.data(), &bad);
     if (error != 0) return failure("cannot post a receive", error);
+    left -= some;
   }
   return {};
 }
 
 // All that is there: behind many sends that are done may be the room for the next one.
 Status QueuePair::poll(RingAmount* told) {
-  ibv_wc batch[kBatch];
   Status first;
-  for (int count = kBatch; count == kBatch;) {
-    count = table_.poll_cq(completions_, kBatch, batch);
+  while (has_news()) {
+    const int count = std::exchange(news_, 0);
     if (count < 0) return failure("cannot look at the completion queue", -count);
     for (int i = 0; i < count; ++i) {
-      const Status status = on_completion(batch[i], told);
-      if (first.ok()) first = status;
+      Status status = on_completion(batch_[static_cast<size_t>(i)], told);
+      if (first.ok()) first = std::move(status);
     }
+    if (count < static_cast<int>(kBatch)) break;
   }
-  return first;
+  if (used_ < kBatch) return first;
+  Status posted = post_receives(std::exchange(used_, 0));
+  return first.ok() ? posted : first;
 }
 
 Status QueuePair::on_completion(const ibv_wc& completion, RingAmount* told) {
   if (completion.status != IBV_WC_SUCCESS) {
+    refused_ |= completion.status == IBV_WC_REM_ACCESS_ERR;
     return Status(Code::kRemote,
                   fmt::format("{}: the connection broke: {}", port_.name, table_.wc_status_str(completion.status)));
   }
@@ -275,7 +280,8 @@ Status QueuePair::on_completion(const ibv_wc& completion, RingAmount* told) {
   const RingAmount amount = RingAmount::unpack(be32toh(completion.imm_data));
   told->bytes += amount.bytes;
   told->frames += amount.frames;
-  return post_receives(1);
+  ++used_;
+  return {};
 }
 
 Status QueuePair::arm() {

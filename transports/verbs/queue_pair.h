@@ -6,6 +6,7 @@
 // which a sleeper waits.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,7 +32,7 @@ class QueuePair {
   struct Options {
     Role role = Role::kSender;
     uint32_t sends = 0;        // under way at a time, at most
-    uint32_t receives = 0;     // posted at all times
+    uint32_t receives = 0;     // posted at all times, at least
     ibv_pd* domain = nullptr;  // which outlives it; null: one of its own
   };
 
@@ -65,6 +66,8 @@ class QueuePair {
   // Tells the peer the amount.
   Status notify(RingAmount amount);
   bool has_room() const { return sent_ - completed_ < options_.sends; }
+  // It broke, as the peer's memory is not open to what was sent.
+  bool was_refused() const { return refused_; }
   // The peer has had something.
   bool has_sent() const { return completed_ > 0; }
   // So many sends were begun, and so many are done.
@@ -73,7 +76,9 @@ class QueuePair {
   // All sends are done: the peer has them.
   bool idle() const { return sent_ == completed_; }
 
-  // Looks what has happened, and adds to `told` what the peer told.
+  // Whether something has happened: cheap, as most looks are in vain.
+  bool has_news() { return news_ != 0 || (news_ = table_.poll_cq(completions_, kBatch, batch_.data())) != 0; }
+  // Takes in what has happened, and adds to `told` what the peer told.
   Status poll(RingAmount* told);
 
   // The handle has news at the next completion. Look once more after arming.
@@ -81,6 +86,9 @@ class QueuePair {
   Handle handle() const { return channel_->fd; }
 
  private:
+  // Of completions that are taken at a time, and of receives that are posted at a time.
+  static constexpr uint32_t kBatch = 16;
+
   QueuePair(const VerbsTable& table, const VerbsPort& port, const Options& options);
   Status create(std::span<std::byte> memory);
   Status register_memory(std::span<std::byte> memory);
@@ -93,6 +101,7 @@ class QueuePair {
   Status make_ready_to_receive(const VerbsCard& peer, const VerbsGid& gid);
   Status make_ready_to_send();
   Status post(ibv_send_wr* request);
+  uint32_t receives() const { return options_.receives > 0 ? options_.receives + kBatch : 0; }
   Status post_receives(uint32_t count);
   Status on_completion(const ibv_wc& completion, RingAmount* told);
   void drain_events();
@@ -114,7 +123,11 @@ class QueuePair {
   uint64_t sent_ = 0;
   uint64_t completed_ = 0;
   uint64_t reads_ = 0;
+  uint32_t used_ = 0;  // receives that are not posted again yet
+  int news_ = 0;       // completions in the batch; below 0: what went wrong
+  std::array<ibv_wc, kBatch> batch_;
   bool armed_ = false;
+  bool refused_ = false;
 };
 
 }  // namespace hocket

@@ -31,18 +31,18 @@ bool VerbsRails::is_up(size_t index) const {
          attributes.state == IBV_PORT_ACTIVE;
 }
 
-std::optional<size_t> VerbsRails::lightest(Time now) const {
+std::optional<size_t> VerbsRails::lightest(Time now, std::optional<size_t> except) const {
   std::optional<size_t> best;
   for (size_t i = 0; i < ports_.size(); ++i) {
-    if (!usable(i, now)) continue;
+    if (i == except || !usable(i, now)) continue;
     if (!best || load(i, uses_[i].pipes + 1, now) < load(*best, uses_[*best].pipes + 1, now)) best = i;
   }
   return best;
 }
 
-std::optional<size_t> VerbsRails::take(Time now) {
+std::optional<size_t> VerbsRails::take(Time now, std::optional<size_t> except) {
   const std::lock_guard lock(mutex_);
-  const std::optional<size_t> best = lightest(now);
+  const std::optional<size_t> best = lightest(now, except);
   if (best) ++uses_[*best].pipes;
   return best;
 }

@@ -36,8 +36,9 @@ class VerbsRails {
   const VerbsPort& port(size_t index) const { return ports_[index]; }
   size_t size() const { return ports_.size(); }
 
-  // The port that is best for one pipe more, which it counts from now on. Nothing: all are broken.
-  std::optional<size_t> take(Time now);
+  // The port that is best for one pipe more, which it counts from now on, if it is not that one. Nothing: all are
+  // broken.
+  std::optional<size_t> take(Time now, std::optional<size_t> except = {});
   // The best of those by which `peer` can be reached, the nearest to it in address first, also where that one rests:
   // the peer tries it, and who answered by another would let each side's trial fail while the other side's port rests.
   // Nothing: no port has a GID that fits. Where the nearest is down, kAny takes what is up, or else one that is down;
@@ -78,7 +79,7 @@ class VerbsRails {
   double speed(size_t index, Time now) const;
   // Measured, of what it claims; 0: not known.
   double share_of_claim(size_t index, Time now) const;
-  std::optional<size_t> lightest(Time now) const;
+  std::optional<size_t> lightest(Time now, std::optional<size_t> except = {}) const;
   double sum_of_gigabits() const;
 
   const VerbsTable& table_;

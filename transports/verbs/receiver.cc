@@ -60,16 +60,18 @@ Status VerbsReceiver::read_header(FrameHeader* header) const {
   // Copied: the sender may change it between check and use.
   std::memcpy(header, path_.ring().data() + at + kHeaderOffset, sizeof(*header));
   const size_t whole = assembling_ ? total_ - placed_ : max_message_;
+  const bool skip = header->rest == kSkip && header->length == 0 && !assembling_;
   if (header->number != number_) {
     return Status(Code::kInternal, fmt::format("frame {} where {} was expected", header->number, number_));
   }
   const bool lent = header->rest == kLent && header->length == sizeof(LentPlace) && !assembling_;
-  if (!lent && (header->length > whole || header->rest > whole - header->length ||
-                (assembling_ && header->length + header->rest != whole))) {
+  if (!lent && !skip &&
+      (header->length > whole || header->rest > whole - header->length ||
+       (assembling_ && header->length + header->rest != whole))) {
     return Status(Code::kInternal, fmt::format("frame {} claims {} bytes and {} that follow; the limit is {}",
                                                header->number, header->length, header->rest, whole));
   }
-  const size_t frame = frame_bytes(header->length);
+  const size_t frame = frame_bytes(*header, size - at);
   if (frame > path_.arrived() - read_ || frame > size - at) {
     return Status(Code::kInternal, fmt::format("frame {} of {} bytes at {} of a ring of {}; {} bytes have arrived",
                                                header->number, frame, at, size, path_.arrived() - read_));
@@ -85,8 +87,10 @@ Status VerbsReceiver::read_place(LentPlace* place) const {
 }
 
 void VerbsReceiver::place(const FrameHeader& header, std::span<std::byte> into) {
-  const std::byte* data = path_.ring().data() + read_ % path_.ring().size() + kFrameGrain;
+  const size_t at = read_ % path_.ring().size();
+  const std::byte* data = path_.ring().data() + at + kFrameGrain;
   ++number_;
+  if (header.rest == kSkip) return give_back(path_.ring().size() - at);
   if (!assembling_ && header.rest == 0) {
     message_ = {data, header.length, header.digest};
     held_ = frame_bytes(header.length);

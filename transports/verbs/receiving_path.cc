@@ -13,8 +13,10 @@ namespace {
 constexpr uint32_t kSends = 16;
 // Room is given back when it is so much: a message for each message would cost the sender's device as much as a packet
 // of data.
-constexpr uint32_t kGiveBackFrames = kMaxFrames / 4;
+constexpr uint32_t kGiveBackFrames = kMaxFrames / 2;
 constexpr size_t kGiveBackPart = 2;  // half of the ring
+// When nothing is to be read it may be less, so that who answers a message seldom does it before the answer.
+constexpr uint32_t kGiveBackIdly = kMaxFrames / 4;
 // Asking the socket is a call of the system: it is done once in so many looks.
 constexpr uint32_t kListenEvery = 256;
 // So often a port is asked whether it is up, at most.
@@ -52,17 +54,17 @@ void ReceivingPath::drop_pair() {
 }
 
 Status ReceivingPath::look() {
-  const uint64_t before = arrived_.bytes;
+  const bool listens = pair_ == nullptr || ++looks_ % kListenEvery == 0;
+  if (!listens && owed_.frames < kGiveBackIdly && !pair_->has_news()) return {};
   HOCKET_TRY(poll());
-  pay();
-  looks_ = arrived_.bytes > before ? 0 : looks_ + 1;
-  if (pair_ != nullptr && looks_ % kListenEvery != 0) return {};
+  pay(kGiveBackIdly);
+  if (!listens && pair_ != nullptr) return {};
   if (const Status heard = hear(); !heard.ok()) {
     HOCKET_TRY(poll_all());
     return heard;
   }
   watch();
-  pay();
+  pay(kGiveBackIdly);
   return records_.flush();
 }
 
@@ -128,12 +130,12 @@ void ReceivingPath::give_back(size_t bytes, bool at_once) {
   owed_.bytes += bytes;
   ++owed_.frames;
   owes_at_once_ |= at_once;
-  pay();
+  pay(kGiveBackFrames);
   if (at_once) (void)records_.flush();  // the next look finds what failed
 }
 
-void ReceivingPath::pay() {
-  const bool much = owes_at_once_ || owed_.bytes >= ring().size() / kGiveBackPart || owed_.frames >= kGiveBackFrames;
+void ReceivingPath::pay(uint32_t frames) {
+  const bool much = owes_at_once_ || owed_.bytes >= ring().size() / kGiveBackPart || owed_.frames >= frames;
   if (by_socket_) {
     if (much) pay_all();
     if (told_.arrived == arrived_.bytes && told_.returned.bytes == returned_.bytes) return;
@@ -235,8 +237,11 @@ Status ReceivingPath::on_frame(std::string_view frame) {
   const size_t size = ring_->bytes().size();
   const size_t at = arrived_.bytes % size;
   if (frame.size() < sizeof(FrameHeader)) return Status(Code::kInternal, "a frame without a header");
-  const RingAmount amount{frame_bytes(frame.size() - sizeof(FrameHeader)), 1};
-  if (amount.bytes > size - at) {
+  FrameHeader header;
+  std::memcpy(&header, frame.data(), sizeof(header));
+  header.length = static_cast<uint32_t>(frame.size() - sizeof(header));
+  const RingAmount amount{frame_bytes(header, size - at), 1};
+  if (frame.size() > size - at - kHeaderOffset || amount.bytes > size - at) {
     return Status(Code::kInternal, fmt::format("a frame of {} bytes at {} of a ring of {}", amount.bytes, at, size));
   }
   arrived_ += amount;

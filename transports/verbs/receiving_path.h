@@ -66,7 +66,8 @@ class ReceivingPath {
   Status collect();
   Status poll_all();
   Status check_arrived() const;
-  void pay();
+  // Gives back what was read, when it is much, or so many frames.
+  void pay(uint32_t frames);
   void pay_all();
   void drop_pair();
   void lose(std::string_view why);
@@ -97,8 +98,8 @@ class ReceivingPath {
   RingAmount owed_;  // read, and not yet given back
   bool owes_at_once_ = false;
   std::optional<Loan> loan_;
-  Stand told_;          // over the socket
-  uint32_t looks_ = 0;  // in vain
+  Stand told_;  // over the socket
+  uint32_t looks_ = 0;
   Silence silence_;
   Time next_watch_{};
 };

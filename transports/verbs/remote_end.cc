@@ -16,6 +16,8 @@ constexpr uint32_t kSends = 16;
 constexpr size_t kLongestPiece = 1 << 20;  // of memory that the device uses in place
 // Asking the time is done once in so many looks.
 constexpr uint32_t kWatchEvery = 256;
+// So often a port is asked whether it is up, at most.
+constexpr Duration kAskEvery = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -104,7 +106,7 @@ Status VerbsTransfer::advance() {
   HOCKET_TRY(end_->poll());
   take_what_is_done();
   const Status posted = post();
-  return posted.ok() ? posted : end_->end(posted);
+  return posted.ok() ? posted : end_->lose(posted);
 }
 
 void VerbsTransfer::take_what_is_done() {
@@ -222,20 +224,32 @@ Status VerbsRemoteEnd::poll() {
   RingAmount told;  // nothing: the peer sends nothing here
   const uint64_t before = pair_->completed();
   const Status polled = pair_->poll(&told);
-  if (!polled.ok()) return end(polled);
+  // A window that is there no more is no port's fault.
+  if (!polled.ok()) return pair_->was_refused() ? end(polled) : lose(polled);
+  if (before == 0 && pair_->completed() > 0) domain_->set_broken(false);
   looks_ = pair_->completed() > before ? 0 : looks_ + 1;
   return looks_ % kWatchEvery == kWatchEvery - 1 ? watch() : Status();
 }
 
 Status VerbsRemoteEnd::watch() {
-  if (!silence_.is_too_long(*pair_, system_.clock.now())) return {};
-  return end(Status(Code::kRemote, fmt::format("{}: {}", domain_->port().name, Silence::kReason)));
+  const Time now = system_.clock.now();
+  if (now >= next_watch_) {
+    next_watch_ = now + kAskEvery;
+    if (!domain_->is_up()) return lose(Status(Code::kRemote, fmt::format("{} is down", domain_->port().name)));
+  }
+  if (!silence_.is_too_long(*pair_, now)) return {};
+  return lose(Status(Code::kRemote, fmt::format("{}: {}", domain_->port().name, Silence::kReason)));
 }
 
 Status VerbsRemoteEnd::arm() {
   HOCKET_TRY(ended_);
   const Status armed = pair_->arm();
-  return armed.ok() ? watch() : end(armed);
+  return armed.ok() ? watch() : lose(armed);
+}
+
+Status VerbsRemoteEnd::lose(const Status& why) {
+  domain_->set_broken(true);
+  return end(why);
 }
 
 Status VerbsRemoteEnd::end(Status why) {

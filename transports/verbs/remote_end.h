@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -35,12 +36,17 @@ class WindowDomain {
   const VerbsPort& port() const { return rails_.port(port_); }
   bool is_up() const { return rails_.is_up(port_); }
   ibv_pd* get() const { return domain_; }  // null: the device gives none
+  size_t number() const { return port_; }
+  // The last connection by it broke, before anything went by a later one.
+  bool has_broken() const { return broken_; }
+  void set_broken(bool broken) { broken_ = broken; }
 
  private:
   const VerbsTable& table_;
   VerbsRails& rails_;
   const size_t port_;
   ibv_pd* const domain_;
+  std::atomic<bool> broken_ = false;
 };
 
 // What the owner of a part tells of it.
@@ -78,6 +84,8 @@ class VerbsRemoteEnd final : public RemoteEnd, public std::enable_shared_from_th
   Status arm();
   // The device does nothing for this end any more.
   Status end(Status why);
+  // The same, and another port may do better.
+  Status lose(const Status& why);
   std::byte* take_slot();
   void give_slot(const std::byte* slot) { slots_[static_cast<size_t>(slot - memory_.bytes().data()) / kSlot] = false; }
   // Where what is read after a put goes.
@@ -97,6 +105,7 @@ class VerbsRemoteEnd final : public RemoteEnd, public std::enable_shared_from_th
   std::array<bool, kSlots> slots_{};  // in use
   uint32_t looks_ = 0;
   Silence silence_;
+  Time next_watch_{};
 };
 
 }  // namespace hocket

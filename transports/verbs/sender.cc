@@ -33,9 +33,12 @@ VerbsSender::VerbsSender(const PipeContext& context, const VerbsTable& table, Ve
   stable_from = lent_from = longest_part(mirror_.bytes().size()) + 1;
 }
 
+bool VerbsSender::is_next(size_t bytes) const {
+  return queued_ == taken_ && may_send() && bytes <= longest_part(path_.ring_bytes());
+}
+
 bool VerbsSender::fits(size_t bytes) const {
-  return queued_ == taken_ && may_send() && bytes <= longest_part(path_.ring_bytes()) &&
-         frame_bytes(bytes) <= std::min(to_end(), room());
+  return is_next(bytes) && frame_bytes(bytes) <= std::min(to_end(), room());
 }
 
 std::byte* VerbsSender::reserve(size_t bytes) {
@@ -44,6 +47,7 @@ std::byte* VerbsSender::reserve(size_t bytes) {
   if (reservation_ != Reservation::kNone && reserved_ == bytes) return reserved_at_;
   reservation_ = Reservation::kNone;
   if (!fits(bytes)) move();
+  if (is_next(bytes) && wraps(frame_bytes(bytes))) skip_to_end();
   if (fits(bytes)) {
     reservation_ = Reservation::kMirror;
     reserved_at_ = mirror_at(written_.bytes) + kFrameGrain;
@@ -109,7 +113,7 @@ bool VerbsSender::has_slot() {
 }
 
 void VerbsSender::enqueue(std::span<const std::byte> bytes, const Envelope& envelope, bool lent) {
-  queue_[queued_ % kPipeDepth] = {bytes, envelope.digest(), lent};
+  queue_[queued_ % kPipeDepth] = {bytes, envelope.digest(), lent, false};
   ++queued_;
   push();
 }
@@ -141,11 +145,17 @@ void VerbsSender::follow(Status moved) {
 void VerbsSender::push() {
   while (state_.ok() && !gone() && taken_ < queued_ && may_send()) {
     Outgoing& next = queue_[taken_ % kPipeDepth];
-    // A place lies in one piece, and is told only where the receiver can read it.
-    next.lent = next.lent && to_end() >= kLoanFrame && path_.key_for(next.left) != 0;
-    const size_t wanted = frame_bytes(std::min(next.left.size(), longest_part(path_.ring_bytes())));
-    const size_t frame = next.lent ? kLoanFrame : std::min(wanted, to_end());
-    if (frame > room()) return;
+    // A place is told only where the receiver can read it.
+    next.lent = next.lent && path_.key_for(next.left) != 0;
+    const size_t part = std::min(next.left.size(), longest_part(path_.ring_bytes()));
+    const size_t wanted = next.lent ? kLoanFrame : frame_bytes(part);
+    // What lies in one piece need not be put together by the receiver.
+    if (part == next.left.size() && !next.begun && wraps(wanted)) {
+      skip_to_end();
+      continue;
+    }
+    const size_t frame = next.lent ? wanted : std::min(wanted, to_end());
+    if (frame > std::min(to_end(), room())) return;
     if (!next.lent) {
       push_part(next, frame);
     } else if (lent_ - repaid_ < kPipeDepth) {
@@ -160,6 +170,7 @@ void VerbsSender::push_part(Outgoing& next, size_t frame) {
   const size_t part = std::min(next.left.size(), frame - kFrameGrain);
   if (part > 0) std::memcpy(mirror_at(written_.bytes) + kFrameGrain, next.left.data(), part);
   next.left = next.left.subspan(part);
+  next.begun = true;
   const bool last = next.left.empty();
   send_frame(part, next.left.size(), next.digest);
   if (last) ++taken_;
@@ -216,7 +227,7 @@ size_t VerbsSender::post_frame(uint64_t position) {
   FrameHeader header;
   std::memcpy(&header, at, sizeof(header));
   if (header.rest == kLent) refresh_place(position);
-  const size_t bytes = frame_bytes(header.length);
+  const size_t bytes = frame_bytes(header, to_end(position));
   path_.send(position, {at, sizeof(header) + header.length}, {bytes, 1});
   return bytes;
 }
@@ -226,7 +237,7 @@ Status VerbsSender::send_again(uint64_t from) {
   while (position < from && position < written_.bytes) {
     FrameHeader header;
     std::memcpy(&header, mirror_at(position) + kHeaderOffset, sizeof(header));
-    position += frame_bytes(header.length);
+    position += frame_bytes(header, to_end(position));
   }
   if (position != from) {
     return Status(Code::kInternal, fmt::format("{} has {} bytes, which end within a frame", path_.peer_name(), from));

@@ -39,6 +39,7 @@ class VerbsSender final : public Sender {
     std::span<const std::byte> left;
     uint32_t digest = 0;
     bool lent = false;
+    bool begun = false;
   };
   // What a frame has said of, and the receiver has not read yet.
   struct Loan {
@@ -71,11 +72,16 @@ class VerbsSender final : public Sender {
   // The receiver has left with all that was sent, or that is a failure.
   Status check_farewell();
   bool gone() const { return path_.farewell().has_value(); }
-  // A message of so many bytes goes into the mirror as it is.
+  // A message of so many bytes goes into the mirror as it is, once there is room.
+  bool is_next(size_t bytes) const;
   bool fits(size_t bytes) const;
+  // The frame would have to be cut at the end of the ring, and there is room for it behind that.
+  bool wraps(size_t frame) const { return frame > to_end() && to_end() + frame <= room(); }
+  void skip_to_end() { send_frame(0, kSkip, 0); }
   std::byte* mirror_at(uint64_t position) const { return mirror_.bytes().data() + position % path_.ring_bytes(); }
-  // From here to the end of the ring, or of the room that there is.
-  size_t to_end() const { return path_.ring_bytes() - written_.bytes % path_.ring_bytes(); }
+  // From a place to the end of the ring.
+  size_t to_end(uint64_t position) const { return path_.ring_bytes() - position % path_.ring_bytes(); }
+  size_t to_end() const { return to_end(written_.bytes); }
   size_t room() const { return path_.ring_bytes() - (written_.bytes - path_.returned().bytes); }
   bool may_send() const {
     return path_.is_open() && path_.has_room() && written_.frames - path_.returned().frames < kMaxFrames;

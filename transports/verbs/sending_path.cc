@@ -9,8 +9,8 @@
 namespace hocket {
 namespace {
 
-// Frames under way, and as many that are not known to be acknowledged.
-constexpr uint32_t kSends = 2 * kMaxFrames;
+// As many as the receiver lets be under way.
+constexpr uint32_t kSends = kMaxFrames;
 // A receiver gives back by the quarter of frames or the half of bytes, each lent message by itself, and some to spare.
 constexpr uint32_t kReceives = 16 + kPipeDepth;
 // Asking the socket is a call of the system: it is done once in so many looks.
@@ -137,10 +137,10 @@ void SendingPath::give(uint64_t position, std::span<const std::byte> bytes) {
 
 Status SendingPath::look() {
   if (farewell_) return {};
-  const uint64_t before = returned_.frames;
+  const bool listens = pair_ == nullptr || !open_ || ++looks_ % kListenEvery == 0;
+  if (!listens && !pair_->has_news()) return {};
   HOCKET_TRY(poll());
-  looks_ = returned_.frames > before ? 0 : looks_ + 1;
-  if (pair_ != nullptr && open_ && looks_ % kListenEvery != 0) return {};
+  if (!listens && pair_ != nullptr && open_) return {};
   HOCKET_TRY(hear());
   if (farewell_) return {};
   watch();

@@ -105,7 +105,7 @@ class SendingPath {
   std::optional<uint64_t> resumption_;
   std::optional<uint64_t> request_;
   std::optional<uint64_t> farewell_;
-  uint32_t looks_ = 0;  // in vain
+  uint32_t looks_ = 0;
   Silence silence_;
   Burst burst_;
   Time next_watch_{};

@@ -96,12 +96,8 @@ Result<std::unique_ptr<Receiver>> VerbsTransport::accept(const PipeContext& cont
 std::unique_ptr<RemoteMemory> VerbsTransport::remote_memory(System& system, Poller& poller) const {
   const Result<Devices*> devices = this->devices();
   if (!devices.ok()) return nullptr;
-  VerbsRails& rails = (*devices)->rails;
-  const auto port = rails.take(system.clock.now());
-  if (!port) return nullptr;
-  auto domain = std::make_shared<WindowDomain>((*devices)->table, rails, *port);
-  if (domain->get() == nullptr) return nullptr;
-  return std::make_unique<VerbsWindows>(system, poller, std::move(domain));
+  auto made = std::make_unique<VerbsWindows>(system, poller, (*devices)->table, (*devices)->rails);
+  return made->has_home() ? std::move(made) : nullptr;
 }
 
 const Transport& verbs_transport() {

@@ -3,7 +3,7 @@
 //
 // What a rank of a communicator exposes to its peers' devices: its parts of windows, registered in a protection domain
 // that holds nothing else for peers, and for each peer the end of a connection that is only there to be written to and
-// read from. All by one port; whom it does not reach goes another way.
+// read from. All by one port; by another one, with a domain of its own, when the first is lost at either end.
 #pragma once
 
 #include <map>
@@ -20,8 +20,10 @@ namespace hocket {
 class VerbsWindows final : public RemoteMemory, private LastingMemory::User {
  public:
   // The poller has news for who waits for a transfer.
-  VerbsWindows(System& system, Poller& poller, std::shared_ptr<WindowDomain> domain);
+  VerbsWindows(System& system, Poller& poller, const VerbsTable& table, VerbsRails& rails);
   ~VerbsWindows() override;
+  // There is a port for it, at present.
+  bool has_home() { return home() != nullptr; }
   VerbsWindows(const VerbsWindows&) = delete;
   VerbsWindows& operator=(const VerbsWindows&) = delete;
 
@@ -34,24 +36,34 @@ class VerbsWindows final : public RemoteMemory, private LastingMemory::User {
  private:
   struct Part {
     std::span<std::byte> bytes;
-    std::unique_ptr<Registration> registration;
+    std::map<const WindowDomain*, std::unique_ptr<Registration>> registrations;
   };
   struct Guest {
     std::string card;  // by which it came
     VerbsCard ours;
+    std::shared_ptr<WindowDomain> domain;
     std::unique_ptr<QueuePair> pair;
   };
 
   // A part lasts until it is withdrawn.
   void forget(LastingMemory::Bytes) override {}
   void renew(LastingMemory::Bytes range) override;
-  // Where the part is; the card is still to be filled in.
-  std::optional<WindowPlace> place_of(uint32_t window);
-  Result<Guest> receive(std::string_view card) const;
+  // Of a port that was taken of the rails. Null: its device gives none.
+  std::shared_ptr<WindowDomain> domain_of(size_t port);
+  // By which our own ends go and parts are registered first; another one than before when that is lost.
+  std::shared_ptr<WindowDomain> home();
+  std::unique_ptr<Registration> enlist(const WindowDomain& domain, std::span<std::byte> part) const;
+  // Where the part is for guests of that domain; the card is still to be filled in.
+  std::optional<WindowPlace> place_of(uint32_t window, const WindowDomain& domain);
+  Result<Guest> receive(std::string_view card);
 
   System& system_;
   Poller& poller_;
-  const std::shared_ptr<WindowDomain> domain_;
+  const VerbsTable& table_;
+  VerbsRails& rails_;
+  std::mutex domains_mutex_;
+  std::map<size_t, std::shared_ptr<WindowDomain>> domains_;  // by port
+  std::shared_ptr<WindowDomain> home_;
   std::mutex parts_mutex_;
   std::map<uint32_t, Part> parts_;
   std::mutex guests_mutex_;
