@@ -87,9 +87,9 @@ std::byte* RingSender::reserve(size_t bytes) {
     fail(fmt::format("a message of {} bytes was asked for; the limit is {}", bytes, ring_.max_message()));
   }
   if (!status_.ok() || !has_room()) return nullptr;
-  const bool is_beside = reserved_ == Ring::kBesideBytes;  // and stays there, whatever comes meanwhile
+  const bool is_beside = reserved_ != 0 && home_ == Home::kBeside;  // and stays there, whatever comes meanwhile
   if (bytes > Ring::kBesideBytes ||
-      (bytes > RingCell::kInlineBytes && !is_beside && (find_traded_slot() || (free_slots_ != 0 && may_give())))) {
+      (bytes > RingCell::kInlineBytes && !is_beside && (find_traded_slot() || may_give()))) {
     if (!reserve_slot(bytes)) return nullptr;
     home_ = Home::kSlot;
     reserved_ = ring_.max_message();
@@ -131,12 +131,12 @@ bool RingSender::refresh() {
 
 bool RingSender::reserve_slot(size_t bytes) {
   if (slot_ != kNoSlot) return true;
-  const bool is_traded = find_traded_slot();
-  streaming_from = is_traded ? SIZE_MAX : kStreamFrom;
-  if (is_traded) {
-    slot_ = std::countr_zero(traded_slots_);
+  if (find_traded_slot() || may_give()) {
+    slot_ = traded_slots_ != 0 ? std::countr_zero(traded_slots_) : next_spare_;
+    streaming_from = SIZE_MAX;
     return true;
   }
+  streaming_from = kStreamFrom;
   if ((bytes >= kReuseFrom || free_slots_ == 0) && !refresh()) return false;
   if (free_slots_ == 0) return false;
   slot_ = last_slot_ = next_slot(bytes);
@@ -148,7 +148,8 @@ bool RingSender::reserve_slot(size_t bytes) {
 }
 
 bool RingSender::may_give() const {
-  return trade_ != nullptr && next_spare_ < Ring::kSlots && ring_.control().trades.load(std::memory_order_relaxed) != 0;
+  return trade_ != nullptr && next_spare_ < static_cast<int>(Ring::kSlots) && trade_->hears() &&
+         ring_.control().trades.load(std::memory_order_relaxed) != 0;
 }
 
 bool RingSender::find_traded_slot() {
@@ -171,13 +172,10 @@ uint32_t RingSender::send_slot() {
   const uint32_t bit = 1u << slot;
   if ((free_slots_ & bit) != 0) {
     free_slots_ &= ~bit;
-    if (!may_give()) {
-      slot_of_[committed_ % kRingCells] = static_cast<int>(slot);
-      return slot;
-    }
-    free_slots_ |= 1u << next_spare_++;
+    slot_of_[committed_ % kRingCells] = static_cast<int>(slot);
+    return slot;
   }
-  used_slots_ &= ~bit;
+  if ((traded_slots_ & bit) == 0) ++next_spare_;
   traded_slots_ &= ~bit;
   trade_->let_go(slot);
   return slot < SlotTrade::kTheirs ? RingPlace::kGiven + slot : RingPlace::kHome + slot - SlotTrade::kTheirs;
@@ -200,6 +198,7 @@ void RingSender::commit(size_t bytes, const Envelope& envelope) {
 
 void RingSender::publish(size_t bytes, const Envelope& envelope) {
   reserved_ = 0;
+  home_ = Home::kCell;
   const RingHeader header{sequence_of(committed_), static_cast<uint32_t>(bytes), envelope.digest()};
   ring_.cell(committed_).header.store(header.pack(), std::memory_order_release);
   ++committed_;
@@ -327,6 +326,7 @@ void RingReceiver::release() {
   if (!peeked_) return;
   peeked_ = false;
   ++released_;
+  if (trade_ != nullptr && message_.size > RingCell::kInlineBytes) trade_->hear();
   if (coming_) trade_->come(*std::exchange(coming_, std::nullopt));
   if (!std::exchange(borrowed_, false)) announce(released_);
 }

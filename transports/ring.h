@@ -48,7 +48,7 @@ class RingSender final : public Sender {
   // Learns what the consumer has released; false when it claims the impossible.
   bool refresh();
   bool reserve_slot(size_t bytes);
-  // One more of ours to the consumer, among whose slots it is from then on.
+  // One more slot, of those that are beside what the pipe promises.
   bool may_give() const;
   // Whether there is one that we have read last, and may write.
   bool find_traded_slot();
@@ -69,8 +69,8 @@ class RingSender final : public Sender {
   int slot_ = kNoSlot;       // reserved: a bit of the masks
   int last_slot_ = 0;
   uint32_t free_slots_ = (1u << kPipeDepth) - 1;
-  uint32_t next_spare_ = kPipeDepth;  // slot: each takes the place of one that is given
-  uint32_t used_slots_ = 0;           // those that held a message from streaming_from on
+  int next_spare_ = kPipeDepth;  // slot: it becomes a traded one when it is first given
+  uint32_t used_slots_ = 0;      // those that held a message from streaming_from on
   std::shared_ptr<SlotTrade> trade_;
   uint32_t traded_slots_ = 0;  // that have come: free, and read by us last
   Claims claims_;

@@ -38,8 +38,16 @@ class SlotTrade final : public Ties {
     gone_.store(gone_.load(std::memory_order_relaxed) ^ 1u << bit, std::memory_order_release);
   }
 
+  // Whether the peer has sent anything that lies in lines of its own: else slots that go to it would stay there.
+  bool hears() const { return hears_.load(std::memory_order_relaxed); }
+
   // ---- The receiver's
-  void set_theirs(const Ring& ring) { theirs_ = ring; }
+  void hear() {
+    if (!hears()) hears_.store(true, std::memory_order_relaxed);
+  }
+  void set_theirs(const Ring& ring) {
+    if (!theirs_) theirs_ = ring;
+  }
   std::byte* our_slot(uint32_t bit) const { return ours_->slot(bit); }
   // Whether a slot can come at all: one of ours that is away, or one of the peer's that is not here.
   bool can_come(uint32_t bit) const {
@@ -55,6 +63,7 @@ class SlotTrade final : public Ties {
   std::atomic<uint32_t> gone_ = 0;
   uint32_t taken_ = 0;
   alignas(kCacheLine) std::atomic<uint32_t> come_ = 0;
+  std::atomic<bool> hears_ = false;
 };
 
 }  // namespace hocket

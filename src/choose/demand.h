@@ -23,7 +23,7 @@ struct RankDemand {
     int64_t messages_received = 0;
     int64_t chunks_sent = 0;
     int64_t chunks_received = 0;
-    int64_t chunks_one_way = 0;  // sent on a lane to a peer beyond what it sends back
+    int64_t chunks_one_way = 0;  // sent on a lane to a peer beyond what it sends back, whenever that is
     int64_t chunks_of_pipe = 0;  // most that one lane sends to one peer, where that bounds anything
   };
   std::array<Traffic, kMaxLevels> levels{};  // by the innermost level that holds both ends

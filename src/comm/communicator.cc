@@ -93,7 +93,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       prefix_(options_.name.empty() ? "" : options_.name + ": "),
       placement_(hocket::placement(*mesh_)),
       crowded_(is_crowded(*mesh_)),
-      wait_(system, crowded_, options_.spin, &shares_core_),
+      wait_(system, crowded_, options_.spin, &core_sharing_),
       longest_message_(longest_message(*mesh_, placement_)),
       planner_({.rank = rank(),
                 .ranks = ranks(),

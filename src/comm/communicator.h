@@ -201,7 +201,7 @@ class Communicator {
   std::string prefix_;
   const Placement placement_;
   const bool crowded_;  // more ranks on this kernel than cores
-  std::atomic<bool> shares_core_ = false;
+  CoreSharing core_sharing_;
   const Wait wait_;
   const size_t longest_message_;
   Planner planner_;

@@ -23,6 +23,9 @@ constexpr uint32_t kLooksPerClock = 256;
 constexpr Duration kFirstWay = microseconds(100);
 constexpr Duration kOthersRan = microseconds(1);
 constexpr int kInVain = 3;
+// Who keeps the core for so long gives no way in turn: it is another program, which takes the time slice that it gets.
+constexpr Duration kSlice = milliseconds(1);
+constexpr Duration kKept = milliseconds(100);
 constexpr Duration kShortestNap = microseconds(500);
 constexpr Duration kLongestNap = milliseconds(10);
 
@@ -47,9 +50,9 @@ void relax() {
 
 // A crowded core belongs to whoever has work: looking twice before yielding costs 4 ranks on 2 cores half again as
 // much.
-Wait::Wait(System& system, bool crowded, Duration spin, std::atomic<bool>* shared)
+Wait::Wait(System& system, bool crowded, Duration spin, CoreSharing* sharing)
     : system_(system),
-      shared_(crowded || spin.count() >= 0 ? nullptr : shared),
+      sharing_(crowded || spin.count() >= 0 ? nullptr : sharing),
       spin_(chosen(crowded, spin)),
       spins_(looks(spin_)),
       yields_(crowded ? 2000 : 1000) {}
@@ -66,7 +69,7 @@ Wait::Advice Wait::idle() {
 }
 
 Wait::Advice Wait::spin() {
-  if (shared_ != nullptr && shared_->load(std::memory_order_relaxed)) {
+  if (sharing_ != nullptr && sharing_->is_shared.load(std::memory_order_relaxed)) {
     give_way();
     return Advice::kLook;
   }
@@ -78,7 +81,7 @@ Wait::Advice Wait::spin() {
     way_ = kFirstWay;
   }
   if (now - begun_ >= spin_) idle_ = spins_;
-  if (shared_ != nullptr && now - begun_ >= way_) {
+  if (sharing_ != nullptr && now - begun_ >= way_ && now >= sharing_->kept_until.load(std::memory_order_relaxed)) {
     way_ *= 2;
     give_way();
   }
@@ -86,19 +89,21 @@ Wait::Advice Wait::spin() {
 }
 
 // If others run meanwhile and then something has come, the rank that we wait for is one of them: the core is shared
-// until nobody else runs there, or they run in vain. Others may keep it for a time slice each time, so that is few
-// times a wait.
+// until nobody else runs there, they run in vain, or one of them keeps it.
 void Wait::give_way() {
   if (in_vain_ == kInVain) {
-    shared_->store(false, std::memory_order_relaxed);
+    sharing_->is_shared.store(false, std::memory_order_relaxed);
     way_ = Duration::max();
     return;
   }
   const Time before = system_.clock.now();
   system_.threads.yield();
-  const bool others_ran = system_.clock.now() - before > kOthersRan;
+  const Time after = system_.clock.now();
+  const bool is_kept = after - before >= kSlice;
+  const bool others_ran = after - before > kOthersRan;
   if (others_ran) ++in_vain_;
-  shared_->store(others_ran, std::memory_order_relaxed);
+  if (is_kept) sharing_->kept_until.store(after + kKept, std::memory_order_relaxed);
+  sharing_->is_shared.store(others_ran && !is_kept, std::memory_order_relaxed);
 }
 
 Time Wait::nap_end(Time now) {

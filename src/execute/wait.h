@@ -16,6 +16,12 @@ namespace hocket {
 // One turn of a loop that looks for news.
 void relax();
 
+// What the waits of a communicator tell each other of the core that they are on.
+struct CoreSharing {
+  std::atomic<bool> is_shared = false;  // for now, with the rank that is waited for
+  std::atomic<Time> kept_until{};       // nobody gives way before: others have held the core for a time slice
+};
+
 class Wait {
  public:
   enum class Advice : uint8_t {
@@ -25,9 +31,8 @@ class Wait {
   };
 
   // `crowded`: more driving threads on this host than cores. `spin`: how long to spin before yielding; negative:
-  // chosen. `shared`: whether the core is found to be shared for now, as the waits of a communicator tell each other;
-  // null: nobody asks.
-  Wait(System& system, bool crowded, Duration spin, std::atomic<bool>* shared = nullptr);
+  // chosen. `sharing` may be null: then it never gives way while it spins.
+  Wait(System& system, bool crowded, Duration spin, CoreSharing* sharing = nullptr);
 
   void progressed() {
     idle_ = 0;
@@ -43,7 +48,7 @@ class Wait {
   void give_way();
 
   System& system_;
-  std::atomic<bool>* shared_;
+  CoreSharing* sharing_;
   Duration spin_;
   uint32_t spins_;  // looks at most
   uint32_t yields_;

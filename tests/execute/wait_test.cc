@@ -67,7 +67,7 @@ class OneCore : public testing::Test {
  protected:
   // As a call has it that waits so long; how often it gives way.
   int yields_in(Duration time, Duration spin = Duration(-1)) {
-    Wait wait(system_, false, spin, &shared_);
+    Wait wait(system_, false, spin, &sharing_);
     core_.yields = 0;
     for (const Time end = clock_.now() + time; clock_.now() < end;) {
       wait.idle();
@@ -79,13 +79,13 @@ class OneCore : public testing::Test {
   Hand clock_;
   Core core_{clock_};
   System system_{clock_, core_, real_system().network, real_system().memory};
-  std::atomic<bool> shared_ = false;
+  CoreSharing sharing_;
 };
 
 TEST_F(OneCore, IsOursWhereNobodyElseRuns) {
   EXPECT_EQ(yields_in(std::chrono::microseconds(90)), 0);
   EXPECT_EQ(yields_in(std::chrono::microseconds(300)), 2);
-  EXPECT_FALSE(shared_);
+  EXPECT_FALSE(sharing_.is_shared);
 }
 
 // Two ranks there would keep it from each other for as long as both spin, at each message.
@@ -93,23 +93,33 @@ TEST_F(OneCore, IsSharedAtOnceWhenSomethingCameOfGivingWay) {
   core_.others_run = std::chrono::microseconds(2);
   EXPECT_EQ(yields_in(std::chrono::microseconds(113)), 1);
   EXPECT_EQ(yields_in(std::chrono::microseconds(1)), 1);
-  EXPECT_TRUE(shared_);
+  EXPECT_TRUE(sharing_.is_shared);
   core_.others_run = {};
   EXPECT_EQ(yields_in(std::chrono::microseconds(90)), 1);
-  EXPECT_FALSE(shared_);
+  EXPECT_FALSE(sharing_.is_shared);
 }
 
 // What runs beside us may be anything, and keep the core for its time slice.
 TEST_F(OneCore, IsKeptFromOthersOfWhomNothingComes) {
   core_.others_run = std::chrono::microseconds(2);
-  shared_ = true;
+  sharing_.is_shared = true;
   EXPECT_EQ(yields_in(std::chrono::microseconds(900)), 3);
-  EXPECT_FALSE(shared_);
+  EXPECT_FALSE(sharing_.is_shared);
+}
+
+// Another program takes the whole time slice that it gets: that costs more than all waiting.
+TEST_F(OneCore, IsKeptForAWhileFromWhoKeepsIt) {
+  core_.others_run = std::chrono::milliseconds(4);
+  EXPECT_EQ(yields_in(std::chrono::milliseconds(2)), 1);
+  EXPECT_FALSE(sharing_.is_shared);
+  for (int wait = 0; wait < 50; ++wait) EXPECT_EQ(yields_in(std::chrono::microseconds(500)), 0) << wait;
+  clock_.advance(std::chrono::milliseconds(100));
+  EXPECT_EQ(yields_in(std::chrono::microseconds(500)), 1);
 }
 
 TEST_F(OneCore, IsHeldForAsLongAsTheUserSays) {
   core_.others_run = std::chrono::microseconds(2);
-  shared_ = true;
+  sharing_.is_shared = true;
   EXPECT_EQ(yields_in(std::chrono::microseconds(900), std::chrono::milliseconds(1)), 0);
 }
 

@@ -3,7 +3,8 @@
 //
 // The memory of two rings, one each way between two ranks, in which the peer writes anything, before and while either
 // end uses it: the end fails, or its messages lie in the rings and are no longer than they may be. The input is a list
-// of changes: where (two bytes), how many bytes and in which ring (the upper bit), and these; after each, all ends look.
+// of changes: where (two bytes), how many bytes and in which ring (the upper bit), and these; after each, all ends
+// look.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
