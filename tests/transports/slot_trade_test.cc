@@ -91,7 +91,7 @@ class SlotTradeTest : public testing::Test {
 
 TEST_F(SlotTradeTest, WhoHasReadASlotSendsInIt) {
   meet();
-  for (const size_t bytes : {size_t{57}, size_t{1000}, size_t{2000}, kMaxMessage}) {
+  for (const size_t bytes : {size_t{129}, size_t{1000}, size_t{2000}, kMaxMessage}) {
     ASSERT_TRUE(a_.send(bytes, 1));
     const std::byte* slot = b_.receive(bytes, 1);
     ASSERT_NE(slot, nullptr);
