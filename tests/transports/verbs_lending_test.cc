@@ -165,6 +165,20 @@ TEST_F(Lending, ManyAreUnderWayAndComeInOrderBesideOthers) {
   EXPECT_GT(fake_reads(), 300u) << "all but those whose frame would not lie in one piece";
 }
 
+// A place takes two lines of the ring, of which one may be left at its end.
+TEST_F(Lending, GoesOnWhereThePlaceDoesNotFitBeforeTheRingsEnd) {
+  const LastingMemory::Hold source(source_);
+  const LastingMemory::Hold target(target_);
+  PipePair made = open_pair();
+  for (const size_t lines : {2, 3}) {
+    const size_t bytes = (lines - 1) * 64;
+    ASSERT_TRUE(send(*made.sender, 0, bytes));
+    ASSERT_TRUE(receive(made, 0, bytes));
+    for (int round = 0; round < 2'500; ++round) ASSERT_TRUE(passes(made)) << lines << " lines, round " << round;
+  }
+  EXPECT_EQ(fake_reads(), 5'000u);
+}
+
 TEST_F(Lending, GoesToABufferWhereTheTargetDoesNotLast) {
   const LastingMemory::Hold source(source_);
   PipePair made = open_pair();

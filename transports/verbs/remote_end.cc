@@ -195,7 +195,7 @@ Status VerbsRemoteEnd::enter(uint32_t window, std::string_view answer, uint64_t 
   const std::lock_guard lock(mutex_);
   HOCKET_TRY(ended_);
   if (peer_card_.empty()) {
-    HOCKET_TRY(pair_->connect(place.card, gid_));
+    if (const Status connected = pair_->connect(place.card, gid_); !connected.ok()) return lose(connected);
     peer_card_ = card;
     silence_.end(system_.clock.now());
   }

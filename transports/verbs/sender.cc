@@ -149,8 +149,8 @@ void VerbsSender::push() {
     next.lent = next.lent && path_.key_for(next.left) != 0;
     const size_t part = std::min(next.left.size(), longest_part(path_.ring_bytes()));
     const size_t wanted = next.lent ? kLoanFrame : frame_bytes(part);
-    // What lies in one piece need not be put together by the receiver.
-    if (part == next.left.size() && !next.begun && wraps(wanted)) {
+    // What lies in one piece need not be put together by the receiver, and a place has to.
+    if ((next.lent || part == next.left.size()) && !next.begun && wraps(wanted)) {
       skip_to_end();
       continue;
     }
