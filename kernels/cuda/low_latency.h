@@ -215,7 +215,7 @@ class LowLatencyBlock {
     const auto* const from = reinterpret_cast<const Storage*>(piece) + index;
     if (is_whole(from, index, elements)) return *reinterpret_cast<const Values*>(from);
     Values values{};
-    for (int i = 0; i < kPacked; ++i) {
+    for (uint64_t i = 0; i < kPacked; ++i) {
       if (index + i < elements) values.values[i] = from[i];
     }
     return values;
@@ -227,7 +227,7 @@ class LowLatencyBlock {
       *reinterpret_cast<Values*>(to) = values;
       return;
     }
-    for (int i = 0; i < kPacked; ++i) {
+    for (uint64_t i = 0; i < kPacked; ++i) {
       if (index + i < elements) to[i] = values.values[i];
     }
   }

@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::vector<std::byte> kRecorded = recorded();
   std::vector<std::byte> memory = kRecorded;
   for (size_t at = 0; at + 3 < size;) {
-    const size_t to = data[at] | data[at + 1] << 8;
+    const auto to = static_cast<size_t>(data[at] | data[at + 1] << 8);
     const size_t bytes = std::min<size_t>(data[at + 2], size - at - 3);
     std::memcpy(memory.data() + to, data + at + 3, bytes);
     at += 3 + bytes;

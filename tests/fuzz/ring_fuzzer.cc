@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::memcpy(memory.get() + to, data + at + 3, count);
     at += 3 + std::max<size_t>(count, 1);
     const size_t length = data[at - 1] * size_t{8};
-    for (const size_t rank : {0, 1}) {
+    for (size_t rank = 0; rank < 2; ++rank) {
       RingSender& sender = senders[rank];
       if (std::byte* room = sender.reserve(length); room != nullptr) {
         check(room >= all.data() && room + length <= all.data() + all.size());

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)exchange.start();
   for (size_t at = 2; at + 3 <= size;) {
     const int32_t from = data[at] % ranks;
-    const size_t bytes = std::min<size_t>(data[at + 1] | data[at + 2] << 8, size - at - 3);
+    const size_t bytes = std::min(static_cast<size_t>(data[at + 1] | data[at + 2] << 8), size - at - 3);
     Reader reader(std::string_view(reinterpret_cast<const char*>(data) + at + 3, bytes));
     if (!exchange.receive(from, reader).ok()) return 0;
     at += 3 + bytes;

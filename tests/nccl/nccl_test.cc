@@ -172,10 +172,11 @@ void go_over_sizes(std::span<ncclComm_t> comms, int first, int ranks) {
 }
 
 TEST_P(NcclTestsWays, AreTaken) {
-  const auto [threads, each] = GetParam();
+  const auto& [threads, ranks_of_thread] = GetParam();
+  const int each = ranks_of_thread;  // clang captures no binding
   const int ranks = threads * each;
   const ncclUniqueId id = make_id();
-  on_threads(threads, [&, each = each](int thread) {
+  on_threads(threads, [&](int thread) {
     std::vector<ncclComm_t> comms(static_cast<size_t>(each));
     ASSERT_EQ(NCCL(GroupStart)(), ncclSuccess);
     for (int i = 0; i < each; ++i) {

@@ -170,7 +170,7 @@ TEST_F(Lending, GoesOnWhereThePlaceDoesNotFitBeforeTheRingsEnd) {
   const LastingMemory::Hold source(source_);
   const LastingMemory::Hold target(target_);
   PipePair made = open_pair();
-  for (const size_t lines : {2, 3}) {
+  for (const size_t lines : {size_t{2}, size_t{3}}) {
     const size_t bytes = (lines - 1) * 64;
     ASSERT_TRUE(send(*made.sender, 0, bytes));
     ASSERT_TRUE(receive(made, 0, bytes));
