@@ -93,12 +93,21 @@ CombineFunction kernel(DataType type, ReduceOp op) {
   return host::table_in_use().kernels[static_cast<size_t>(type)][static_cast<size_t>(op)];
 }
 
+void copy_plain(std::byte* destination, const std::byte* source, size_t bytes) {
+  if (destination != source && bytes > 0) std::memcpy(destination, source, bytes);
+}
+
 // One source, unchanged: bytes are bytes. To one destination after the other: each is written as suits it best, and the
 // source, a slice at most, is read from the caches again.
 void copy_to_all(const Combine& combine) {
   const size_t bytes = combine.count * element_bytes(combine.type);
+  const std::byte* const from = combine.sources[0];
   const auto& to = combine.destinations;
-  for (size_t i = 0; i < to.size(); ++i) copy(to[i], combine.sources[0], bytes, way_of(combine, i));
+  if ((combine.strings_mask | combine.around_mask) == 0) {
+    for (std::byte* destination : to) copy_plain(destination, from, bytes);
+    return;
+  }
+  for (size_t i = 0; i < to.size(); ++i) copy(to[i], from, bytes, way_of(combine, i));
 }
 
 // What a logical operation makes of one operand: x or x.
@@ -169,10 +178,7 @@ void combine(const Combine& combine) {
 void copy(std::byte* destination, const std::byte* source, size_t bytes, Streaming way) {
   if (destination == source || bytes == 0) return;
   if (way == Streaming::kStrings) return move_string(destination, source, bytes);
-  if (way == Streaming::kPlain) {
-    std::memcpy(destination, source, bytes);
-    return;
-  }
+  if (way == Streaming::kPlain) return copy_plain(destination, source, bytes);
   Combine combine;
   combine.sources = {&source, 1};
   combine.destinations = {&destination, 1};

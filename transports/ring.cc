@@ -90,18 +90,17 @@ std::byte* RingSender::reserve(size_t bytes) {
     fail(fmt::format("a message of {} bytes was asked for; the limit is {}", bytes, ring_.max_message()));
   }
   if (!status_.ok() || !has_room()) return nullptr;
+  if (bytes <= RingCell::kInlineBytes) return reserve_at(Home::kCell, RingCell::kInlineBytes);
   const bool is_beside = reserved_ != 0 && home_ == Home::kBeside;  // and stays there, whatever comes meanwhile
-  if (bytes > Ring::kBesideBytes || (bytes >= kTradedFrom && !is_beside && (find_traded_slot() || may_give()))) {
-    if (!reserve_slot(bytes)) return nullptr;
-    home_ = Home::kSlot;
-    reserved_ = ring_.max_message();
-  } else if (bytes > RingCell::kInlineBytes) {
-    home_ = Home::kBeside;
-    reserved_ = Ring::kBesideBytes;
-  } else {
-    home_ = Home::kCell;
-    reserved_ = RingCell::kInlineBytes;
+  if (bytes <= Ring::kBesideBytes && (bytes < kTradedFrom || is_beside || !reserve_traded_slot())) {
+    return reserve_at(Home::kBeside, Ring::kBesideBytes);
   }
+  return reserve_slot(bytes) ? reserve_at(Home::kSlot, ring_.max_message()) : nullptr;
+}
+
+std::byte* RingSender::reserve_at(Home home, size_t bytes) {
+  home_ = home;
+  reserved_ = bytes;
   return reserved_memory();
 }
 
@@ -132,12 +131,7 @@ bool RingSender::refresh() {
 }
 
 bool RingSender::reserve_slot(size_t bytes) {
-  if (slot_ != kNoSlot) return true;
-  if (find_traded_slot() || may_give()) {
-    slot_ = traded_slots_ != 0 ? std::countr_zero(traded_slots_) : next_spare_;
-    streaming_from = SIZE_MAX;
-    return true;
-  }
+  if (reserve_traded_slot()) return true;
   streaming_from = kStreamFrom;
   if ((bytes >= kReuseFrom || free_slots_ == 0) && !refresh()) return false;
   if (free_slots_ == 0) return false;
@@ -149,14 +143,19 @@ bool RingSender::reserve_slot(size_t bytes) {
   return true;
 }
 
-bool RingSender::may_give() const {
-  return trade_ != nullptr && next_spare_ < static_cast<int>(Ring::kSlots) && trade_->hears() &&
-         ring_.control().trades.load(std::memory_order_relaxed) != 0;
+bool RingSender::reserve_traded_slot() {
+  if (slot_ != kNoSlot) return true;
+  if (trade_ == nullptr) return false;
+  traded_slots_ |= trade_->take();
+  if (traded_slots_ == 0 && !may_give()) return false;
+  slot_ = traded_slots_ != 0 ? std::countr_zero(traded_slots_) : next_spare_;
+  streaming_from = SIZE_MAX;
+  return true;
 }
 
-bool RingSender::find_traded_slot() {
-  if (trade_ != nullptr) traded_slots_ |= trade_->take();
-  return traded_slots_ != 0;
+bool RingSender::may_give() const {
+  return next_spare_ < static_cast<int>(Ring::kSlots) && trade_->hears() &&
+         ring_.control().trades.load(std::memory_order_relaxed) != 0;
 }
 
 // Of the slots that are used in turn, or else the first that is free.
@@ -295,12 +294,13 @@ bool RingReceiver::find_slot(uint32_t number) {
   const uint32_t slot = number & ~(RingPlace::kGiven | RingPlace::kHome);
   if (slot >= Ring::kSlots) return false;
   const uint32_t kind = number - slot;
-  message_.data = kind == RingPlace::kHome ? nullptr : ring_.slot(slot);
-  if (kind == 0) return true;
-  const uint32_t bit = kind == RingPlace::kHome ? slot : slot + SlotTrade::kTheirs;
-  if (kind == (RingPlace::kGiven | RingPlace::kHome) || trade_ == nullptr || !trade_->can_come(bit)) return false;
-  if (kind == RingPlace::kHome) message_.data = trade_->our_slot(slot);
-  coming_ = bit;
+  if (kind == (RingPlace::kGiven | RingPlace::kHome)) return false;
+  if (kind != 0) {
+    const uint32_t bit = kind == RingPlace::kHome ? slot : slot + SlotTrade::kTheirs;
+    if (trade_ == nullptr || !trade_->can_come(bit)) return false;
+    coming_ = bit;
+  }
+  message_.data = kind == RingPlace::kHome ? trade_->our_slot(slot) : ring_.slot(slot);
   return true;
 }
 
@@ -328,7 +328,7 @@ void RingReceiver::release() {
   if (!peeked_) return;
   peeked_ = false;
   ++released_;
-  if (trade_ != nullptr && message_.size >= kTradedFrom) trade_->hear();
+  if (message_.size >= kTradedFrom && trade_ != nullptr) trade_->hear();
   if (coming_) trade_->come(*std::exchange(coming_, std::nullopt));
   if (!std::exchange(borrowed_, false)) announce(released_);
 }

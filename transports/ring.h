@@ -47,12 +47,13 @@ class RingSender final : public Sender {
   bool has_room();
   // Learns what the consumer has released; false when it claims the impossible.
   bool refresh();
+  std::byte* reserve_at(Home home, size_t bytes);
+  std::byte* reserved_memory() const;
   bool reserve_slot(size_t bytes);
+  // One that we have read last and may write, or one more to give. True also when a slot is reserved already.
+  bool reserve_traded_slot();
   // One more slot, of those that are beside what the pipe promises.
   bool may_give() const;
-  // Whether there is one that we have read last, and may write.
-  bool find_traded_slot();
-  std::byte* reserved_memory() const;
   int next_slot(size_t bytes) const;
   // The slot goes with the next message: what its cell says of it.
   uint32_t send_slot();

@@ -85,16 +85,8 @@ class Combiner {
 
   HWY_INLINE void run() {
     const size_t count = combine_.count;
-    size_t i = 0;
-    if (count >= kAlignFrom) {
-      i = elements_to_alignment();
-      if (i > 0) some(0, i);
-    }
-    if (is_two_into_one()) i = streaming_ ? two_into<1, true>(i) : two_into<1, false>(i);
-    if (is_two_into_two()) i = two_into<2, false>(i);
-    for (; i + kBlock * kCount <= count; i += kBlock * kCount) block<kBlock>(i);
-    for (; i + kCount <= count; i += kCount) block<1>(i);
-    if (i < count) some(i, count - i);
+    const size_t done = count < kCount ? 0 : whole_vectors();
+    if (done < count) some(done, count - done);
     if (streaming_) hwy::FlushStream();
   }
 
@@ -151,6 +143,21 @@ class Combiner {
         }
       }
     }
+    return i;
+  }
+
+  // How many elements are done then.
+  HWY_INLINE size_t whole_vectors() {
+    const size_t count = combine_.count;
+    size_t i = 0;
+    if (count >= kAlignFrom) {
+      i = elements_to_alignment();
+      if (i > 0) some(0, i);
+    }
+    if (is_two_into_one()) i = streaming_ ? two_into<1, true>(i) : two_into<1, false>(i);
+    if (is_two_into_two()) i = two_into<2, false>(i);
+    for (; i + kBlock * kCount <= count; i += kBlock * kCount) block<kBlock>(i);
+    for (; i + kCount <= count; i += kCount) block<1>(i);
     return i;
   }
 

@@ -119,7 +119,8 @@ hocketResult_t with_held(hocketComm_t comm, const Body& body, const Failed& fail
       HOCKET_TRY((occupy.*state)());
       return body(*occupy.session());
     });
-    if (!status.ok()) failed(status);
+    if (status.ok()) return hocketSuccess;
+    failed(status);
     return report(status, occupy.session());
   });
 }
