@@ -18,22 +18,22 @@
 namespace hocket {
 
 // What a call says, not yet checked. An operation is taken by reference, since it may lie beyond its enumeration.
-inline CallFacts make_facts(Collective collective, size_t count, hocketDataType_t datatype) {
-  CallFacts facts;
-  facts.collective = collective;
-  facts.count = count;
+inline CallArguments arguments(Collective collective, size_t count, hocketDataType_t datatype) {
+  CallArguments call;
+  call.collective = collective;
+  call.count = count;
   // Beyond a byte there is no type either; complete_request finds out.
-  facts.type = static_cast<DataType>(std::min(static_cast<unsigned>(datatype), 255u));
-  return facts;
+  call.type = static_cast<DataType>(std::min(static_cast<unsigned>(datatype), 255u));
+  return call;
 }
-inline CallFacts&& rooted(CallFacts&& facts, int root) {
-  facts.root = root;
-  return std::move(facts);
+inline CallArguments&& rooted(CallArguments&& call, int root) {
+  call.root = root;
+  return std::move(call);
 }
-inline CallFacts&& reducing(CallFacts&& facts, const hocketRedOp_t& op) {
-  static_assert(sizeof op == sizeof facts.op);
-  std::memcpy(&facts.op, &op, sizeof op);
-  return std::move(facts);
+inline CallArguments&& reducing(CallArguments&& call, const hocketRedOp_t& op) {
+  static_assert(sizeof op == sizeof call.op);
+  std::memcpy(&call.op, &op, sizeof op);
+  return std::move(call);
 }
 
 // Fills the request's reduction from its operation's handle; checks type, operation, root, peer, counts, pointers,

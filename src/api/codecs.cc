@@ -136,18 +136,18 @@ Status check_and_submit(const CodedCall& call, Session& session, Coding& coding,
   return submit(call.comm, session, std::move(request), call.stream);
 }
 
-// Takes the facts where the caller has just written them: to copy them there and then would take longer than all else
-// that a repeated call does here.
-hocketResult_t run(const CodedCall& call, hocketCodec_t codec, CallFacts&& facts, const void* send,
+// Takes the arguments where the caller has just written them: to copy them there and then would take longer than all
+// else that a repeated call does here.
+hocketResult_t run(const CodedCall& call, hocketCodec_t codec, CallArguments&& arguments, const void* send,
                    void* recv) noexcept {
-  const CallRange range(facts);
+  const CallRange range(arguments);
   return with_call(call.comm, [&](Session& session) -> Status {
-    facts.coding = digest_of(codec, session);
-    if (facts.coding == 0) return no_codec();
-    if (call.key == nullptr && repeats(session, facts, send, recv, call.stream)) return {};
+    arguments.coding = digest_of(codec, session);
+    if (arguments.coding == 0) return no_codec();
+    if (call.key == nullptr && repeats(session, arguments, send, recv, call.stream)) return {};
     const auto coding = codings().pin(codec);
     if (!coding) return no_codec();
-    Request request(facts, send, recv);
+    Request request(arguments, send, recv);
     return check_and_submit(call, session, *coding, request);
   });
 }
@@ -205,15 +205,15 @@ hocketResult_t hocketAllReduceCompressed(const void* sendbuff, void* recvbuff, s
                                          hocketRedOp_t op, hocketCodec_t codec, const char* key, hocketComm_t comm,
                                          hocketStream_t stream) {
   return hocket::run({key, comm, stream}, codec,
-                     hocket::reducing(hocket::make_facts(hocket::Collective::kAllReduce, count, datatype), op),
-                     sendbuff, recvbuff);
+                     hocket::reducing(hocket::arguments(hocket::Collective::kAllReduce, count, datatype), op), sendbuff,
+                     recvbuff);
 }
 
 hocketResult_t hocketReduceScatterCompressed(const void* sendbuff, void* recvbuff, size_t recvcount,
                                              hocketDataType_t datatype, hocketRedOp_t op, hocketCodec_t codec,
                                              hocketComm_t comm, hocketStream_t stream) {
   return hocket::run({nullptr, comm, stream}, codec,
-                     hocket::reducing(hocket::make_facts(hocket::Collective::kReduceScatter, recvcount, datatype), op),
+                     hocket::reducing(hocket::arguments(hocket::Collective::kReduceScatter, recvcount, datatype), op),
                      sendbuff, recvbuff);
 }
 
@@ -221,14 +221,14 @@ hocketResult_t hocketAllGatherCompressed(const void* sendbuff, void* recvbuff, s
                                          hocketDataType_t datatype, hocketCodec_t codec, hocketComm_t comm,
                                          hocketStream_t stream) {
   return hocket::run({nullptr, comm, stream}, codec,
-                     hocket::make_facts(hocket::Collective::kAllGather, sendcount, datatype), sendbuff, recvbuff);
+                     hocket::arguments(hocket::Collective::kAllGather, sendcount, datatype), sendbuff, recvbuff);
 }
 
 hocketResult_t hocketBroadcastCompressed(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                          int root, hocketCodec_t codec, hocketComm_t comm, hocketStream_t stream) {
   return hocket::run({nullptr, comm, stream}, codec,
-                     hocket::rooted(hocket::make_facts(hocket::Collective::kBroadcast, count, datatype), root),
-                     sendbuff, recvbuff);
+                     hocket::rooted(hocket::arguments(hocket::Collective::kBroadcast, count, datatype), root), sendbuff,
+                     recvbuff);
 }
 
 hocketResult_t hocketReduceCompressed(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
@@ -236,13 +236,13 @@ hocketResult_t hocketReduceCompressed(const void* sendbuff, void* recvbuff, size
                                       hocketStream_t stream) {
   return hocket::run(
       {nullptr, comm, stream}, codec,
-      hocket::reducing(hocket::rooted(hocket::make_facts(hocket::Collective::kReduce, count, datatype), root), op),
+      hocket::reducing(hocket::rooted(hocket::arguments(hocket::Collective::kReduce, count, datatype), root), op),
       sendbuff, recvbuff);
 }
 
 hocketResult_t hocketAllToAllCompressed(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                         hocketCodec_t codec, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::run({nullptr, comm, stream}, codec, hocket::make_facts(hocket::Collective::kAllToAll, count, datatype),
+  return hocket::run({nullptr, comm, stream}, codec, hocket::arguments(hocket::Collective::kAllToAll, count, datatype),
                      sendbuff, recvbuff);
 }
 

@@ -21,23 +21,23 @@ Status check_and_submit(hocketComm_t comm, Session& session, Request& request, h
   return submit(comm, session, std::move(request), stream);
 }
 
-hocketResult_t call(hocketComm_t comm, const CallFacts& facts, const void* send, void* recv,
+hocketResult_t call(hocketComm_t comm, const CallArguments& arguments, const void* send, void* recv,
                     hocketStream_t stream) noexcept {
-  const CallRange range(facts);
+  const CallRange range(arguments);
   return with_call(comm, [&](Session& session) -> Status {
-    if (repeats(session, facts, send, recv, stream)) return {};
-    Request request(facts, send, recv);
+    if (repeats(session, arguments, send, recv, stream)) return {};
+    Request request(arguments, send, recv);
     return check_and_submit(comm, session, request, stream);
   });
 }
 
-// A v-form, of which `list` fills in the counts and offsets; facts.count stays 0.
+// A v-form, of which `list` fills in the counts and offsets; arguments.count is 0.
 template <typename List>
-hocketResult_t call_v(hocketComm_t comm, const CallFacts& facts, const void* send, void* recv, hocketStream_t stream,
-                      const List& list) noexcept {
-  const CallRange range(facts);
+hocketResult_t call_v(hocketComm_t comm, const CallArguments& arguments, const void* send, void* recv,
+                      hocketStream_t stream, const List& list) noexcept {
+  const CallRange range(arguments);
   return with_call(comm, [&](Session& session) -> Status {
-    Request request(facts, send, recv);
+    Request request(arguments, send, recv);
     request.facts.v_form = true;
     const Communicator& communicator = *session.communicator;
     HOCKET_TRY(fault_of(communicator, request, list(communicator, request)));
@@ -45,20 +45,20 @@ hocketResult_t call_v(hocketComm_t comm, const CallFacts& facts, const void* sen
   });
 }
 
-CallFacts&& transfer(CallFacts&& facts, int peer, bool sending) {
-  facts.peer = peer;
-  facts.sending = sending;
-  return std::move(facts);
+CallArguments&& transfer(CallArguments&& call, int peer, bool sending) {
+  call.peer = peer;
+  call.sending = sending;
+  return std::move(call);
 }
 
 }  // namespace
 }  // namespace hocket
 
-using hocket::CallFacts;
+using hocket::arguments;
+using hocket::CallArguments;
 using hocket::Collective;
 using hocket::Communicator;
 using hocket::copy_counts;
-using hocket::make_facts;
 using hocket::reducing;
 using hocket::Request;
 using hocket::rooted;
@@ -67,13 +67,13 @@ using hocket::transfer;
 
 hocketResult_t hocketAllReduce(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                                hocketRedOp_t op, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, reducing(make_facts(Collective::kAllReduce, count, datatype), op), sendbuff, recvbuff,
+  return hocket::call(comm, reducing(arguments(Collective::kAllReduce, count, datatype), op), sendbuff, recvbuff,
                       stream);
 }
 
 hocketResult_t hocketBroadcast(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype, int root,
                                hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, rooted(make_facts(Collective::kBroadcast, count, datatype), root), sendbuff, recvbuff,
+  return hocket::call(comm, rooted(arguments(Collective::kBroadcast, count, datatype), root), sendbuff, recvbuff,
                       stream);
 }
 
@@ -84,24 +84,24 @@ hocketResult_t hocketBcast(void* buff, size_t count, hocketDataType_t datatype, 
 
 hocketResult_t hocketReduce(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                             hocketRedOp_t op, int root, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, reducing(rooted(make_facts(Collective::kReduce, count, datatype), root), op), sendbuff,
+  return hocket::call(comm, reducing(rooted(arguments(Collective::kReduce, count, datatype), root), op), sendbuff,
                       recvbuff, stream);
 }
 
 hocketResult_t hocketAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, hocketDataType_t datatype,
                                hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, make_facts(Collective::kAllGather, sendcount, datatype), sendbuff, recvbuff, stream);
+  return hocket::call(comm, arguments(Collective::kAllGather, sendcount, datatype), sendbuff, recvbuff, stream);
 }
 
 hocketResult_t hocketReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, hocketDataType_t datatype,
                                    hocketRedOp_t op, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, reducing(make_facts(Collective::kReduceScatter, recvcount, datatype), op), sendbuff,
+  return hocket::call(comm, reducing(arguments(Collective::kReduceScatter, recvcount, datatype), op), sendbuff,
                       recvbuff, stream);
 }
 
 hocketResult_t hocketAllToAll(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                               hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, make_facts(Collective::kAllToAll, count, datatype), sendbuff, recvbuff, stream);
+  return hocket::call(comm, arguments(Collective::kAllToAll, count, datatype), sendbuff, recvbuff, stream);
 }
 
 hocketResult_t hocketAlltoAll(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
@@ -111,25 +111,24 @@ hocketResult_t hocketAlltoAll(const void* sendbuff, void* recvbuff, size_t count
 
 hocketResult_t hocketGather(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype, int root,
                             hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, rooted(make_facts(Collective::kGather, count, datatype), root), sendbuff, recvbuff, stream);
+  return hocket::call(comm, rooted(arguments(Collective::kGather, count, datatype), root), sendbuff, recvbuff, stream);
 }
 
 hocketResult_t hocketScatter(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype, int root,
                              hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, rooted(make_facts(Collective::kScatter, count, datatype), root), sendbuff, recvbuff,
-                      stream);
+  return hocket::call(comm, rooted(arguments(Collective::kScatter, count, datatype), root), sendbuff, recvbuff, stream);
 }
 
 hocketResult_t hocketSend(const void* sendbuff, size_t count, hocketDataType_t datatype, int peer, hocketComm_t comm,
                           hocketStream_t stream) {
-  return hocket::call(comm, transfer(make_facts(Collective::kSendRecv, count, datatype), peer, true), sendbuff, nullptr,
+  return hocket::call(comm, transfer(arguments(Collective::kSendRecv, count, datatype), peer, true), sendbuff, nullptr,
                       stream);
 }
 
 hocketResult_t hocketRecv(void* recvbuff, size_t count, hocketDataType_t datatype, int peer, hocketComm_t comm,
                           hocketStream_t stream) {
-  return hocket::call(comm, transfer(make_facts(Collective::kSendRecv, count, datatype), peer, false), nullptr,
-                      recvbuff, stream);
+  return hocket::call(comm, transfer(arguments(Collective::kSendRecv, count, datatype), peer, false), nullptr, recvbuff,
+                      stream);
 }
 
 hocketResult_t hocketProbe(hocketComm_t comm, int* peer) {
@@ -144,17 +143,17 @@ hocketResult_t hocketProbe(hocketComm_t comm, int* peer) {
 }
 
 hocketResult_t hocketBarrier(hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, make_facts(Collective::kBarrier, 0, hocketUint8), nullptr, nullptr, stream);
+  return hocket::call(comm, arguments(Collective::kBarrier, 0, hocketUint8), nullptr, nullptr, stream);
 }
 
 hocketResult_t hocketScan(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                           hocketRedOp_t op, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, reducing(make_facts(Collective::kScan, count, datatype), op), sendbuff, recvbuff, stream);
+  return hocket::call(comm, reducing(arguments(Collective::kScan, count, datatype), op), sendbuff, recvbuff, stream);
 }
 
 hocketResult_t hocketExScan(const void* sendbuff, void* recvbuff, size_t count, hocketDataType_t datatype,
                             hocketRedOp_t op, hocketComm_t comm, hocketStream_t stream) {
-  return hocket::call(comm, reducing(make_facts(Collective::kExScan, count, datatype), op), sendbuff, recvbuff, stream);
+  return hocket::call(comm, reducing(arguments(Collective::kExScan, count, datatype), op), sendbuff, recvbuff, stream);
 }
 
 // ---- V-forms
@@ -162,9 +161,9 @@ hocketResult_t hocketExScan(const void* sendbuff, void* recvbuff, size_t count, 
 hocketResult_t hocketAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t* recvcounts,
                                 const size_t* displs, hocketDataType_t datatype, hocketComm_t comm,
                                 hocketStream_t stream) {
-  const CallFacts facts = make_facts(Collective::kAllGather, 0, datatype);
+  const CallArguments call = arguments(Collective::kAllGather, 0, datatype);
   return hocket::call_v(
-      comm, facts, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
+      comm, call, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
         HOCKET_TRY(copy_counts("recvcounts", recvcounts, displs, communicator.ranks(), r.recv_counts, r.recv_offsets));
         hocket::note_parts(r.recv_counts, r.facts);
         r.send_counts = {sendcount};
@@ -176,9 +175,9 @@ hocketResult_t hocketAllGatherV(const void* sendbuff, size_t sendcount, void* re
 hocketResult_t hocketReduceScatterV(const void* sendbuff, void* recvbuff, const size_t* recvcounts,
                                     hocketDataType_t datatype, hocketRedOp_t op, hocketComm_t comm,
                                     hocketStream_t stream) {
-  const CallFacts facts = reducing(make_facts(Collective::kReduceScatter, 0, datatype), op);
+  const CallArguments call = reducing(arguments(Collective::kReduceScatter, 0, datatype), op);
   return hocket::call_v(
-      comm, facts, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
+      comm, call, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
         HOCKET_TRY(copy_counts("recvcounts", recvcounts, nullptr, communicator.ranks(), r.send_counts, r.send_offsets));
         hocket::note_parts(r.send_counts, r.facts);
         r.recv_counts = {r.send_counts[static_cast<size_t>(communicator.rank())]};
@@ -190,9 +189,9 @@ hocketResult_t hocketReduceScatterV(const void* sendbuff, void* recvbuff, const 
 hocketResult_t hocketAllToAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls, void* recvbuff,
                                const size_t* recvcounts, const size_t* rdispls, hocketDataType_t datatype,
                                hocketComm_t comm, hocketStream_t stream) {
-  const CallFacts facts = make_facts(Collective::kAllToAll, 0, datatype);
+  const CallArguments call = arguments(Collective::kAllToAll, 0, datatype);
   return hocket::call_v(
-      comm, facts, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
+      comm, call, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
         HOCKET_TRY(copy_counts("sendcounts", sendcounts, sdispls, communicator.ranks(), r.send_counts, r.send_offsets));
         HOCKET_TRY(copy_counts("recvcounts", recvcounts, rdispls, communicator.ranks(), r.recv_counts, r.recv_offsets));
         return hocket::check_own_count("sendcounts", r.send_counts, communicator.rank(), "recvcounts of this rank",
@@ -203,9 +202,9 @@ hocketResult_t hocketAllToAllV(const void* sendbuff, const size_t* sendcounts, c
 hocketResult_t hocketGatherV(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t* recvcounts,
                              const size_t* displs, hocketDataType_t datatype, int root, hocketComm_t comm,
                              hocketStream_t stream) {
-  const CallFacts facts = rooted(make_facts(Collective::kGather, 0, datatype), root);
+  const CallArguments call = rooted(arguments(Collective::kGather, 0, datatype), root);
   return hocket::call_v(
-      comm, facts, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
+      comm, call, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
         r.send_counts = {sendcount};
         r.send_offsets = {0};
         if (communicator.rank() != root) return {};
@@ -217,9 +216,9 @@ hocketResult_t hocketGatherV(const void* sendbuff, size_t sendcount, void* recvb
 hocketResult_t hocketScatterV(const void* sendbuff, const size_t* sendcounts, const size_t* displs, void* recvbuff,
                               size_t recvcount, hocketDataType_t datatype, int root, hocketComm_t comm,
                               hocketStream_t stream) {
-  const CallFacts facts = rooted(make_facts(Collective::kScatter, 0, datatype), root);
+  const CallArguments call = rooted(arguments(Collective::kScatter, 0, datatype), root);
   return hocket::call_v(
-      comm, facts, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
+      comm, call, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
         r.recv_counts = {recvcount};
         r.recv_offsets = {0};
         if (communicator.rank() != root) return {};

@@ -25,9 +25,10 @@ Status submit(hocketComm_t comm, Session& session, std::unique_ptr<Work> work, h
 
 // Makes a call at once if it blocks and is like an earlier one that sent its values as they are. False: it is to be
 // checked and submitted.
-inline bool repeats(Session& session, const CallFacts& facts, const void* send, void* recv, hocketStream_t stream) {
+inline bool repeats(Session& session, const CallArguments& arguments, const void* send, void* recv,
+                    hocketStream_t stream) {
   const bool now = stream == nullptr && !in_group() && is_plain(send, recv);
-  return now && session.communicator->repeat(facts, send, recv);
+  return now && session.communicator->repeat(arguments, send, recv);
 }
 
 // Work that blocks until other ranks do the same (init, split): run now, or, in a group, at its end, together with the

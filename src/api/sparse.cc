@@ -84,7 +84,7 @@ hocketResult_t call(std::string_view name, const hocketSparse_t* send, hocketCom
                          HOCKET_TRY(complete_request(communicator, request));
                          return submit(comm, session, std::move(request), nullptr);
                        });
-    return body(calls, make_facts(Collective::kAllReduce, 0, datatype).type);
+    return body(calls, arguments(Collective::kAllReduce, 0, datatype).type);
   });
 }
 

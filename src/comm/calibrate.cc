@@ -134,12 +134,12 @@ class Calibration {
   }
 
   Status all_reduce(size_t bytes) {
-    CallFacts facts;
-    facts.collective = Collective::kAllReduce;
-    facts.type = DataType::kFloat32;
-    facts.count = bytes / sizeof(float);
-    if (communicator_.repeat(facts, send_.data(), recv_.data())) return {};
-    Request request(facts, send_.data(), recv_.data());
+    CallArguments arguments;
+    arguments.collective = Collective::kAllReduce;
+    arguments.type = DataType::kFloat32;
+    arguments.count = bytes / sizeof(float);
+    if (communicator_.repeat(arguments, send_.data(), recv_.data())) return {};
+    Request request(arguments, send_.data(), recv_.data());
     Operation& operation = communicator_.blocking_operation();
     HOCKET_TRY(operation.prepare_awaited(request));
     return hocket::run(communicator_, operation);

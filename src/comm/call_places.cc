@@ -19,12 +19,12 @@ bool tells_places(const Mesh& mesh, const Request& request) {
 }
 
 Request telling_of(const CallFacts& precedes, const CallPlaces& ours, std::vector<CallPlaces>& all) {
-  CallFacts facts;
-  facts.collective = Collective::kAllGather;
-  facts.type = DataType::kUint8;
-  facts.count = sizeof(CallPlaces);
-  facts.own = true;
-  Request request(facts, &ours, all.data());
+  CallArguments arguments;
+  arguments.collective = Collective::kAllGather;
+  arguments.type = DataType::kUint8;
+  arguments.count = sizeof(CallPlaces);
+  Request request(arguments, &ours, all.data());
+  request.facts.own = true;
   request.told = true;
   request.precedes = &precedes;
   return request;

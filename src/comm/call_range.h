@@ -13,8 +13,8 @@ namespace hocket {
 // A call while it lasts, as tools show it.
 class CallRange {
  public:
-  explicit CallRange(const CallFacts& facts)
-      : CallRange(kRangesWanted ? name(facts.collective) : std::string_view(), facts.count) {}
+  explicit CallRange(const CallArguments& call)
+      : CallRange(kRangesWanted ? name(call.collective) : std::string_view(), call.count) {}
   CallRange(std::string_view name, uint64_t elements) : range_(name, elements) {}
 
  private:

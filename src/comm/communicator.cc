@@ -186,9 +186,7 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
                                                    rank(), describe(facts), own.slice_bytes));
   }
   recent = RecentCall();
-  recent.facts = recent.asked = facts;
-  recent.asked.send_spot = recent.asked.recv_spot = {};
-  recent.asked.reproducibility = {};
+  recent.facts = facts;
   recent.in_window = is_in_window(facts);
   recent.in_place = in_place;
   recent.plan = &plan;
@@ -214,13 +212,13 @@ size_t Communicator::lends_up_to(const Plan& plan, bool in_place) const {
   return !crowded_ && works_beside(plan, in_place) ? SIZE_MAX : kLentAlways;
 }
 
-RecentCall& Communicator::recent_of(const CallFacts& facts) {
-  return recent_[(facts.count ^ static_cast<size_t>(facts.collective)) % recent_.size()];
+RecentCall& Communicator::recent_of(const CallArguments& arguments) {
+  return recent_[(arguments.count ^ static_cast<size_t>(arguments.collective)) % recent_.size()];
 }
 
-bool Communicator::repeat(const CallFacts& facts, const void* send, void* recv) {
-  RecentCall& recent = recent_of(facts);
-  if (!repeats_ || !recent.fast_path.bound() || !is_like(recent, facts, send, recv)) return false;
+bool Communicator::repeat(const CallArguments& arguments, const void* send, void* recv) {
+  RecentCall& recent = recent_of(arguments);
+  if (!repeats_ || arguments != recent.facts || !recent.fast_path.bound() || !is_like(recent, send, recv)) return false;
   Explored* const explored = recent.explored;
   if (explored != nullptr && (recent.time != nullptr || !explored->exploration.goes_on())) return false;
   if (!blocking_.repeat(recent, send, recv)) return false;
@@ -279,8 +277,7 @@ void Communicator::keep_what_was_found() {
     log_warn("the tuning file '{}' cannot be written: what was found online is lost", settings()->tuning_file);
 }
 
-bool Communicator::is_like(RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const {
-  if (facts != recent.asked) return false;
+bool Communicator::is_like(RecentCall& recent, const void* send, const void* recv) const {
   const bool same = send == recent.send && recv == recent.recv;
   if (!same && !are_like(recent, send, recv)) return false;
   const WindowTable& windows = mesh_->windows();

@@ -66,7 +66,6 @@ class PipeEnds final : public Pipes {
 // What follows from the facts of a call alone.
 struct RecentCall {
   CallFacts facts;
-  CallFacts asked;         // the same as the caller gave them: of no window, and of no mode, which the communicator has
   bool in_window = false;  // some buffer is
   bool in_place = false;
   const Plan* plan = nullptr;  // null: unused
@@ -112,7 +111,7 @@ class Communicator {
   Operation& blocking_operation() { return blocking_; }
   // Makes a blocking collective at once if one like it was made before: the same facts, other buffers that differ in
   // nothing that was checked. False: the caller checks it and makes it the long way.
-  bool repeat(const CallFacts& facts, const void* send, void* recv);
+  bool repeat(const CallArguments& arguments, const void* send, void* recv);
   // From now on calls may be issued by other threads beside: no call is repeated.
   void share_turns() { repeats_ = false; }
   Order& order(const CallFacts& facts);
@@ -190,8 +189,8 @@ class Communicator {
   void have_inbox();
   Status tell_of_inbox(std::shared_ptr<Inbox> inbox);
   size_t lends_up_to(const Plan& plan, bool in_place) const;
-  RecentCall& recent_of(const CallFacts& facts);
-  bool is_like(RecentCall& recent, const CallFacts& facts, const void* send, const void* recv) const;
+  RecentCall& recent_of(const CallArguments& arguments);
+  bool is_like(RecentCall& recent, const void* send, const void* recv) const;
   Status wait_for_times(const Explored& explored) const;
   void keep_what_was_found();
 

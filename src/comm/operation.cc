@@ -42,7 +42,8 @@ Status Operation::prepare(Request&& request) {
 
 Status Operation::prepare_awaited(Request& request) {
   const Result<RecentCall*> recent = plan(request);
-  recent_ = recent.ok() && !tells_ && !request.facts.v_form && !is_exact(request.facts) ? *recent : nullptr;
+  recent_ =
+      recent.ok() && !tells_ && follow_from_arguments(request.facts) && !is_exact(request.facts) ? *recent : nullptr;
   return recent.status();
 }
 

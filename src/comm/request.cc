@@ -10,6 +10,12 @@
 
 namespace hocket {
 
+bool follow_from_arguments(CallFacts facts) {
+  facts.send_spot = facts.recv_spot = {};
+  facts.reproducibility = {};
+  return facts == CallFacts{static_cast<const CallArguments&>(facts)};
+}
+
 void note_parts(const std::vector<size_t>& counts, CallFacts& facts) {
   uint64_t hash = 1;
   facts.total = 0;

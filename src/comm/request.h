@@ -36,29 +36,36 @@ struct Reduction {
   bool commutative = true;
 };
 
-// What all ranks must agree on, and what is told of a call: plain data.
-struct CallFacts {
+// A call as its caller wrote it, but for the buffers and what a v-form lists.
+struct CallArguments {
   Collective collective = Collective::kAllReduce;
   DataType type = DataType::kUint8;
-  int32_t op = 0;      // handle; reductions only
-  Rank root = 0;       // rooted collectives
-  uint64_t count = 0;  // as the call has it; v-forms: 0
+  bool sending = false;  // point to point
+  int32_t op = 0;        // handle; reductions only
+  Rank root = 0;         // rooted collectives
+  Rank peer = -1;        // point to point
+  uint64_t count = 0;    // v-forms: 0
+  uint32_t coding = 0;   // digest of the codec's specification; 0: no codec
+  friend bool operator==(const CallArguments&, const CallArguments&) = default;
+};
+
+// What all ranks must agree on, and what is told of a call: plain data.
+struct CallFacts : CallArguments {
   bool v_form = false;
   uint64_t total = 0;                                        // v-forms whose counts every rank lists: their sum ...
   uint32_t parts = 0;                                        // ... and digest
-  Rank peer = -1;                                            // point to point
-  bool sending = false;                                      // point to point
-  uint32_t coding = 0;                                       // digest of the codec's specification; 0: no codec
   bool encodes = false;                                      // false: with a codec, too, messages carry the values
   Reproducibility reproducibility = Reproducibility::kFast;  // of floats and users' operations
-  bool own = false;      // the library's own call: no wish of the user's decides how
-  WindowSpot send_spot;  // where the buffers are, if a plan may reach into those of peers
-  WindowSpot recv_spot;
+  bool own = false;        // the library's own call: no wish of the user's decides how
+  WindowSpot send_spot{};  // where the buffers are, if a plan may reach into those of peers
+  WindowSpot recv_spot{};
   bool on_device = false;    // they are memory of devices, there or elsewhere, on which kernels do a joint plan
   bool low_latency = false;  // ... or one kernel for each rank, by packets
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
 };
 
+// The arguments and the communicator say all, but for windows.
+bool follow_from_arguments(CallFacts facts);
 inline bool is_in_window(const CallFacts& facts) { return facts.send_spot.window != 0 || facts.recv_spot.window != 0; }
 // Peers work on its buffers.
 inline bool is_reached(const CallFacts& facts) { return is_in_window(facts) || facts.on_device; }
@@ -76,8 +83,8 @@ std::string op_name(int32_t handle);
 
 struct Request {
   Request() = default;
-  Request(const CallFacts& facts_in, const void* send_in, void* recv_in)
-      : facts(facts_in), send(send_in), recv(recv_in) {}
+  Request(const CallArguments& arguments, const void* send_in, void* recv_in)
+      : facts{arguments}, send(send_in), recv(recv_in) {}
 
   CallFacts facts;
   const void* send = nullptr;

@@ -190,6 +190,25 @@ TEST_F(Arguments, OfRepeatedCalls) {
   });
 }
 
+// What a v-form lists is not among its arguments: they are those of an empty call.
+TEST_F(Arguments, OfAnEmptyCallAfterARepeatedVForm) {
+  run_threads(2, [&](Member& member) {
+    std::array<float, 2> own = {1, 1};
+    std::array<float, 2> all{};
+    const size_t counts[] = {1, 1};
+    for (int number = 0; number < 3; ++number) {
+      all = {};
+      EXPECT_EQ(hocketAllGatherV(own.data(), 1, all.data(), counts, nullptr, hocketFloat, member.comm, nullptr),
+                hocketSuccess);
+      EXPECT_EQ(all[1], 1);
+    }
+    all = {};
+    EXPECT_EQ(hocketAllGather(own.data(), all.data(), 0, hocketFloat, member.comm, nullptr), hocketSuccess);
+    EXPECT_EQ(all[0], 0);
+    EXPECT_EQ(all[1], 0);
+  });
+}
+
 // A root that broadcasts in place only reads, the first time and each time after it.
 TEST_F(Arguments, ARootsBufferMayBeReadOnly) {
   constexpr size_t kBytes = 1000;
