@@ -43,6 +43,19 @@ bool are_like(const RecentCall& recent, const void* send, const void* recv) {
   return recent.in_place ? to - from == then : std::max(from, to) - std::min(from, to) >= recent.reach;
 }
 
+// The call may be made again with these buffers.
+bool is_like(RecentCall& recent, const Mesh& mesh, const void* send, const void* recv) {
+  const bool same = send == recent.send && recv == recent.recv;
+  if (!same && !are_like(recent, send, recv)) return false;
+  const WindowTable& windows = mesh.windows();
+  if (windows.empty()) return !recent.in_window;
+  const uint64_t changes = windows.changes();
+  if (same && changes == recent.window_changes) return true;
+  if (!stay_in_windows(mesh, recent.facts, send, recv)) return false;
+  if (same) recent.window_changes = changes;
+  return true;
+}
+
 bool on_device(std::span<std::byte> memory) {
   const cuda::Driver* const driver = cuda::look_for_driver();
   return driver != nullptr && cuda::recognise(*driver, memory.data()).is_cuda();
@@ -218,7 +231,8 @@ RecentCall& Communicator::recent_of(const CallArguments& arguments) {
 
 bool Communicator::repeat(const CallArguments& arguments, const void* send, void* recv) {
   RecentCall& recent = recent_of(arguments);
-  if (!repeats_ || arguments != recent.facts || !recent.fast_path.bound() || !is_like(recent, send, recv)) return false;
+  if (!repeats_ || arguments != recent.facts || !recent.fast_path.bound() || !is_like(recent, *mesh_, send, recv))
+    return false;
   Explored* const explored = recent.explored;
   if (explored != nullptr && (recent.time != nullptr || !explored->exploration.goes_on())) return false;
   if (!blocking_.repeat(recent, send, recv)) return false;
@@ -275,18 +289,6 @@ void Communicator::keep_what_was_found() {
   found.machine = hocket::fingerprint(machine());
   if (!write_tuning_file(settings()->tuning_file, to_text(found)))
     log_warn("the tuning file '{}' cannot be written: what was found online is lost", settings()->tuning_file);
-}
-
-bool Communicator::is_like(RecentCall& recent, const void* send, const void* recv) const {
-  const bool same = send == recent.send && recv == recent.recv;
-  if (!same && !are_like(recent, send, recv)) return false;
-  const WindowTable& windows = mesh_->windows();
-  if (windows.empty()) return !recent.in_window;
-  const uint64_t changes = windows.changes();
-  if (same && changes == recent.window_changes) return true;
-  if (!stay_in_windows(*mesh_, recent.facts, send, recv)) return false;
-  if (same) recent.window_changes = changes;
-  return true;
 }
 
 void Communicator::bind_for_repeat(RecentCall& recent, const Call& call) {

@@ -190,7 +190,6 @@ class Communicator {
   Status tell_of_inbox(std::shared_ptr<Inbox> inbox);
   size_t lends_up_to(const Plan& plan, bool in_place) const;
   RecentCall& recent_of(const CallArguments& arguments);
-  bool is_like(RecentCall& recent, const void* send, const void* recv) const;
   Status wait_for_times(const Explored& explored) const;
   void keep_what_was_found();
 

@@ -107,15 +107,6 @@ std::byte** FastPath::bind_place(const Call& call, const Place& place) {
   return address;
 }
 
-bool FastPath::run(const void* send, void* recv, uint32_t operation, Wait* wait) {
-  if (!bound()) return false;
-  if (send != send_ || recv != recv_) rebase(send, recv);
-  for (reached_ = 0; reached_ < moves_.size(); ++reached_) {
-    if (!run_move(moves_[reached_], operation, wait)) return false;
-  }
-  return std::all_of(senders_.begin(), senders_.end(), [](const SendEnd* end) { return end->pipe->flushed(); });
-}
-
 void FastPath::rebase(const void* send, void* recv) {
   send_ = send;
   recv_ = recv;
@@ -136,13 +127,16 @@ bool FastPath::may_copy(const Move& move) const {
   return true;
 }
 
-bool FastPath::run_move(Move& move, uint32_t operation, Wait* wait) const {
-  if (move.bytes >= kShort && !may_copy(move)) return false;
+inline bool FastPath::take(const Move& move, uint32_t operation, Wait* wait) {
   for (const Arrival& from : move.arrivals) {
     const Message* message = await(*from.end, move.bytes, operation, wait);
     if (message == nullptr) return false;
     *from.address = const_cast<std::byte*>(message->data);
   }
+  return true;
+}
+
+inline bool FastPath::make_room(Move& move) const {
   move.work.strings_mask = move.work.around_mask = 0;
   for (const Departure& to : move.departures) {
     Sender* const pipe = to.end->pipe;
@@ -153,7 +147,10 @@ bool FastPath::run_move(Move& move, uint32_t operation, Wait* wait) const {
     const auto destination = static_cast<size_t>(to.address - move.work.destinations.data());
     move.work.write(destination, streaming_to(pipe->reader_is_far(receives_)));
   }
-  if (move.bytes > 0) move.kernel(move.work);
+  return true;
+}
+
+inline void FastPath::pass_on(const Move& move, uint32_t operation) {
   for (const Departure& to : move.departures) {
     Sender* const pipe = to.end->pipe;
     const Envelope envelope{operation, pipe->messages.count_one()};
@@ -163,7 +160,22 @@ bool FastPath::run_move(Move& move, uint32_t operation, Wait* wait) const {
     from.end->pipe->release();
     from.end->pipe->messages.count_one();
   }
-  return true;
+}
+
+bool FastPath::run(const void* send, void* recv, uint32_t operation, Wait* wait) {
+  if (!bound()) return false;
+  if (send != send_ || recv != recv_) rebase(send, recv);
+  for (Move& move : moves_) {
+    const bool is_ready = (move.bytes < kShort || may_copy(move)) && take(move, operation, wait) && make_room(move);
+    if (!is_ready) {
+      reached_ = static_cast<size_t>(&move - moves_.data());
+      return false;
+    }
+    if (move.bytes > 0) move.kernel(move.work);
+    pass_on(move, operation);
+  }
+  reached_ = moves_.size();
+  return std::all_of(senders_.begin(), senders_.end(), [](const SendEnd* end) { return end->pipe->flushed(); });
 }
 
 }  // namespace hocket

@@ -60,7 +60,11 @@ class FastPath {
   std::byte** bind_place(const Call& call, const Place& place);
   void rebase(const void* send, void* recv);
   bool may_copy(const Move& move) const;
-  bool run_move(Move& move, uint32_t operation, Wait* wait) const;
+  // What a move does: takes its messages, reserves those that it sends, and, when its kernel has run, sends and
+  // releases. False: it is the execution's turn.
+  static bool take(const Move& move, uint32_t operation, Wait* wait);
+  bool make_room(Move& move) const;
+  static void pass_on(const Move& move, uint32_t operation);
 
   bool receives_ = false;  // Call::receives
   std::vector<Move> moves_;
