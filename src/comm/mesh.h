@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,6 +23,9 @@
 #include "transports/pipe.h"
 
 namespace hocket {
+
+// So long may TCP, whose packets are lost, bring nothing of what a peer has sent: it sends again after 200 ms, 400, ...
+inline constexpr Duration kOnItsWay = std::chrono::seconds(3);
 
 enum class PipeClass : uint8_t { kCollective, kPointToPoint };
 

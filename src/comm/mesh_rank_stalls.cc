@@ -11,12 +11,6 @@
 #include "execute/execution.h"
 
 namespace hocket {
-namespace {
-
-// More than HOCKET_TIMEOUT, which may be short: TCP sends again what was lost, several times a second.
-constexpr Duration kOnItsWay = std::chrono::seconds(3);
-
-}  // namespace
 
 // Within a host nothing is lost.
 void MeshRank::compare(PipeClass pipe_class, const PipeWait& wait, const std::string& call) {
@@ -51,6 +45,7 @@ void MeshRank::on_count_answer(int32_t peer, Reader& reader) {
   StallWatch& stall = found->second;
   const bool we_send = pipe.second == PipeEnd::kSender;
   const Duration stalled = stall.hear(we_send, theirs.messages, theirs.rests, service_.system().clock.now());
+  // HOCKET_TIMEOUT alone may be short.
   const Duration limit = service_.options().timeout + kOnItsWay;
   if (stalled >= limit) return fail_stalled(pipe, stall, limit);
   if (stalled < limit / 2 || !stall.may_renew()) return;

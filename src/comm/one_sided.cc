@@ -18,8 +18,6 @@ namespace {
 using Kind = RemoteRequest::Kind;
 using Reach = WindowTable::Reach;
 
-// A driving thread looks far more often than this.
-constexpr Duration kStopped = std::chrono::seconds(1);
 // Copied before whoever drives looks at its other work.
 constexpr uint64_t kNearBytes = 1 << 20;
 // Of one access; others to the same peer find room beside them.
@@ -84,9 +82,8 @@ void OneSided::fail(Code code, const std::string& why) {
 
 bool OneSided::examine(Time now) {
   if (ended_) return false;
-  // The time in which this process was stopped is nobody's delay.
-  if (now - examined_ > kStopped && stalled_ != Time{}) stalled_ += now - examined_;
-  examined_ = now;
+  const Duration stopped = examined_.look(now);
+  if (stalled_ != Time{}) stalled_ += stopped;
   const bool left = communicator_.mesh().has_left(awaited());
   retry();
   // What the peer did before it left counts.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/last_look.h"
 #include "comm/mesh.h"
 #include "comm/work.h"
 
@@ -44,8 +45,8 @@ class OneSided : public Work {
 
  private:
   bool ended_ = true;
-  Time stalled_{};     // since when
-  Time examined_{};    // last
+  Time stalled_{};  // since when
+  LastLook examined_;
   bool news_ = false;  // since it was examined
 };
 

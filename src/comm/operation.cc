@@ -18,13 +18,8 @@ using std::chrono::milliseconds;
 
 // A wait longer than this makes us compare calls with the awaited peer.
 constexpr Duration kPatience = milliseconds(200);
-// So long may TCP, whose packets are lost, bring nothing of what a peer sent before it left: its retries double from
-// 200 ms.
-constexpr Duration kOnItsWay = std::chrono::seconds(3);
 // How long a peer may take to say what it called before the error is given without it.
 constexpr Duration kAnswerLimit = milliseconds(800);
-// A driving thread looks far more often than this.
-constexpr Duration kStopped = std::chrono::seconds(1);
 // How many calls back we look for the one that a strange message may come from.
 constexpr uint64_t kFarthestBack = 32;
 
@@ -242,11 +237,11 @@ bool Operation::examine(Time now) {
   if (before_ != nullptr) before_->examine(now);
   // An operation that waits for its turn waits for another one, which is looked into itself.
   if (state_ == State::kEnded || state_ == State::kIssued) return false;
-  // The time in which this process was stopped is nobody's delay.
-  const Time before = std::exchange(examined_, now);
-  if (now - before > kStopped && stalled_ != Time{}) {
-    stalled_ += now - before;
-    asked_at_ += now - before;
+  const Time before = examined_.at();
+  const Duration stopped = examined_.look(now);
+  if (stalled_ != Time{}) {
+    stalled_ += stopped;
+    asked_at_ += stopped;
   }
   if (communicator_.mesh().failed()) {
     end(communicator_.mesh().status());

@@ -14,6 +14,7 @@
 
 #include "base/system.h"
 #include "comm/call_log.h"
+#include "comm/last_look.h"
 #include "comm/mesh.h"
 #include "comm/request.h"
 #include "comm/work.h"
@@ -123,7 +124,7 @@ class Operation final : public Work {
   uint64_t moves_examined_ = 0;
   Time stalled_{};     // since when
   Duration waited_{};  // before that, in this call
-  Time examined_{};    // last
+  LastLook examined_;
   Rank asked_ = -1;    // the peer whose call we have asked for ...
   uint64_t back_ = 0;  // ... so many before this one
   Time asked_at_{};
