@@ -46,12 +46,11 @@ struct Coding {
 template <DataType type, typename Take>
 HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Take take, int32_t bias, RandomHalves& random,
                              uint8_t* codes) {
-  static_assert(type == DataType::kFloat32);
   const auto magic = hn::Set(Floats(), fraction_magic(bias));
   WordVector draws[kStride / kLanes];
   random.next(draws);
   for (size_t v = 0; v < kStride; v += kLanes) {
-    const auto steps = hn::BitCast(Words(), hn::Add(take(hn::LoadU(Floats(), from + v)), magic));
+    const auto steps = hn::BitCast(Words(), hn::Add(take(Conversion<type>::widened(from + v)), magic));
     store_codes(hn::ShiftRight<kRandomBits>(hn::Add(steps, draws[v / kLanes])), codes + v);
   }
 }
@@ -75,7 +74,7 @@ HWY_INLINE void integer_codes(const Coding<typename Twos<type>::Storage>& coding
   const Floats floats;
   const auto lowest = hn::Set(floats, range.lowest), highest = hn::Set(floats, range.highest);
   for (size_t i = 0; i < coding.count; i += kStride) {
-    asking.ask();
+    ask_for_stride<type>(asking);
     const size_t block = i >> coding.shift;
     const auto inverse = hn::Set(floats, coding.inverses[block]), offset = hn::Set(floats, coding.offsets[block]);
     const auto take = [&](FloatVector x) HWY_ATTR {
@@ -96,7 +95,7 @@ HWY_INLINE bool float8_codes_of_halves(const Coding<uint16_t>& coding, Asking& a
   }
   if (least < kLeastNormal) return false;
   for (size_t i = 0; i < coding.count; i += kStride) {
-    asking.ask();
+    ask_for_stride<DataType::kBfloat16>(asking);
     const int normal = smallest_normal<Format>(coding.inverses[i >> coding.shift]);
     write_float8s_of_halves<Format>(coding.group + i, normal, coding.codes + i);
   }
@@ -112,7 +111,7 @@ HWY_INLINE void float8_codes(const Coding<typename Twos<type>::Storage>& coding,
   }
 #endif
   for (size_t i = 0; i < coding.count; i += kStride) {
-    asking.ask();
+    ask_for_stride<type>(asking);
     write_float8s<type, Format>(coding.group + i, coding.inverses[i >> coding.shift], coding.codes + i);
   }
 }
@@ -184,9 +183,6 @@ HWY_INLINE uint8_t* encode_tile(const Quantiser& quantiser, const typename Twos<
   return out;
 }
 
-// Of a tile, each of which asks for a part of what comes later.
-size_t passes(Scaling scaling) { return scaling == Scaling::kNorm ? 3 : 2; }
-
 constexpr size_t whole_groups(size_t count) { return (count + kQuantiseGroup - 1) / kQuantiseGroup * kQuantiseGroup; }
 
 template <DataType type>
@@ -201,81 +197,63 @@ void widen_all(const std::byte* bytes, size_t count, float* to) {
   hn::Store(Conversion<type>::widened(rest), Floats(), to + i);
 }
 
-// The values of a tile as whole groups of float32, where they are or in `room`.
-const float* floats_of(DataType type, const std::byte* values, size_t count, float* room) {
-  switch (type) {
-    case DataType::kFloat16:
-      widen_all<DataType::kFloat16>(values, count, room);
-      break;
-    case DataType::kBfloat16:
-      widen_all<DataType::kBfloat16>(values, count, room);
-      break;
-    default:
-      if (count == kTile) return reinterpret_cast<const float*>(values);
-      widen_all<DataType::kFloat32>(values, count, room);
-  }
-  std::fill(room + count, room + whole_groups(count), room[count - 1]);
-  return room;
-}
-
-template <typename Random>
-void quantise_tiles(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* bytes) {
-  const DrawKey key(draw);
-  const Rotation rotation(quantiser);
-  const size_t element = element_bytes(values.type), asks = passes(quantiser.scaling) * kTile / kStride;
-  auto* out = reinterpret_cast<uint8_t*>(bytes);
-  for (size_t first = 0; first < values.count; first += kTile) {
-    alignas(64) float room[kTile];
-    size_t some = std::min(kTile, values.count - first);
-    const std::byte* const from = values.data + first * element;
-    const float* tile = floats_of(values.type, from, some, room);
-    if (quantiser.rotated) {
-      some = whole_groups(some);
-      for (size_t group = 0; group < some; group += kQuantiseGroup) {
-        const auto store = [&](FloatVector x, size_t i) HWY_ATTR { hn::Store(x, Floats(), room + group + i); };
-        rotation.apply(tile + group, store);
-      }
-      tile = room;
-    }
-    Asking asking(from, kTile * element, asks, (values.left - first) * element);
-    const Random random(key, static_cast<uint32_t>(first));
-    out = encode_tile<DataType::kFloat32>(quantiser, tile, some, random, asking, out);
-  }
-}
-
-#if HOCKET_HALVES
-// Whole tiles of 16-bit floats as they are. Returns how many elements these were.
+// A tile as whole groups of float32.
 template <DataType type>
-size_t quantise_halves(const Quantiser& quantiser, const ConstFloats& values, uint8_t* out) {
-  const auto* const from = reinterpret_cast<const uint16_t*>(values.data);
-  size_t first = 0;
-  for (; first + kTile <= values.count; first += kTile) {
-    Asking asking(reinterpret_cast<const std::byte*>(from + first), kTile * sizeof(uint16_t), kTile / kStride,
-                  (values.left - first) * sizeof(uint16_t));
-    out = encode_tile<type>(quantiser, from + first, kTile, NoRandom(), asking, out);
-  }
-  return first;
+void widen_groups(const std::byte* values, size_t count, float* room) {
+  widen_all<type>(values, count, room);
+  std::fill(room + count, room + whole_groups(count), room[count - 1]);
 }
 
-// Of what only the magnitudes count.
-size_t quantise_as_they_are(const Quantiser& quantiser, const ConstFloats& values, uint8_t* out) {
-  const bool is_simple = quantiser.scaling == Scaling::kMagnitude || is_float8(quantiser.scaling);
-  if (!is_simple || quantiser.stochastic || quantiser.rotated) return 0;
-  if (values.type == DataType::kBfloat16) return quantise_halves<DataType::kBfloat16>(quantiser, values, out);
-  if (values.type == DataType::kFloat16) return quantise_halves<DataType::kFloat16>(quantiser, values, out);
-  return 0;
+template <DataType type>
+void turn_groups(const Rotation& rotation, const std::byte* values, size_t count, float* room) {
+  using Storage = typename Conversion<type>::Storage;
+  for (size_t i = 0; i < count; i += kQuantiseGroup) {
+    const auto store = [&](FloatVector x, size_t at) HWY_ATTR { hn::Store(x, Floats(), room + i + at); };
+    const std::byte* const group = values + i * sizeof(Storage);
+    if (i + kQuantiseGroup <= count) {
+      rotation.apply<type>(reinterpret_cast<const Storage*>(group), store);
+    } else {
+      widen_groups<type>(group, count - i, room + i);
+      rotation.apply<DataType::kFloat32>(room + i, store);
+    }
+  }
 }
-#else
-size_t quantise_as_they_are(const Quantiser&, const ConstFloats&, uint8_t*) { return 0; }
-#endif
+
+template <DataType type>
+constexpr bool kEncodesAsItLies = type == DataType::kFloat32 || HOCKET_HALVES;
+
+// A tile as it lies; what is turned first, or has no whole groups, as float32.
+template <DataType type, typename Random>
+void quantise_tiles(const Quantiser& quantiser, DrawKey key, const ConstFloats& values, uint8_t* out) {
+  using Storage = typename Conversion<type>::Storage;
+  const Rotation rotation(quantiser);
+  for (size_t first = 0; first < values.count; first += kTile) {
+    const size_t some = std::min(kTile, values.count - first);
+    const ConstFloats tile = part(values, first, some);
+    Asking asking(tile.data, kTile * sizeof(Storage), tile.left * sizeof(Storage));
+    const Random random(key, static_cast<uint32_t>(first));
+    if constexpr (kEncodesAsItLies<type>) {
+      if (some == kTile && !quantiser.rotated) {
+        out = encode_tile<type>(quantiser, reinterpret_cast<const Storage*>(tile.data), kTile, random, asking, out);
+        continue;
+      }
+    }
+    alignas(64) float room[kTile];
+    if (quantiser.rotated) {
+      turn_groups<type>(rotation, tile.data, some, room);
+    } else {
+      widen_groups<type>(tile.data, some, room);
+    }
+    const size_t coded = quantiser.rotated ? whole_groups(some) : some;
+    out = encode_tile<DataType::kFloat32>(quantiser, room, coded, random, asking, out);
+  }
+}
 
 void quantise_all(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* out) {
-  const size_t done = quantise_as_they_are(quantiser, values, reinterpret_cast<uint8_t*>(out));
-  if (done == values.count) return;
-  const auto kernel = quantiser.stochastic ? quantise_tiles<RandomHalves> : quantise_tiles<NoRandom>;
-  const size_t element = element_bytes(values.type);
-  kernel(quantiser, draw, {values.type, values.data + done * element, values.count - done, values.left - done},
-         out + quantised_bytes(quantiser, done));
+  with_type(values.type, [&](auto type) {
+    const auto kernel = quantiser.stochastic ? quantise_tiles<type, RandomHalves> : quantise_tiles<type, NoRandom>;
+    kernel(quantiser, DrawKey(draw), values, reinterpret_cast<uint8_t*>(out));
+  });
 }
 
 // Codes of a group and its scales.
@@ -349,10 +327,7 @@ HWY_INLINE void decode_whole(const Quantiser& quantiser, const Rotation& rotatio
                              const uint8_t* in, typename Conversion<type>::Storage* group) {
   if (!quantiser.rotated) {
     return decode_group<type>(quantiser, form, in, [&](Pair x, size_t i) HWY_ATTR {
-      if constexpr (kAdd) {
-        const Pair sum = Twos<type>::read(group + i);
-        x = {hn::Add(sum.a, x.a), hn::Add(sum.b, x.b)};
-      }
+      if constexpr (kAdd) x = sum(Twos<type>::read(group + i), x);
       Twos<type>::write(x, group + i);
     });
   }
@@ -387,21 +362,11 @@ void dequantise_groups(const Quantiser& quantiser, const std::byte* in, const Mu
   }
 }
 
-template <bool kAdd>
-void dequantise_as(const Quantiser& quantiser, const std::byte* in, const MutableFloats& values) {
-  switch (values.type) {
-    case DataType::kFloat16:
-      return dequantise_groups<kAdd, DataType::kFloat16>(quantiser, in, values);
-    case DataType::kBfloat16:
-      return dequantise_groups<kAdd, DataType::kBfloat16>(quantiser, in, values);
-    default:
-      return dequantise_groups<kAdd, DataType::kFloat32>(quantiser, in, values);
-  }
-}
-
 void dequantise_all(const Quantiser& quantiser, const std::byte* in, const MutableFloats& values, bool add) {
-  const auto kernel = add ? dequantise_as<true> : dequantise_as<false>;
-  kernel(quantiser, in, values);
+  with_type(values.type, [&](auto type) {
+    const auto kernel = add ? dequantise_groups<true, type> : dequantise_groups<false, type>;
+    kernel(quantiser, in, values);
+  });
 }
 
 }  // namespace
