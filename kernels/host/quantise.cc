@@ -42,46 +42,69 @@ struct Coding {
   uint8_t* codes;
 };
 
-// Rounded down after a random number below one was added. Numbers are drawn in the order of elements.
-template <DataType type, typename Take>
-HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Take take, int32_t bias, RandomHalves& random,
+// Where nothing is random, the nearest.
+HWY_INLINE float magic_of(const NoRandom&, int32_t bias) { return rounding_magic(bias); }
+HWY_INLINE float magic_of(const RandomHalves&, int32_t bias) { return fraction_magic(bias); }
+
+// Steps are of values to which the magic number was added. Rounded down after a random number below one was added;
+// numbers are drawn in the order of elements.
+template <DataType type, typename Steps, typename Bound>
+HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Steps steps, Bound bound, RandomHalves& random,
                              uint8_t* codes) {
-  const auto magic = hn::Set(Floats(), fraction_magic(bias));
   WordVector draws[kStride / kLanes];
   random.next(draws);
   for (size_t v = 0; v < kStride; v += kLanes) {
-    const auto steps = hn::BitCast(Words(), hn::Add(take(Conversion<type>::widened(from + v)), magic));
-    store_codes(hn::ShiftRight<kRandomBits>(hn::Add(steps, draws[v / kLanes])), codes + v);
+    const auto drawn = bound(hn::Add(steps(Conversion<type>::widened(from + v)), draws[v / kLanes]));
+    store_codes(hn::ShiftRight<kRandomBits>(drawn), codes + v);
   }
 }
 
-template <DataType type, typename Take>
-HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Take take, int32_t bias, NoRandom&,
+template <DataType type, typename Steps, typename Bound>
+HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Steps steps, Bound bound, NoRandom&,
                              uint8_t* codes) {
-  const auto magic = hn::Set(Floats(), rounding_magic(bias));
   for (size_t v = 0; v < kStride; v += 2 * kLanes) {
     const Pair values = Twos<type>::read(from + v);
-    Twos<type>::write_bytes(hn::BitCast(Words(), hn::Add(take(values.a), magic)),
-                            hn::BitCast(Words(), hn::Add(take(values.b), magic)), codes + v);
+    Twos<type>::write_bytes(bound(steps(values.a)), bound(steps(values.b)), codes + v);
   }
 }
 
-// Symmetrical ones that are rounded to nearest are within the codes: a scale is at least 1 - 2^-8 of what it was
-// rounded from, and there are at most 127 codes on each side. What else there is begins elsewhere, or may lie beyond.
-template <DataType type, bool kWithin, typename Random>
+// kWithin: no code lies beyond the range. kFromZero: no offsets.
+template <DataType type, bool kWithin, bool kFromZero, typename Random>
 HWY_INLINE void integer_codes(const Coding<typename Twos<type>::Storage>& coding, const CodeRange& range,
                               Random& random, Asking& asking) {
   const Floats floats;
-  const auto lowest = hn::Set(floats, range.lowest), highest = hn::Set(floats, range.highest);
+  const float to_steps = magic_of(random, range.bias);
+  const auto magic = hn::Set(floats, to_steps);
+  const auto last = [&](float code) HWY_ATTR { return hn::BitCast(Integers(), hn::Set(floats, to_steps + code)); };
+  const auto lowest = last(range.lowest), highest = last(range.highest);
+  const auto bound = [&](WordVector steps) HWY_ATTR {
+    if constexpr (kWithin) return steps;
+    return hn::BitCast(Words(), hn::Min(hn::Max(hn::BitCast(Integers(), steps), lowest), highest));
+  };
   for (size_t i = 0; i < coding.count; i += kStride) {
     ask_for_stride<type>(asking);
     const size_t block = i >> coding.shift;
     const auto inverse = hn::Set(floats, coding.inverses[block]), offset = hn::Set(floats, coding.offsets[block]);
-    const auto take = [&](FloatVector x) HWY_ATTR {
+    const auto steps = [&](FloatVector x) HWY_ATTR {
       const auto value = hn::Mul(x, inverse);
-      return kWithin ? value : hn::Min(hn::Max(hn::Add(value, offset), lowest), highest);
+      return hn::BitCast(Words(), hn::Add(kFromZero ? value : hn::Add(value, offset), magic));
     };
-    round_stride<type>(coding.group + i, take, range.bias, random, coding.codes + i);
+    round_stride<type>(coding.group + i, steps, bound, random, coding.codes + i);
+  }
+}
+
+// Symmetrical ones that are rounded to nearest are within the codes: a scale is at least 1 - 2^-8 of what it was
+// rounded from, and there are at most 127 codes on each side.
+template <DataType type, typename Random>
+HWY_INLINE void integer_codes(const Quantiser& quantiser, const Coding<typename Twos<type>::Storage>& coding,
+                              Random& random, Asking& asking) {
+  const CodeRange range = code_range(quantiser);
+  if (quantiser.scaling == Scaling::kRange) {
+    integer_codes<type, false, false>(coding, range, random, asking);
+  } else if (quantiser.scaling == Scaling::kMagnitude && std::is_same_v<Random, NoRandom>) {
+    integer_codes<type, true, true>(coding, range, random, asking);
+  } else {
+    integer_codes<type, false, true>(coding, range, random, asking);
   }
 }
 
@@ -123,10 +146,8 @@ HWY_INLINE void find_codes(const Quantiser& quantiser, const Coding<typename Two
     float8_codes<type, element::Float8e4m3Format>(coding, asking);
   } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
     float8_codes<type, element::Float8e5m2Format>(coding, asking);
-  } else if (quantiser.scaling == Scaling::kMagnitude && std::is_same_v<Random, NoRandom>) {
-    integer_codes<type, true>(coding, code_range(quantiser), random, asking);
   } else {
-    integer_codes<type, false>(coding, code_range(quantiser), random, asking);
+    integer_codes<type>(quantiser, coding, random, asking);
   }
 }
 
