@@ -14,6 +14,7 @@
 #include "kernels/select.h"
 #include "kernels/signs.h"
 #include "kernels/steps.h"
+#include "kernels/tops.h"
 
 namespace hocket {
 namespace {
@@ -62,6 +63,13 @@ void write_masks(const uint32_t* codes, int width, size_t mask_bytes, std::byte*
 
 void read_masks(const std::byte* in, int width, size_t mask_bytes, uint32_t* codes) {
   table().read_masks(in, width, mask_bytes, codes);
+}
+
+void split_tops(const ConstFloats& values, std::byte* tops, std::byte* lows) { table().split_tops(values, tops, lows); }
+
+void join_tops(const std::byte* tops, const std::byte* lows, const MutableFloats& values,
+               std::span<const std::byte> upcoming) {
+  table().join_tops(tops, lows, values, upcoming);
 }
 
 void round_to_powers(const ConstFloats& values, DrawKey key, std::byte* out) {

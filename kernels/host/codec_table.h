@@ -27,6 +27,8 @@ struct CodecTable {
                             const Upcoming&) = nullptr;
   size_t (*join_exponents)(const ExponentParts<const std::byte>&, size_t, uint8_t, bool, std::byte*,
                            const Upcoming&) = nullptr;
+  void (*split_tops)(const ConstFloats&, std::byte*, std::byte*) = nullptr;
+  void (*join_tops)(const std::byte*, const std::byte*, const MutableFloats&, std::span<const std::byte>) = nullptr;
   void (*round_to_powers)(const ConstFloats&, DrawKey, std::byte*) = nullptr;
   void (*read_powers)(const std::byte*, const MutableFloats&, bool) = nullptr;
   void (*write_signs)(const ConstFloats&, std::byte*) = nullptr;
@@ -45,6 +47,7 @@ struct CodecTable {
 void add_conversions(CodecTable& table);
 void add_quantisers(CodecTable& table);
 void add_exponents(CodecTable& table);
+void add_tops(CodecTable& table);
 void add_powers(CodecTable& table);
 void add_signs(CodecTable& table);
 void add_steps(CodecTable& table);
@@ -55,6 +58,7 @@ inline CodecTable codec_kernels() {
   add_conversions(table);
   add_quantisers(table);
   add_exponents(table);
+  add_tops(table);
   add_powers(table);
   add_signs(table);
   add_steps(table);
