@@ -60,7 +60,7 @@ class Blocks final : public DenseCodec {
     const bool plain =
         !form_.quantiser.stochastic && !form_.quantiser.rotated && form_.quantiser.scaling != Scaling::kRange;
     description.idempotent = plain;
-    // Of their own bytes: elements of narrower types take as long as float32, which they pass through.
+    // Of their own bytes: an element of a narrower type takes nearly as long as one of float32.
     const double share = static_cast<double>(element_bytes(type)) / sizeof(float);
     description.encode_speed = share * (plain ? 16 : 11);
     description.decode_speed = share * (form_.quantiser.rotated ? 11 : 13);
