@@ -14,6 +14,7 @@
 #include "kernels/select.h"
 #include "kernels/signs.h"
 #include "kernels/steps.h"
+#include "kernels/tops.h"
 
 namespace hocket {
 namespace {
@@ -24,12 +25,10 @@ const host::CodecTable& table() { return *host::table_in_use().codec; }
 
 bool converts(DataType type) { return is_float(type) && type != DataType::kFloat64; }
 
-void narrow(DataType type, const float* from, std::byte* to, size_t count) { table().narrow(type, from, to, count); }
+void convert(const ConstFloats& values, DataType to, std::byte* out) { table().convert(values, to, out); }
 
-void widen(DataType type, const std::byte* from, float* to, size_t count) { table().widen(type, from, to, count); }
-
-void add_widened(DataType type, const std::byte* from, float* inout, size_t count) {
-  table().add_widened(type, from, inout, count);
+void convert_back(DataType from, const std::byte* in, const MutableFloats& values, bool add) {
+  table().convert_back(from, in, values, add);
 }
 
 void quantise(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* out) {
@@ -66,21 +65,22 @@ void read_masks(const std::byte* in, int width, size_t mask_bytes, uint32_t* cod
   table().read_masks(in, width, mask_bytes, codes);
 }
 
-void round_to_powers(const float* values, size_t count, DrawKey key, std::byte* out) {
-  table().round_to_powers(values, count, key, out);
+void split_tops(const ConstFloats& values, std::byte* tops, std::byte* lows) { table().split_tops(values, tops, lows); }
+
+void join_tops(const std::byte* tops, const std::byte* lows, const MutableFloats& values,
+               std::span<const std::byte> upcoming) {
+  table().join_tops(tops, lows, values, upcoming);
 }
 
-void read_powers(const std::byte* in, size_t count, bool add, float* values) {
-  table().read_powers(in, count, add, values);
+void round_to_powers(const ConstFloats& values, DrawKey key, std::byte* out) {
+  table().round_to_powers(values, key, out);
 }
 
-void write_signs(const float* block, size_t count, size_t left, std::byte* out) {
-  table().write_signs(block, count, left, out);
-}
+void read_powers(const std::byte* in, const MutableFloats& values, bool add) { table().read_powers(in, values, add); }
 
-void read_signs(const std::byte* in, float* block, size_t count, size_t left, bool add) {
-  table().read_signs(in, block, count, left, add);
-}
+void write_signs(const ConstFloats& block, std::byte* out) { table().write_signs(block, out); }
+
+void read_signs(const std::byte* in, const MutableFloats& block, bool add) { table().read_signs(in, block, add); }
 
 size_t collect(DataType type, const std::byte* values, size_t count, uint32_t least, uint32_t* indices, uint32_t* bits,
                size_t room) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Rounding to one of the two powers of two around each value, at random, right on average. Values may have any
-// alignment.
+// Rounding to one of the two powers of two around each value, at random, right on average.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/element.h"
+#include "kernels/floats.h"
 #include "kernels/random.h"
 
 namespace hocket {
@@ -44,9 +44,9 @@ HOCKET_ELEMENT float power_value(uint8_t code) {
   return element::float_of(((power | static_cast<uint32_t>(code & 0x80) << 24) & ~is_nan) | (0x7fc00000u & is_nan));
 }
 
-void round_to_powers(const float* values, size_t count, DrawKey key, std::byte* out);
+void round_to_powers(const ConstFloats& values, DrawKey key, std::byte* out);
 
 // The powers, or these added to what is there.
-void read_powers(const std::byte* in, size_t count, bool add, float* values);
+void read_powers(const std::byte* in, const MutableFloats& values, bool add);
 
 }  // namespace hocket

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Block quantisation of float32: the elements of a block share a scale, and each becomes a code of a few bits. Knows no
+// Block quantisation: the elements of a block share a scale, and each becomes a code of a few bits. Knows no
 // specification strings and no messages.
 //
 // The form in memory. Elements come in groups of 256, the last one padded to a multiple of 32 (to 256 when rotated). A
@@ -25,7 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/kernels.h"
+#include "kernels/floats.h"
 
 namespace hocket {
 
@@ -52,21 +52,6 @@ struct Quantiser {
 
 // Bytes that `count` elements become.
 size_t quantised_bytes(const Quantiser& quantiser, size_t count);
-
-// Of float32, float16 or bfloat16, at any alignment. `left`, the count or more, lie there one after the other and are
-// worked on next.
-struct ConstFloats {
-  DataType type;
-  const std::byte* data;
-  size_t count;
-  size_t left;
-};
-struct MutableFloats {
-  DataType type;
-  std::byte* data;
-  size_t count;
-  size_t left;
-};
 
 // Equal `draw`s make equal random choices. `out` has room for quantised_bytes().
 void quantise(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* out);

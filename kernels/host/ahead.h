@@ -41,16 +41,16 @@ inline void look_ahead_of(const T* from, size_t some, size_t left) {
   }
 }
 
-// Asks for what a loop comes to later a little at a time: a processor waits for not many lines at once, and what asks
-// for more stands still.
+// Asks for what loops come to later, line by line: a processor waits for not many lines at once, and what asks for more
+// stands still.
 class Asking {
  public:
-  // For the `bytes` after those at `from`, where there are `left`, by so many calls of each kind.
-  Asking(const std::byte* from, size_t bytes, size_t times, size_t left) : far_(from), near_(from) {
+  // For as many lines as there are in the `bytes` at `from`, where there are `left`.
+  Asking(const std::byte* from, size_t bytes, size_t left) : far_(from), near_(from) {
     if (left < kFar + bytes) return;
     far_ += kFar;
     near_ += kNear;
-    step_ = bytes / times;
+    step_ = 64;
   }
   // For the second level cache.
   inline void ask() {

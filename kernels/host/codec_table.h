@@ -18,9 +18,8 @@ namespace hocket::host {
 
 struct CodecTable {
   std::string_view instruction_set;  // the best that any of these were compiled for
-  void (*narrow)(DataType, const float*, std::byte*, size_t) = nullptr;
-  void (*widen)(DataType, const std::byte*, float*, size_t) = nullptr;
-  void (*add_widened)(DataType, const std::byte*, float*, size_t) = nullptr;
+  void (*convert)(const ConstFloats&, DataType, std::byte*) = nullptr;
+  void (*convert_back)(DataType, const std::byte*, const MutableFloats&, bool) = nullptr;
   void (*quantise)(const Quantiser&, uint64_t, const ConstFloats&, std::byte*) = nullptr;
   void (*dequantise)(const Quantiser&, const std::byte*, const MutableFloats&, bool) = nullptr;
   uint8_t (*choose_base)(const std::byte*, size_t) = nullptr;
@@ -28,10 +27,12 @@ struct CodecTable {
                             const Upcoming&) = nullptr;
   size_t (*join_exponents)(const ExponentParts<const std::byte>&, size_t, uint8_t, bool, std::byte*,
                            const Upcoming&) = nullptr;
-  void (*round_to_powers)(const float*, size_t, DrawKey, std::byte*) = nullptr;
-  void (*read_powers)(const std::byte*, size_t, bool, float*) = nullptr;
-  void (*write_signs)(const float*, size_t, size_t, std::byte*) = nullptr;
-  void (*read_signs)(const std::byte*, float*, size_t, size_t, bool) = nullptr;
+  void (*split_tops)(const ConstFloats&, std::byte*, std::byte*) = nullptr;
+  void (*join_tops)(const std::byte*, const std::byte*, const MutableFloats&, std::span<const std::byte>) = nullptr;
+  void (*round_to_powers)(const ConstFloats&, DrawKey, std::byte*) = nullptr;
+  void (*read_powers)(const std::byte*, const MutableFloats&, bool) = nullptr;
+  void (*write_signs)(const ConstFloats&, std::byte*) = nullptr;
+  void (*read_signs)(const std::byte*, const MutableFloats&, bool) = nullptr;
   StepCodes (*to_steps)(const float*, double, uint32_t*) = nullptr;
   void (*from_steps)(const uint32_t*, bool, double, float*) = nullptr;
   void (*write_masks)(const uint32_t*, int, size_t, std::byte*) = nullptr;
@@ -46,6 +47,7 @@ struct CodecTable {
 void add_conversions(CodecTable& table);
 void add_quantisers(CodecTable& table);
 void add_exponents(CodecTable& table);
+void add_tops(CodecTable& table);
 void add_powers(CodecTable& table);
 void add_signs(CodecTable& table);
 void add_steps(CodecTable& table);
@@ -56,6 +58,7 @@ inline CodecTable codec_kernels() {
   add_conversions(table);
   add_quantisers(table);
   add_exponents(table);
+  add_tops(table);
   add_powers(table);
   add_signs(table);
   add_steps(table);

@@ -10,6 +10,8 @@
 #define HOCKET_HOST_CONVERSIONS_INL
 #endif
 
+#include <type_traits>
+
 #include "kernels/host/words-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -74,6 +76,22 @@ struct Conversion<DataType::kFloat32> {
   static HWY_INLINE void narrow(FloatVector from, Storage* to) { hn::StoreU(from, Floats(), to); }
   static HWY_INLINE FloatVector widened(const Storage* from) { return hn::LoadU(Floats(), from); }
 };
+
+// Calls visit(the type as a constant) for one of those that values come in.
+template <DataType type>
+using Constant = std::integral_constant<DataType, type>;
+
+template <typename Visit>
+void with_type(DataType type, Visit visit) {
+  switch (type) {
+    case DataType::kFloat16:
+      return visit(Constant<DataType::kFloat16>());
+    case DataType::kBfloat16:
+      return visit(Constant<DataType::kBfloat16>());
+    default:
+      return visit(Constant<DataType::kFloat32>());
+  }
+}
 
 // One after the other, or, where that takes fewer steps, together.
 template <DataType type>

@@ -17,93 +17,96 @@ namespace {
 
 constexpr size_t kLanes = hn::MaxLanes(Floats());
 
-template <DataType type>
-void narrow_all(const float* from, std::byte* bytes, size_t count) {
-  using Storage = typename Conversion<type>::Storage;
-  Storage* to = reinterpret_cast<Storage*>(bytes);
+// Of so many elements.
+template <DataType from, DataType to>
+void convert_all(const std::byte* bytes, size_t count, std::byte* out) {
+  using Source = typename Conversion<from>::Storage;
+  using Target = typename Conversion<to>::Storage;
+  const auto* const values = reinterpret_cast<const Source*>(bytes);
+  auto* const codes = reinterpret_cast<Target*>(out);
+  const auto two = [](const Source* read, Target* write) HWY_ATTR {
+    narrow_two<to>(Conversion<from>::widened(read), Conversion<from>::widened(read + kLanes), write);
+  };
   size_t i = 0;
   for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-    look_ahead(from + i, count - i);
-    look_ahead(from + i + kLanes, count - i - kLanes);
-    look_ahead(to + i, count - i);
-    narrow_two<type>(hn::LoadU(Floats(), from + i), hn::LoadU(Floats(), from + i + kLanes), to + i);
-  }
-  for (; i + kLanes <= count; i += kLanes) {
-    look_ahead(from + i, count - i);
-    look_ahead(to + i, count - i);
-    Conversion<type>::narrow(hn::LoadU(Floats(), from + i), to + i);
+    look_ahead_of(values + i, 2 * kLanes, count - i);
+    look_ahead(codes + i, count - i);
+    two(values + i, codes + i);
   }
   if (i == count) return;
-  float rest[kLanes] = {};
-  Storage codes[kLanes];
-  memcpy(rest, from + i, (count - i) * sizeof(float));
-  Conversion<type>::narrow(hn::LoadU(Floats(), rest), codes);
-  memcpy(to + i, codes, (count - i) * sizeof(Storage));
+  Source rest[2 * kLanes] = {};
+  Target last[2 * kLanes];
+  memcpy(rest, values + i, (count - i) * sizeof(Source));
+  two(rest, last);
+  memcpy(codes + i, last, (count - i) * sizeof(Target));
 }
 
-template <DataType type, bool kAdd>
-HWY_INLINE void widen_vector(const typename Conversion<type>::Storage* from, float* to) {
-  auto value = Conversion<type>::widened(from);
-  if constexpr (kAdd) value = hn::Add(hn::LoadU(Floats(), to), value);
-  hn::StoreU(value, Floats(), to);
-}
-
-template <DataType type, bool kAdd>
-void widen_all(const std::byte* bytes, float* to, size_t count) {
-  using Storage = typename Conversion<type>::Storage;
-  const Storage* from = reinterpret_cast<const Storage*>(bytes);
+template <DataType from, DataType to, bool kAdd>
+void convert_all_back(const std::byte* in, std::byte* bytes, size_t count) {
+  using Source = typename Conversion<from>::Storage;
+  using Target = typename Conversion<to>::Storage;
+  const auto* const codes = reinterpret_cast<const Source*>(in);
+  auto* const values = reinterpret_cast<Target*>(bytes);
+  const auto one = [](const Source* read, Target* write) HWY_ATTR {
+    const auto value = Conversion<from>::widened(read);
+    return kAdd ? hn::Add(Conversion<to>::widened(write), value) : value;
+  };
+  const auto two = [&](const Source* read, Target* write) HWY_ATTR {
+    const auto first = one(read, write);
+    narrow_two<to>(first, one(read + kLanes, write + kLanes), write);
+  };
   size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    look_ahead(from + i, count - i);
-    look_ahead(to + i, count - i);
-    widen_vector<type, kAdd>(from + i, to + i);
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    look_ahead(codes + i, count - i);
+    look_ahead_of(values + i, 2 * kLanes, count - i);
+    two(codes + i, values + i);
   }
   if (i == count) return;
-  Storage codes[kLanes] = {};
-  float rest[kLanes] = {};
-  memcpy(codes, from + i, (count - i) * sizeof(Storage));
-  memcpy(rest, to + i, (count - i) * sizeof(float));
-  widen_vector<type, kAdd>(codes, rest);
-  memcpy(to + i, rest, (count - i) * sizeof(float));
+  Source rest[2 * kLanes] = {};
+  Target last[2 * kLanes] = {};
+  memcpy(rest, codes + i, (count - i) * sizeof(Source));
+  memcpy(last, values + i, (count - i) * sizeof(Target));
+  two(rest, last);
+  memcpy(values + i, last, (count - i) * sizeof(Target));
 }
 
-void narrow_to(DataType type, const float* from, std::byte* to, size_t count) {
+// Calls visit(the type as a constant).
+template <typename Visit>
+void with_wire(DataType type, Visit visit) {
   switch (type) {
     case DataType::kFloat16:
-      return narrow_all<DataType::kFloat16>(from, to, count);
+      return visit(Constant<DataType::kFloat16>());
     case DataType::kBfloat16:
-      return narrow_all<DataType::kBfloat16>(from, to, count);
+      return visit(Constant<DataType::kBfloat16>());
     case DataType::kFloat8e4m3:
-      return narrow_all<DataType::kFloat8e4m3>(from, to, count);
+      return visit(Constant<DataType::kFloat8e4m3>());
     case DataType::kFloat8e5m2:
-      return narrow_all<DataType::kFloat8e5m2>(from, to, count);
+      return visit(Constant<DataType::kFloat8e5m2>());
     default:
-      return narrow_all<DataType::kFloat32>(from, to, count);
+      return visit(Constant<DataType::kFloat32>());
   }
 }
 
-template <bool kAdd>
-void widen_from(DataType type, const std::byte* from, float* to, size_t count) {
-  switch (type) {
-    case DataType::kFloat16:
-      return widen_all<DataType::kFloat16, kAdd>(from, to, count);
-    case DataType::kBfloat16:
-      return widen_all<DataType::kBfloat16, kAdd>(from, to, count);
-    case DataType::kFloat8e4m3:
-      return widen_all<DataType::kFloat8e4m3, kAdd>(from, to, count);
-    case DataType::kFloat8e5m2:
-      return widen_all<DataType::kFloat8e5m2, kAdd>(from, to, count);
-    default:
-      return widen_all<DataType::kFloat32, kAdd>(from, to, count);
-  }
+void convert_values(const ConstFloats& values, DataType to, std::byte* out) {
+  with_type(values.type, [&](auto type) {
+    with_wire(to, [&](auto wire) { convert_all<type, wire>(values.data, values.count, out); });
+  });
+}
+
+void convert_values_back(DataType from, const std::byte* in, const MutableFloats& values, bool add) {
+  with_type(values.type, [&](auto type) {
+    with_wire(from, [&](auto wire) {
+      const auto kernel = add ? convert_all_back<wire, type, true> : convert_all_back<wire, type, false>;
+      kernel(in, values.data, values.count);
+    });
+  });
 }
 
 }  // namespace
 
 void add_conversions_of_target(CodecTable& table) {
-  table.narrow = narrow_to;
-  table.widen = widen_from<false>;
-  table.add_widened = widen_from<true>;
+  table.convert = convert_values;
+  table.convert_back = convert_values_back;
 }
 
 }  // namespace hocket::host::HWY_NAMESPACE

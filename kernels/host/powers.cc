@@ -1,68 +1,120 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Powers of two and their codes: plain loops, of which compilers make vector code, compiled once for each instruction
-// set.
+// Powers of two and their codes, compiled once for each instruction set: power_code() and power_value() of powers.h for
+// as many elements as vectors have lanes.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/powers.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h comes first: it includes this file again for each instruction set.
-#include <hwy/highway.h>
-
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/element.h"
 #include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
+#include "kernels/host/twos-inl.h"
 #include "kernels/powers.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hocket::host::HWY_NAMESPACE {
 namespace {
 
-constexpr size_t kTile = 256;
+constexpr size_t kLanes = hn::MaxLanes(Floats());
+constexpr size_t kTwo = 2 * kLanes;
 
-// Values of any alignment.
-void round_tile(const float* HWY_RESTRICT values, size_t count, DrawKey key, uint32_t first,
-                uint8_t* HWY_RESTRICT codes) {
-  for (size_t i = 0; i < count; ++i) {
-    float value;
-    memcpy(&value, reinterpret_cast<const std::byte*>(values) + i * sizeof value, sizeof value);
-    codes[i] = signed_power_code(value, random_word(key, first + static_cast<uint32_t>(i)));
-  }
+// What is smaller than the smallest power becomes it, or zero.
+HWY_NOINLINE WordVector tiny_codes(WordVector magnitude, WordVector random) {
+  const Floats floats;
+  const auto chance = hn::Mul(hn::BitCast(floats, magnitude), hn::Set(floats, 0x1p63f));
+  const auto drawn = hn::ConvertTo(floats, hn::BitCast(hn::RebindToSigned<Words>(), hn::ShiftRight<8>(random)));
+  const auto is_drawn = hn::Lt(hn::Mul(drawn, hn::Set(floats, 0x1p-24f)), chance);
+  return hn::IfThenElseZero(hn::RebindMask(Words(), is_drawn), hn::Set(Words(), 1));
 }
 
-void read_tile(const uint8_t* HWY_RESTRICT codes, size_t count, bool add, float* HWY_RESTRICT values) {
-  for (size_t i = 0; i < count; ++i) values[i] = add ? values[i] + power_value(codes[i]) : power_value(codes[i]);
+HWY_INLINE WordVector power_codes(FloatVector value, WordVector random) {
+  const Words words;
+  const auto bits = hn::BitCast(words, value);
+  const auto magnitude = hn::And(bits, hn::Set(words, 0x7fffffffu));
+  const auto carried = hn::Add(magnitude, hn::And(random, hn::Set(words, 0x7fffffu)));
+  auto code = hn::Sub(hn::ShiftRight<23>(carried), hn::Set(words, kPowerOffset));
+  const auto is_huge = hn::Gt(magnitude, hn::Set(words, (127u + 62u) << 23));
+  code = hn::IfThenElse(is_huge, hn::Set(words, kPowerNan), code);
+  const auto is_tiny = hn::Lt(magnitude, hn::Set(words, (127u - 63u) << 23));
+  if (HWY_UNLIKELY(!hn::AllFalse(words, is_tiny))) code = hn::IfThenElse(is_tiny, tiny_codes(magnitude, random), code);
+  return hn::OrAnd(code, hn::ShiftRight<24>(bits), hn::Set(words, 0x80u));
 }
 
-void round_all(const float* values, size_t count, DrawKey key, std::byte* out) {
-  for (size_t first = 0; first < count; first += kTile) {
-    look_ahead_of(values + first, kTile, count - first);
-    auto* const codes = reinterpret_cast<uint8_t*>(out + first);
-    round_tile(values + first, std::min(kTile, count - first), key, static_cast<uint32_t>(first), codes);
-  }
+HWY_INLINE FloatVector power_values(WordVector code) {
+  const Words words;
+  const auto magnitude = hn::And(code, hn::Set(words, kPowerNan));
+  const auto power = hn::ShiftLeft<23>(hn::Add(magnitude, hn::Set(words, kPowerOffset)));
+  const auto finite = hn::IfThenZeroElse(hn::Eq(magnitude, hn::Zero(words)), power);
+  const auto with_sign = hn::OrAnd(finite, hn::ShiftLeft<24>(code), hn::Set(words, 0x80000000u));
+  const auto is_nan = hn::Eq(magnitude, hn::Set(words, kPowerNan));
+  return hn::BitCast(Floats(), hn::IfThenElse(is_nan, hn::Set(words, 0x7fc00000u), with_sign));
 }
 
-// By way of a copy: codes could be what misaligned values are made of.
-void read_all(const std::byte* in, size_t count, bool add, float* values) {
-  for (size_t first = 0; first < count; first += kTile) {
-    alignas(64) float tile[kTile];
-    const size_t some = std::min(kTile, count - first);
-    look_ahead_of(values + first, kTile, count - first);
-    if (add) memcpy(tile, values + first, some * sizeof(float));
-    read_tile(reinterpret_cast<const uint8_t*>(in + first), some, add, tile);
-    memcpy(values + first, tile, some * sizeof(float));
+template <DataType type>
+void round_all(const ConstFloats& values, DrawKey key, std::byte* out) {
+  using Storage = typename Conversion<type>::Storage;
+  const auto* const from = reinterpret_cast<const Storage*>(values.data);
+  auto* const codes = reinterpret_cast<uint8_t*>(out);
+  RandomWords random(key, 0);
+  const auto one = [&](const Storage* read, uint8_t* write)
+                       HWY_ATTR { store_codes(power_codes(Conversion<type>::widened(read), random.next()), write); };
+  size_t i = 0;
+  for (; i + kLanes <= values.count; i += kLanes) {
+    look_ahead(from + i, values.left - i);
+    one(from + i, codes + i);
   }
+  if (i == values.count) return;
+  Storage rest[kLanes] = {};
+  uint8_t last[kLanes];
+  memcpy(rest, from + i, (values.count - i) * sizeof(Storage));
+  one(rest, last);
+  memcpy(codes + i, last, values.count - i);
+}
+
+template <DataType type, bool kAdd>
+void read_all(const std::byte* in, const MutableFloats& values) {
+  using Storage = typename Conversion<type>::Storage;
+  const auto* const codes = reinterpret_cast<const uint8_t*>(in);
+  auto* const to = reinterpret_cast<Storage*>(values.data);
+  const auto two = [](const uint8_t* read, Storage* write) HWY_ATTR {
+    WordVector a, b;
+    Twos<type>::read_bytes(read, a, b);
+    Pair powers{power_values(a), power_values(b)};
+    if constexpr (kAdd) powers = sum(Twos<type>::read(write), powers);
+    Twos<type>::write(powers, write);
+  };
+  size_t i = 0;
+  for (; i + kTwo <= values.count; i += kTwo) {
+    look_ahead_of(to + i, kTwo, values.left - i);
+    two(codes + i, to + i);
+  }
+  if (i == values.count) return;
+  uint8_t rest[kTwo] = {};
+  Storage last[kTwo] = {};
+  memcpy(rest, codes + i, values.count - i);
+  memcpy(last, to + i, (values.count - i) * sizeof(Storage));
+  two(rest, last);
+  memcpy(to + i, last, (values.count - i) * sizeof(Storage));
+}
+
+void round_values(const ConstFloats& values, DrawKey key, std::byte* out) {
+  with_type(values.type, [&](auto type) { round_all<type>(values, key, out); });
+}
+
+void read_values(const std::byte* in, const MutableFloats& values, bool add) {
+  with_type(values.type, [&](auto type) { (add ? read_all<type, true> : read_all<type, false>)(in, values); });
 }
 
 }  // namespace
 
 void add_powers_of_target(CodecTable& table) {
-  table.round_to_powers = round_all;
-  table.read_powers = read_all;
+  table.round_to_powers = round_values;
+  table.read_powers = read_values;
 }
 
 }  // namespace hocket::host::HWY_NAMESPACE

@@ -8,13 +8,12 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h comes first: it includes this file again for each instruction set.
 #include <bit>
-#include <type_traits>
 
 #include "kernels/block_scale.h"
 #include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
+#include "kernels/host/codes-inl.h"
 #include "kernels/host/conversions-inl.h"
-#include "kernels/host/float8-inl.h"
 #include "kernels/host/planes-inl.h"
 #include "kernels/host/rotate-inl.h"
 #include "kernels/host/scales-inl.h"
@@ -24,112 +23,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace hocket::host::HWY_NAMESPACE {
 namespace {
-
-// Where nothing is random.
-struct NoRandom {
-  NoRandom() = default;
-  NoRandom(DrawKey, uint32_t) {}
-};
-
-// Elements of a group, their scales, and where their codes go.
-template <typename Storage>
-struct Coding {
-  const Storage* group;
-  size_t count;  // of whole blocks
-  int shift;     // elements of a block are 2^shift
-  const float* inverses;
-  const float* offsets;
-  uint8_t* codes;
-};
-
-// Rounded down after a random number below one was added. Numbers are drawn in the order of elements.
-template <DataType type, typename Take>
-HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Take take, int32_t bias, RandomHalves& random,
-                             uint8_t* codes) {
-  static_assert(type == DataType::kFloat32);
-  const auto magic = hn::Set(Floats(), fraction_magic(bias));
-  WordVector draws[kStride / kLanes];
-  random.next(draws);
-  for (size_t v = 0; v < kStride; v += kLanes) {
-    const auto steps = hn::BitCast(Words(), hn::Add(take(hn::LoadU(Floats(), from + v)), magic));
-    store_codes(hn::ShiftRight<kRandomBits>(hn::Add(steps, draws[v / kLanes])), codes + v);
-  }
-}
-
-template <DataType type, typename Take>
-HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Take take, int32_t bias, NoRandom&,
-                             uint8_t* codes) {
-  const auto magic = hn::Set(Floats(), rounding_magic(bias));
-  for (size_t v = 0; v < kStride; v += 2 * kLanes) {
-    const Pair values = Twos<type>::read(from + v);
-    Twos<type>::write_bytes(hn::BitCast(Words(), hn::Add(take(values.a), magic)),
-                            hn::BitCast(Words(), hn::Add(take(values.b), magic)), codes + v);
-  }
-}
-
-// Symmetrical ones that are rounded to nearest are within the codes: a scale is at least 1 - 2^-8 of what it was
-// rounded from, and there are at most 127 codes on each side. What else there is begins elsewhere, or may lie beyond.
-template <DataType type, bool kWithin, typename Random>
-HWY_INLINE void integer_codes(const Coding<typename Twos<type>::Storage>& coding, const CodeRange& range,
-                              Random& random, Asking& asking) {
-  const Floats floats;
-  const auto lowest = hn::Set(floats, range.lowest), highest = hn::Set(floats, range.highest);
-  for (size_t i = 0; i < coding.count; i += kStride) {
-    asking.ask();
-    const size_t block = i >> coding.shift;
-    const auto inverse = hn::Set(floats, coding.inverses[block]), offset = hn::Set(floats, coding.offsets[block]);
-    const auto take = [&](FloatVector x) HWY_ATTR {
-      const auto value = hn::Mul(x, inverse);
-      return kWithin ? value : hn::Min(hn::Max(hn::Add(value, offset), lowest), highest);
-    };
-    round_stride<type>(coding.group + i, take, range.bias, random, coding.codes + i);
-  }
-}
-
-#if HOCKET_MASKS
-// Whether all blocks are so large that their elements can be encoded in lanes of 16 bits, and were.
-template <typename Format>
-HWY_INLINE bool float8_codes_of_halves(const Coding<uint16_t>& coding, Asking& asking) {
-  int least = kLeastNormal;
-  for (size_t b = 0; b < coding.count >> coding.shift; ++b) {
-    least = std::min(least, smallest_normal<Format>(coding.inverses[b]));
-  }
-  if (least < kLeastNormal) return false;
-  for (size_t i = 0; i < coding.count; i += kStride) {
-    asking.ask();
-    const int normal = smallest_normal<Format>(coding.inverses[i >> coding.shift]);
-    write_float8s_of_halves<Format>(coding.group + i, normal, coding.codes + i);
-  }
-  return true;
-}
-#endif
-
-template <DataType type, typename Format>
-HWY_INLINE void float8_codes(const Coding<typename Twos<type>::Storage>& coding, Asking& asking) {
-#if HOCKET_MASKS
-  if constexpr (type == DataType::kBfloat16) {
-    if (float8_codes_of_halves<Format>(coding, asking)) return;
-  }
-#endif
-  for (size_t i = 0; i < coding.count; i += kStride) {
-    asking.ask();
-    write_float8s<type, Format>(coding.group + i, coding.inverses[i >> coding.shift], coding.codes + i);
-  }
-}
-
-template <DataType type, typename Random>
-HWY_INLINE void find_codes(const Quantiser& quantiser, const Coding<typename Twos<type>::Storage>& coding,
-                           Random& random, Asking& asking) {
-  if (quantiser.scaling == Scaling::kFloat8e4m3) {
-    float8_codes<type, element::Float8e4m3Format>(coding, asking);
-  } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
-    float8_codes<type, element::Float8e5m2Format>(coding, asking);
-  } else if (quantiser.scaling == Scaling::kMagnitude && std::is_same_v<Random, NoRandom>) {
-    integer_codes<type, true>(coding, code_range(quantiser), random, asking);
-  } else {
-    integer_codes<type, false>(coding, code_range(quantiser), random, asking);
-  }
-}
 
 HWY_INLINE bool is_poisoned(const Quantiser& quantiser, const TileScales& scales, size_t block) {
   const BlockScale scale = read_head(quantiser, scales.heads + block * head_bytes(quantiser.scaling));
@@ -184,9 +77,6 @@ HWY_INLINE uint8_t* encode_tile(const Quantiser& quantiser, const typename Twos<
   return out;
 }
 
-// Of a tile, each of which asks for a part of what comes later.
-size_t passes(Scaling scaling) { return scaling == Scaling::kNorm ? 3 : 2; }
-
 constexpr size_t whole_groups(size_t count) { return (count + kQuantiseGroup - 1) / kQuantiseGroup * kQuantiseGroup; }
 
 template <DataType type>
@@ -201,81 +91,63 @@ void widen_all(const std::byte* bytes, size_t count, float* to) {
   hn::Store(Conversion<type>::widened(rest), Floats(), to + i);
 }
 
-// The values of a tile as whole groups of float32, where they are or in `room`.
-const float* floats_of(DataType type, const std::byte* values, size_t count, float* room) {
-  switch (type) {
-    case DataType::kFloat16:
-      widen_all<DataType::kFloat16>(values, count, room);
-      break;
-    case DataType::kBfloat16:
-      widen_all<DataType::kBfloat16>(values, count, room);
-      break;
-    default:
-      if (count == kTile) return reinterpret_cast<const float*>(values);
-      widen_all<DataType::kFloat32>(values, count, room);
-  }
-  std::fill(room + count, room + whole_groups(count), room[count - 1]);
-  return room;
-}
-
-template <typename Random>
-void quantise_tiles(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* bytes) {
-  const DrawKey key(draw);
-  const Rotation rotation(quantiser);
-  const size_t element = element_bytes(values.type), asks = passes(quantiser.scaling) * kTile / kStride;
-  auto* out = reinterpret_cast<uint8_t*>(bytes);
-  for (size_t first = 0; first < values.count; first += kTile) {
-    alignas(64) float room[kTile];
-    size_t some = std::min(kTile, values.count - first);
-    const std::byte* const from = values.data + first * element;
-    const float* tile = floats_of(values.type, from, some, room);
-    if (quantiser.rotated) {
-      some = whole_groups(some);
-      for (size_t group = 0; group < some; group += kQuantiseGroup) {
-        const auto store = [&](FloatVector x, size_t i) HWY_ATTR { hn::Store(x, Floats(), room + group + i); };
-        rotation.apply(tile + group, store);
-      }
-      tile = room;
-    }
-    Asking asking(from, kTile * element, asks, (values.left - first) * element);
-    const Random random(key, static_cast<uint32_t>(first));
-    out = encode_tile<DataType::kFloat32>(quantiser, tile, some, random, asking, out);
-  }
-}
-
-#if HOCKET_HALVES
-// Whole tiles of 16-bit floats as they are. Returns how many elements these were.
+// A tile as whole groups of float32.
 template <DataType type>
-size_t quantise_halves(const Quantiser& quantiser, const ConstFloats& values, uint8_t* out) {
-  const auto* const from = reinterpret_cast<const uint16_t*>(values.data);
-  size_t first = 0;
-  for (; first + kTile <= values.count; first += kTile) {
-    Asking asking(reinterpret_cast<const std::byte*>(from + first), kTile * sizeof(uint16_t), kTile / kStride,
-                  (values.left - first) * sizeof(uint16_t));
-    out = encode_tile<type>(quantiser, from + first, kTile, NoRandom(), asking, out);
-  }
-  return first;
+void widen_groups(const std::byte* values, size_t count, float* room) {
+  widen_all<type>(values, count, room);
+  std::fill(room + count, room + whole_groups(count), room[count - 1]);
 }
 
-// Of what only the magnitudes count.
-size_t quantise_as_they_are(const Quantiser& quantiser, const ConstFloats& values, uint8_t* out) {
-  const bool is_simple = quantiser.scaling == Scaling::kMagnitude || is_float8(quantiser.scaling);
-  if (!is_simple || quantiser.stochastic || quantiser.rotated) return 0;
-  if (values.type == DataType::kBfloat16) return quantise_halves<DataType::kBfloat16>(quantiser, values, out);
-  if (values.type == DataType::kFloat16) return quantise_halves<DataType::kFloat16>(quantiser, values, out);
-  return 0;
+template <DataType type>
+void turn_groups(const Rotation& rotation, const std::byte* values, size_t count, float* room) {
+  using Storage = typename Conversion<type>::Storage;
+  for (size_t i = 0; i < count; i += kQuantiseGroup) {
+    const auto store = [&](FloatVector x, size_t at) HWY_ATTR { hn::Store(x, Floats(), room + i + at); };
+    const std::byte* const group = values + i * sizeof(Storage);
+    if (i + kQuantiseGroup <= count) {
+      rotation.apply<type>(reinterpret_cast<const Storage*>(group), store);
+    } else {
+      widen_groups<type>(group, count - i, room + i);
+      rotation.apply<DataType::kFloat32>(room + i, store);
+    }
+  }
 }
-#else
-size_t quantise_as_they_are(const Quantiser&, const ConstFloats&, uint8_t*) { return 0; }
-#endif
+
+template <DataType type>
+constexpr bool kEncodesAsItLies = type == DataType::kFloat32 || HOCKET_HALVES;
+
+// A tile as it lies; what is turned first, or has no whole groups, as float32.
+template <DataType type, typename Random>
+void quantise_tiles(const Quantiser& quantiser, DrawKey key, const ConstFloats& values, uint8_t* out) {
+  using Storage = typename Conversion<type>::Storage;
+  const Rotation rotation(quantiser);
+  for (size_t first = 0; first < values.count; first += kTile) {
+    const size_t some = std::min(kTile, values.count - first);
+    const ConstFloats tile = part(values, first, some);
+    Asking asking(tile.data, kTile * sizeof(Storage), tile.left * sizeof(Storage));
+    const Random random(key, static_cast<uint32_t>(first));
+    if constexpr (kEncodesAsItLies<type>) {
+      if (some == kTile && !quantiser.rotated) {
+        out = encode_tile<type>(quantiser, reinterpret_cast<const Storage*>(tile.data), kTile, random, asking, out);
+        continue;
+      }
+    }
+    alignas(64) float room[kTile];
+    if (quantiser.rotated) {
+      turn_groups<type>(rotation, tile.data, some, room);
+    } else {
+      widen_groups<type>(tile.data, some, room);
+    }
+    const size_t coded = quantiser.rotated ? whole_groups(some) : some;
+    out = encode_tile<DataType::kFloat32>(quantiser, room, coded, random, asking, out);
+  }
+}
 
 void quantise_all(const Quantiser& quantiser, uint64_t draw, const ConstFloats& values, std::byte* out) {
-  const size_t done = quantise_as_they_are(quantiser, values, reinterpret_cast<uint8_t*>(out));
-  if (done == values.count) return;
-  const auto kernel = quantiser.stochastic ? quantise_tiles<RandomHalves> : quantise_tiles<NoRandom>;
-  const size_t element = element_bytes(values.type);
-  kernel(quantiser, draw, {values.type, values.data + done * element, values.count - done, values.left - done},
-         out + quantised_bytes(quantiser, done));
+  with_type(values.type, [&](auto type) {
+    const auto kernel = quantiser.stochastic ? quantise_tiles<type, RandomHalves> : quantise_tiles<type, NoRandom>;
+    kernel(quantiser, DrawKey(draw), values, reinterpret_cast<uint8_t*>(out));
+  });
 }
 
 // Codes of a group and its scales.
@@ -349,10 +221,7 @@ HWY_INLINE void decode_whole(const Quantiser& quantiser, const Rotation& rotatio
                              const uint8_t* in, typename Conversion<type>::Storage* group) {
   if (!quantiser.rotated) {
     return decode_group<type>(quantiser, form, in, [&](Pair x, size_t i) HWY_ATTR {
-      if constexpr (kAdd) {
-        const Pair sum = Twos<type>::read(group + i);
-        x = {hn::Add(sum.a, x.a), hn::Add(sum.b, x.b)};
-      }
+      if constexpr (kAdd) x = sum(Twos<type>::read(group + i), x);
       Twos<type>::write(x, group + i);
     });
   }
@@ -387,21 +256,11 @@ void dequantise_groups(const Quantiser& quantiser, const std::byte* in, const Mu
   }
 }
 
-template <bool kAdd>
-void dequantise_as(const Quantiser& quantiser, const std::byte* in, const MutableFloats& values) {
-  switch (values.type) {
-    case DataType::kFloat16:
-      return dequantise_groups<kAdd, DataType::kFloat16>(quantiser, in, values);
-    case DataType::kBfloat16:
-      return dequantise_groups<kAdd, DataType::kBfloat16>(quantiser, in, values);
-    default:
-      return dequantise_groups<kAdd, DataType::kFloat32>(quantiser, in, values);
-  }
-}
-
 void dequantise_all(const Quantiser& quantiser, const std::byte* in, const MutableFloats& values, bool add) {
-  const auto kernel = add ? dequantise_as<true> : dequantise_as<false>;
-  kernel(quantiser, in, values);
+  with_type(values.type, [&](auto type) {
+    const auto kernel = add ? dequantise_groups<true, type> : dequantise_groups<false, type>;
+    kernel(quantiser, in, values);
+  });
 }
 
 }  // namespace

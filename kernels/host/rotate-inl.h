@@ -12,7 +12,7 @@
 #define HOCKET_HOST_ROTATE_INL
 #endif
 
-#include "kernels/host/words-inl.h"
+#include "kernels/host/conversions-inl.h"
 #include "kernels/quantise.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -98,16 +98,16 @@ class Rotation {
   }
 
   // Calls store(vector, index) for what becomes of a group, which it has read by then.
-  template <typename Store>
-  HWY_INLINE void apply(const float* group, Store store) const {
+  template <DataType type, typename Store>
+  HWY_INLINE void apply(const typename Conversion<type>::Storage* group, Store store) const {
     alignas(64) float turned[kQuantiseGroup];
-    turn(group, turned, [&](FloatVector x, size_t i) HWY_ATTR { return flipped(x, i); });
+    turn<type>(group, turned, [&](FloatVector x, size_t i) HWY_ATTR { return flipped(x, i); });
     turn_again(turned, store);
   }
   template <typename Store>
   HWY_INLINE void revert(const float* group, Store store) const {
     alignas(64) float turned[kQuantiseGroup];
-    turn(group, turned, [](FloatVector x, size_t) HWY_ATTR { return x; });
+    turn<DataType::kFloat32>(group, turned, [](FloatVector x, size_t) HWY_ATTR { return x; });
     turn_again(turned, [&](FloatVector x, size_t i) HWY_ATTR { store(flipped(x, i), i); });
   }
 
@@ -117,14 +117,14 @@ class Rotation {
   }
 
   // H times the matrix, transposed.
-  template <typename Visit>
-  static HWY_INLINE void turn(const float* from, float* to, Visit visit) {
+  template <DataType type, typename Visit>
+  static HWY_INLINE void turn(const typename Conversion<type>::Storage* from, float* to, Visit visit) {
     for (size_t column = 0; column < kSide; column += kSquare) {
       FloatVector rows[kSide];
       HWY_UNROLL(16)
       for (size_t i = 0; i < kSide; ++i) {
         const size_t at = i * kSide + column;
-        rows[i] = visit(hn::LoadU(Floats(), from + at), at);
+        rows[i] = visit(Conversion<type>::widened(from + at), at);
       }
       hadamard(rows);
       HWY_UNROLL(16)

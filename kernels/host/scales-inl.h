@@ -12,6 +12,7 @@
 #endif
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/block_scale.h"
 #include "kernels/host/ahead.h"
@@ -71,159 +72,184 @@ struct Quarters {
   }
 };
 
-// Tiles of 16-bit floats are encoded as they are where only magnitudes are asked for.
+// Whether there are 16-bit lanes in vectors of words: tiles of 16-bit floats are then encoded as they lie.
 #define HOCKET_HALVES (HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
 
-// Reading passes come first, so they ask for what they need themselves, too.
-HWY_INLINE void ask_for_stride(Asking& asking) {
-  asking.ask();
-  asking.fetch();
-  asking.fetch();
-}
-
-// Calls visit(partial, vector, is_first) for all vectors of a block, asking for lines on its way.
-template <typename Visit>
-HWY_INLINE void for_partials(const float* block, size_t count, Asking& asking, Visit visit) {
-  const auto load = [&](size_t i) HWY_ATTR { return hn::LoadU(Floats(), block + i); };
-  ask_for_stride(asking);
-  for (size_t v = 0; v < kPartials; v += kLanes) visit(v / kLanes, load(v), std::true_type());
-  for (size_t v = 0; v < kPartials; v += kLanes) visit(v / kLanes, load(kPartials + v), std::false_type());
-  for (size_t i = kStride; i < count; i += kStride) {
-    ask_for_stride(asking);
-    for (size_t v = 0; v < kStride; v += kLanes) visit(v % kPartials / kLanes, load(i + v), std::false_type());
-  }
-}
-
-template <typename Storage>
+template <DataType type>
 struct BlocksOf {
-  const Storage* tile;
+  const typename Conversion<type>::Storage* tile;
   size_t length;
   size_t count;
 };
-using Blocks = BlocksOf<float>;
 
-// fold(fold(x0, x1), x2), ... of each block, where x are visit(elements, block) of 16 elements at a time, and those 16
-// in halves.
-template <typename T, typename Visit, typename Fold>
-HWY_INLINE void fold_blocks(const Blocks& blocks, Asking& asking, Visit visit, Fold fold, OfBlocks<T>& result) {
-  Quarters<T> quarters;
-  for (size_t b = 0; b < blocks.count; ++b) {
-    Partials<hn::ScalableTag<T>> partials;
-    const auto take = [&](size_t v, FloatVector x, auto is_first) HWY_ATTR {
-      if constexpr (is_first) {
-        partials.of[v] = visit(x, b);
-      } else {
-        partials.of[v] = fold(partials.of[v], visit(x, b));
+// The elements of one type as integers of their own width, one or two in each word. A fold of words is one of all that
+// lie in them.
+template <DataType type>
+struct Packed {
+  using Storage = typename Conversion<type>::Storage;
+  static constexpr size_t kInWord = sizeof(uint32_t) / sizeof(Storage);
+  using Signed = std::conditional_t<kInWord == 1, int32_t, int16_t>;
+  static constexpr size_t kStrideWords = kStride / kInWord;
+  static constexpr size_t kStrideLines = kStride * sizeof(Storage) / 64;
+
+  static HWY_INLINE WordVector magnitudes(WordVector word) {
+    return hn::And(word, hn::Set(Words(), kInWord == 1 ? 0x7fffffffu : 0x7fff7fffu));
+  }
+  // Integers of the order of the floats, NaN beyond the infinities; and back.
+  static HWY_INLINE WordVector ordered(WordVector word) {
+    const auto sign = hn::BitCast(Words(), hn::BroadcastSignBit(hn::BitCast(hn::Repartition<Signed, Words>(), word)));
+    return hn::Xor(word, magnitudes(sign));
+  }
+  struct Lower {
+    template <typename V>
+    HWY_INLINE V operator()(V a, V b) const {
+      const hn::Repartition<Signed, hn::DFromV<V>> tag;
+      return hn::BitCast(hn::DFromV<V>(), hn::Min(hn::BitCast(tag, a), hn::BitCast(tag, b)));
+    }
+  };
+  struct Higher {
+    template <typename V>
+    HWY_INLINE V operator()(V a, V b) const {
+      const hn::Repartition<Signed, hn::DFromV<V>> tag;
+      return hn::BitCast(hn::DFromV<V>(), hn::Max(hn::BitCast(tag, a), hn::BitCast(tag, b)));
+    }
+  };
+
+  // The one of a word that fold() chooses, as the lower part of it or the whole.
+  template <typename Fold>
+  static HWY_INLINE WordVector chosen(WordVector word, Fold fold) {
+    return kInWord == 1 ? word : hn::And(fold(word, hn::ShiftRight<16>(word)), hn::Set(Words(), 0xffffu));
+  }
+  // Of such a word the bits of the float32.
+  static HWY_INLINE WordVector widened(WordVector word) {
+    if constexpr (kInWord == 1) {
+      return word;
+    } else {
+      return hn::BitCast(Words(), WordsOf<type>::decode(word));
+    }
+  }
+
+  // Calls visit(partial, vector, is_first) for all vectors of a block, fetching lines on its way. The first stride has
+  // no loop: short blocks are no more.
+  template <typename Visit>
+  static HWY_INLINE void for_words(const Storage* block, size_t length, Asking& asking, Visit visit) {
+    const auto* const words = reinterpret_cast<const uint32_t*>(block);
+    const auto stride = [&](size_t i, auto is_first) HWY_ATTR {
+      for (size_t line = 0; line < kStrideLines; ++line) asking.fetch();
+      for (size_t v = 0; v < kPartials; v += kLanes) visit(v / kLanes, hn::LoadU(Words(), words + i + v), is_first);
+      for (size_t v = kPartials; v < kStrideWords; v += kLanes) {
+        visit((v - kPartials) / kLanes, hn::LoadU(Words(), words + i + v), std::false_type());
       }
     };
-    for_partials(blocks.tile + b * blocks.length, blocks.length, asking, take);
-    partials.store(fold, quarters.of + kQuarter * b);
+    stride(0, std::true_type());
+    for (size_t i = kStrideWords; i < length / kInWord; i += kStrideWords) stride(i, std::false_type());
   }
-  quarters.finish(blocks.count, fold, result);
-}
+};
 
-HWY_INLINE void find_magnitudes(const Blocks& blocks, Asking& asking, TileExtremes& extremes) {
-  const auto visit = [](FloatVector x, size_t)
-                         HWY_ATTR { return hn::And(hn::BitCast(Words(), x), hn::Set(Words(), 0x7fffffffu)); };
-  const auto fold = [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); };
-  fold_blocks(blocks, asking, visit, fold, extremes.magnitudes);
-}
-
-#if HOCKET_HALVES
-// The same of 16-bit floats, whose magnitudes have the order of their bits: two in each word. A stride is a line, so
-// that this pass brings each to the first level cache, and the next asks for one of those that come later.
+// What is encoded asks for as much that comes later.
 template <DataType type>
-HWY_INLINE void find_half_magnitudes(const BlocksOf<uint16_t>& blocks, Asking& asking, TileExtremes& extremes) {
-  const Words words;
-  const auto fold = [](auto a, auto b) HWY_ATTR {
-    const hn::DFromV<decltype(a)> tag;
-    const hn::Repartition<uint16_t, decltype(tag)> halves;
-    return hn::BitCast(tag, hn::Max(hn::BitCast(halves, a), hn::BitCast(halves, b)));
-  };
+HWY_INLINE void ask_for_stride(Asking& asking) {
+  for (size_t line = 0; line < Packed<type>::kStrideLines; ++line) asking.ask();
+}
+
+template <bool kFirst, typename Fold, typename V>
+HWY_INLINE void fold_into(V& partial, V value, Fold fold) {
+  if constexpr (kFirst) {
+    partial = value;
+  } else {
+    partial = fold(partial, value);
+  }
+}
+
+template <DataType type>
+HWY_INLINE void find_magnitudes(const BlocksOf<type>& blocks, Asking& asking, TileExtremes& extremes) {
+  using Of = Packed<type>;
+  const typename Of::Higher higher;
   Quarters<uint32_t> quarters;
   for (size_t b = 0; b < blocks.count; ++b) {
     Partials<Words> partials;
-    const auto* const block = reinterpret_cast<const uint32_t*>(blocks.tile + b * blocks.length);
-    const auto load = [&](size_t i)
-                          HWY_ATTR { return hn::And(hn::LoadU(words, block + i), hn::Set(words, 0x7fff7fffu)); };
-    asking.fetch();
-    for (size_t v = 0; v < kPartials; v += kLanes) partials.of[v / kLanes] = load(v);
-    for (size_t i = kPartials; i < blocks.length / 2; i += kPartials) {
-      asking.fetch();
-      for (size_t v = 0; v < kPartials; v += kLanes)
-        partials.of[v / kLanes] = fold(partials.of[v / kLanes], load(i + v));
-    }
-    partials.store(fold, quarters.of + kQuarter * b);
-  }
-  OfBlocks<uint32_t> pairs;
-  quarters.finish(blocks.count, fold, pairs);
-  for (size_t b = 0; b < blocks.count; b += kLanes) {
-    const auto pair = hn::Load(words, pairs.of + b);
-    const auto largest = hn::Max(hn::And(pair, hn::Set(words, 0xffffu)), hn::ShiftRight<16>(pair));
-    hn::Store(hn::BitCast(words, WordsOf<type>::decode(largest)), words, extremes.magnitudes.of + b);
-  }
-}
-#endif
-
-// Floats as integers of the same order, and back. NaN is beyond the infinities.
-HWY_INLINE IntegerVector ordered(IntegerVector bits) {
-  const auto sign = hn::BitCast(Words(), hn::BroadcastSignBit(bits));
-  return hn::Xor(bits, hn::BitCast(Integers(), hn::ShiftRight<1>(sign)));
-}
-
-HWY_INLINE void find_range(const Blocks& blocks, Asking& asking, TileExtremes& extremes) {
-  const Integers integers;
-  const auto lower = [](auto a, auto b) HWY_ATTR { return hn::Min(a, b); };
-  const auto higher = [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); };
-  Quarters<int32_t> low_quarters, high_quarters;
-  for (size_t b = 0; b < blocks.count; ++b) {
-    Partials<Integers> lows, highs;
-    const auto take = [&](size_t v, FloatVector x, auto is_first) HWY_ATTR {
-      const auto key = ordered(hn::BitCast(integers, x));
-      lows.of[v] = is_first ? key : lower(lows.of[v], key);
-      highs.of[v] = is_first ? key : higher(highs.of[v], key);
+    const auto take = [&](size_t v, WordVector word, auto is_first) HWY_ATTR {
+      fold_into<decltype(is_first)::value>(partials.of[v], Of::magnitudes(word), higher);
     };
-    for_partials(blocks.tile + b * blocks.length, blocks.length, asking, take);
+    Of::for_words(blocks.tile + b * blocks.length, blocks.length, asking, take);
+    partials.store(higher, quarters.of + kQuarter * b);
+  }
+  OfBlocks<uint32_t> words;
+  quarters.finish(blocks.count, higher, words);
+  for (size_t b = 0; b < blocks.count; b += kLanes) {
+    const auto largest = Of::chosen(hn::Load(Words(), words.of + b), higher);
+    hn::Store(Of::widened(largest), Words(), extremes.magnitudes.of + b);
+  }
+}
+
+template <DataType type>
+HWY_INLINE void find_range(const BlocksOf<type>& blocks, Asking& asking, TileExtremes& extremes) {
+  using Of = Packed<type>;
+  const typename Of::Lower lower;
+  const typename Of::Higher higher;
+  Quarters<uint32_t> low_quarters, high_quarters;
+  for (size_t b = 0; b < blocks.count; ++b) {
+    Partials<Words> lows, highs;
+    const auto take = [&](size_t v, WordVector word, auto is_first) HWY_ATTR {
+      const auto key = Of::ordered(word);
+      fold_into<decltype(is_first)::value>(lows.of[v], key, lower);
+      fold_into<decltype(is_first)::value>(highs.of[v], key, higher);
+    };
+    Of::for_words(blocks.tile + b * blocks.length, blocks.length, asking, take);
     lows.store(lower, low_quarters.of + kQuarter * b);
     highs.store(higher, high_quarters.of + kQuarter * b);
   }
-  OfBlocks<int32_t> lows, highs;
+  OfBlocks<uint32_t> lows, highs;
   low_quarters.finish(blocks.count, lower, lows);
   high_quarters.finish(blocks.count, higher, highs);
   for (size_t b = 0; b < blocks.count; b += kLanes) {
-    const auto low = hn::Load(integers, lows.of + b), high = hn::Load(integers, highs.of + b);
-    hn::Store(hn::BitCast(Words(), hn::Max(high, hn::Not(low))), Words(), extremes.magnitudes.of + b);
-    hn::Store(hn::BitCast(Floats(), ordered(low)), Floats(), extremes.lowest.of + b);
-    hn::Store(hn::BitCast(Floats(), ordered(high)), Floats(), extremes.highest.of + b);
+    const auto low = Of::chosen(hn::Load(Words(), lows.of + b), lower);
+    const auto high = Of::chosen(hn::Load(Words(), highs.of + b), higher);
+    hn::Store(Of::widened(higher(high, hn::Not(low))), Words(), extremes.magnitudes.of + b);
+    hn::Store(hn::BitCast(Floats(), Of::widened(Of::ordered(low))), Floats(), extremes.lowest.of + b);
+    hn::Store(hn::BitCast(Floats(), Of::widened(Of::ordered(high))), Floats(), extremes.highest.of + b);
   }
 }
 
 // In units of the largest magnitude, so that no square is too large.
-HWY_INLINE void find_norms(const Blocks& blocks, Asking& asking, TileExtremes& extremes) {
+template <DataType type>
+HWY_INLINE void find_norms(const BlocksOf<type>& blocks, TileExtremes& extremes) {
   const Floats floats;
-  OfBlocks<float> inverses;
+  const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
   const auto magnitudes = [&](size_t b)
                               HWY_ATTR { return hn::BitCast(floats, hn::Load(Words(), extremes.magnitudes.of + b)); };
+  OfBlocks<float> inverses;
   for (size_t b = 0; b < blocks.count; b += kLanes) {
     const auto least = hn::Set(floats, element::float_of(kSmallestScale));
     hn::Store(hn::Div(hn::Set(floats, 1.0f), hn::Max(magnitudes(b), least)), floats, inverses.of + b);
   }
-  const auto visit = [&](FloatVector x, size_t b) HWY_ATTR {
-    const auto unit = hn::Mul(x, hn::Set(floats, inverses.of[b]));
-    return hn::Mul(unit, unit);
-  };
-  const auto fold = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
-  fold_blocks(blocks, asking, visit, fold, extremes.norms);
+  Quarters<float> quarters;
+  for (size_t b = 0; b < blocks.count; ++b) {
+    Partials<Floats> partials;
+    const auto* const block = blocks.tile + b * blocks.length;
+    const auto inverse = hn::Set(floats, inverses.of[b]);
+    const auto take = [&](size_t i, auto is_first) HWY_ATTR {
+      for (size_t v = 0; v < kPartials; v += kLanes) {
+        const auto unit = hn::Mul(Conversion<type>::widened(block + i + v), inverse);
+        fold_into<decltype(is_first)::value>(partials.of[v / kLanes], hn::Mul(unit, unit), add);
+      }
+    };
+    take(0, std::true_type());
+    for (size_t i = kPartials; i < blocks.length; i += kPartials) take(i, std::false_type());
+    partials.store(add, quarters.of + kQuarter * b);
+  }
+  quarters.finish(blocks.count, add, extremes.norms);
   for (size_t b = 0; b < blocks.count; b += kLanes) {
     float* const norms = extremes.norms.of + b;
     hn::Store(hn::Mul(magnitudes(b), hn::Sqrt(hn::Load(floats, norms))), floats, norms);
   }
 }
 
-HWY_INLINE void find_extremes(Scaling scaling, const Blocks& blocks, Asking& asking, TileExtremes& extremes) {
+template <DataType type>
+HWY_INLINE void find_extremes(Scaling scaling, const BlocksOf<type>& blocks, Asking& asking, TileExtremes& extremes) {
   if (scaling == Scaling::kRange || scaling == Scaling::kSignedExtreme) return find_range(blocks, asking, extremes);
   find_magnitudes(blocks, asking, extremes);
-  if (scaling == Scaling::kNorm) find_norms(blocks, asking, extremes);
+  if (scaling == Scaling::kNorm) find_norms(blocks, extremes);
 }
 
 // rounded_scale().
@@ -317,11 +343,7 @@ template <DataType type>
 HWY_INLINE void find_scales(const Quantiser& quantiser, const typename Conversion<type>::Storage* tile, size_t blocks,
                             Asking& asking, TileScales& scales) {
   TileExtremes extremes;
-  if constexpr (type == DataType::kFloat32) {
-    find_extremes(quantiser.scaling, {tile, quantiser.block, blocks}, asking, extremes);
-  } else {
-    find_half_magnitudes<type>({tile, quantiser.block, blocks}, asking, extremes);
-  }
+  find_extremes<type>(quantiser.scaling, {tile, quantiser.block, blocks}, asking, extremes);
   auto largest = hn::Zero(Words());
   for (size_t b = 0; b < blocks; b += kLanes) {
     const auto magnitudes = hn::Load(Words(), extremes.magnitudes.of + b);

@@ -11,10 +11,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
-#include "kernels/host/words-inl.h"
+#include "kernels/host/twos-inl.h"
 #include "kernels/signs.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,24 +23,42 @@ namespace hocket::host::HWY_NAMESPACE {
 namespace {
 
 constexpr size_t kSums = 16;
-constexpr size_t kLanes = hn::MaxLanes(Words());
-constexpr size_t kParts = 8;  // of a block, whose signs share bytes
+constexpr size_t kParts = 8;    // of a block, whose signs share bytes
+constexpr size_t kWidest = 32;  // elements of the longest vectors
 
-using SignBytes = hn::Rebind<uint8_t, Words>;
+#if HWY_TARGET == HWY_SCALAR
+using Doubles = hn::ScalableTag<double>;
+#else
+using Doubles = hn::RepartitionToWide<Floats>;
+#endif
+
+template <DataType type>
+using StorageOf = typename Conversion<type>::Storage;
+
+// Its bits.
+template <DataType type>
+constexpr uint32_t kInfinity = type == DataType::kFloat16    ? 0x7c00
+                               : type == DataType::kBfloat16 ? 0x7f80
+                                                             : 0x7f800000;
 
 // A multiple of 16 elements. In double, where no sum of a block is too large.
-double sum_of_magnitudes(const float* block, size_t count, size_t left) {
-  using Doubles = hn::CappedTag<double, 8>;
+template <DataType type>
+double sum_of_magnitudes(const StorageOf<type>* block, size_t count, size_t left) {
+  constexpr size_t kLanes = hn::MaxLanes(Floats()), kWidth = hn::MaxLanes(Doubles()), kVectors = kSums / kWidth;
   const Doubles doubles;
-  const hn::Rebind<float, Doubles> floats;
-  constexpr size_t kWidth = hn::MaxLanes(Doubles()), kVectors = kSums / kWidth;
   hn::Vec<Doubles> sums[kVectors];
   for (auto& sum : sums) sum = hn::Zero(doubles);
   for (size_t i = 0; i < count; i += kSums) {
     look_ahead(block + i, left - std::min(i, left));
-    for (size_t v = 0; v < kVectors; ++v) {
-      const auto magnitudes = hn::Abs(hn::LoadU(floats, block + i + v * kWidth));
-      sums[v] = hn::Add(sums[v], hn::PromoteTo(doubles, magnitudes));
+    for (size_t v = 0; v < kSums; v += kLanes) {
+      const auto magnitudes = hn::Abs(Conversion<type>::widened(block + i + v));
+      hn::Vec<Doubles>* const some = sums + v / kWidth;
+#if HWY_TARGET == HWY_SCALAR  // which has no halves
+      some[0] = hn::Add(some[0], hn::PromoteTo(doubles, magnitudes));
+#else
+      some[0] = hn::Add(some[0], hn::PromoteTo(doubles, hn::LowerHalf(magnitudes)));
+      some[1] = hn::Add(some[1], hn::PromoteTo(doubles, hn::UpperHalf(hn::Half<Floats>(), magnitudes)));
+#endif
     }
   }
   double parts[kSums], sum = 0;
@@ -48,82 +67,116 @@ double sum_of_magnitudes(const float* block, size_t count, size_t left) {
   return sum;
 }
 
-// Of eight parts of `bytes` elements; writes and reads whole vectors.
-void pack(const float* block, size_t bytes, uint8_t* signs) {
-  const Words words;
-  for (size_t j = 0; j < bytes; j += kLanes) {
-    auto byte = hn::Zero(words);
+// Of eight parts of `bytes` elements; writes and reads whole vectors. In lanes as wide as the elements, of which those
+// below zero are the integers from just above the sign's bit to minus infinity.
+template <DataType type>
+void pack(const StorageOf<type>* block, size_t bytes, uint8_t* signs) {
+  using Bits = std::conditional_t<sizeof(StorageOf<type>) == 4, uint32_t, uint16_t>;
+  const hn::ScalableTag<Bits> tag;
+  const hn::Rebind<uint8_t, decltype(tag)> codes;
+  constexpr auto kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+  const auto least = hn::Set(tag, static_cast<Bits>(kSign + 1));
+  const auto many = hn::Set(tag, static_cast<Bits>(kInfinity<type>));
+  const auto* const from = reinterpret_cast<const Bits*>(block);
+  for (size_t j = 0; j < bytes; j += hn::Lanes(tag)) {
+    auto byte = hn::Zero(tag);
     for (size_t p = 0; p < kParts; ++p) {
-      const auto value = hn::LoadU(Floats(), block + p * bytes + j);
-      const auto is_below = hn::RebindMask(words, hn::Lt(value, hn::Zero(Floats())));
-      byte = hn::Or(byte, hn::IfThenElseZero(is_below, hn::Set(words, 1u << p)));
+      const auto is_below = hn::Lt(hn::Sub(hn::LoadU(tag, from + p * bytes + j), least), many);
+      byte = hn::Or(byte, hn::IfThenElseZero(is_below, hn::Set(tag, static_cast<Bits>(1u << p))));
     }
-    hn::StoreU(hn::TruncateTo(SignBytes(), byte), SignBytes(), signs + j);
+    hn::StoreU(hn::TruncateTo(codes, byte), codes, signs + j);
   }
 }
 
 // Part by part, so that what vectors write beyond one is overwritten.
-template <bool kAdd>
-void unpack(const uint8_t* signs, uint32_t mean, size_t bytes, size_t left, float* block) {
+template <DataType type, bool kAdd>
+void unpack(const uint8_t* signs, uint32_t mean, size_t bytes, size_t left, StorageOf<type>* block) {
   const Words words;
   for (size_t p = 0; p < kParts; ++p) {
-    for (size_t j = 0; j < bytes; j += kLanes) {
+    for (size_t j = 0; j < bytes; j += 2 * hn::Lanes(words)) {
       const size_t i = p * bytes + j;
-      look_ahead(block + i, left - std::min(i, left));
-      const auto byte = hn::PromoteTo(words, hn::LoadU(SignBytes(), signs + j));
-      const auto sign = hn::ShiftLeft<31>(hn::ShiftRightSame(byte, static_cast<int>(p)));
-      auto value = hn::BitCast(Floats(), hn::Xor(hn::Set(words, mean), sign));
-      if constexpr (kAdd) value = hn::Add(hn::LoadU(Floats(), block + i), value);
-      hn::StoreU(value, Floats(), block + i);
+      look_ahead_of(block + i, 2 * hn::Lanes(words), left - std::min(i, left));
+      const auto value = [&](WordVector byte) HWY_ATTR {
+        const auto sign = hn::ShiftLeft<31>(hn::ShiftRightSame(byte, static_cast<int>(p)));
+        return hn::BitCast(Floats(), hn::Xor(hn::Set(words, mean), sign));
+      };
+      WordVector a, b;
+      Twos<type>::read_bytes(signs + j, a, b);
+      Pair values{value(a), value(b)};
+      if constexpr (kAdd) values = sum(Twos<type>::read(block + i), values);
+      Twos<type>::write(values, block + i);
     }
   }
 }
 
 // Of which vectors would leave the block: it is worked on in a copy.
-bool is_odd(size_t count) { return count % (kParts * kSums) != 0; }
+bool is_odd(size_t count) { return count % (kParts * kWidest) != 0; }
 
 // Elements, of a block of any length; what vectors take beyond it is zero.
-constexpr size_t kRoom = kMostSigns + kParts * kSums;
+constexpr size_t kRoom = kMostSigns + kParts * kWidest;
 
-void write_whole(const float* block, size_t count, size_t left, std::byte* out, uint8_t* signs) {
+template <DataType type>
+void write_whole(const StorageOf<type>* block, size_t count, size_t left, std::byte* out, uint8_t* signs) {
   const size_t all = (count + kSums - 1) / kSums * kSums;
-  auto mean = static_cast<float>(sum_of_magnitudes(block, all, left) / static_cast<double>(count));
+  auto mean = static_cast<float>(sum_of_magnitudes<type>(block, all, left) / static_cast<double>(count));
   if (!std::isfinite(mean)) mean = std::numeric_limits<float>::quiet_NaN();
   memcpy(out, &mean, sizeof mean);
-  pack(block, (count + kParts - 1) / kParts, signs);
+  pack<type>(block, (count + kParts - 1) / kParts, signs);
 }
 
-void write_all(const float* block, size_t count, size_t left, std::byte* out) {
+template <DataType type>
+void write_block(const ConstFloats& values, std::byte* out) {
+  const auto* const block = reinterpret_cast<const StorageOf<type>*>(values.data);
   auto* const signs = reinterpret_cast<uint8_t*>(out) + sizeof(float);
-  if (!is_odd(count)) return write_whole(block, count, left, out, signs);
-  alignas(64) float copy[kRoom];
+  if (!is_odd(values.count)) return write_whole<type>(block, values.count, values.left, out, signs);
+  alignas(64) StorageOf<type> copy[kRoom] = {};
   uint8_t more[kRoom / kParts];
-  memcpy(copy, block, count * sizeof(float));
-  std::fill(copy + count, copy + kRoom, 0.0F);
-  write_whole(copy, count, 0, out, more);
-  memcpy(signs, more, (count + kParts - 1) / kParts);
+  memcpy(copy, block, values.count * sizeof *copy);
+  write_whole<type>(copy, values.count, 0, out, more);
+  memcpy(signs, more, (values.count + kParts - 1) / kParts);
 }
 
-void read_all(const std::byte* in, float* block, size_t count, size_t left, bool add) {
+// In a copy, and apart from what is there: vectors that begin in one part and end in the next would add there twice.
+template <DataType type, bool kAdd>
+void read_odd(const uint8_t* signs, uint32_t mean, size_t count, StorageOf<type>* block) {
   const size_t bytes = (count + kParts - 1) / kParts;
-  const auto* const signs = reinterpret_cast<const uint8_t*>(in) + sizeof(float);
-  uint32_t mean;
-  memcpy(&mean, in, sizeof mean);
-  if (!is_odd(count)) return (add ? unpack<true> : unpack<false>)(signs, mean, bytes, left, block);
-  alignas(64) float copy[kRoom], before[kMostSigns];
+  alignas(64) float decoded[kRoom];
+  alignas(64) StorageOf<type> copy[kRoom];
   uint8_t more[kRoom / kParts] = {};
   memcpy(more, signs, bytes);
-  unpack<false>(more, mean, bytes, 0, copy);
-  memcpy(before, block, count * sizeof(float));
-  for (size_t i = 0; add && i < count; ++i) copy[i] = before[i] + copy[i];
-  memcpy(block, copy, count * sizeof(float));
+  unpack<DataType::kFloat32, false>(more, mean, bytes, 0, decoded);
+  memcpy(copy, block, count * sizeof *copy);
+  for (size_t i = 0; i < count; i += hn::Lanes(Floats())) {
+    auto value = hn::LoadU(Floats(), decoded + i);
+    if constexpr (kAdd) value = hn::Add(Conversion<type>::widened(copy + i), value);
+    Conversion<type>::narrow(value, copy + i);
+  }
+  memcpy(block, copy, count * sizeof *copy);
+}
+
+template <DataType type, bool kAdd>
+void read_block(const std::byte* in, const MutableFloats& values) {
+  const auto* const signs = reinterpret_cast<const uint8_t*>(in) + sizeof(float);
+  auto* const block = reinterpret_cast<StorageOf<type>*>(values.data);
+  uint32_t mean;
+  memcpy(&mean, in, sizeof mean);
+  if (is_odd(values.count)) return read_odd<type, kAdd>(signs, mean, values.count, block);
+  unpack<type, kAdd>(signs, mean, values.count / kParts, values.left, block);
+}
+
+void write_values(const ConstFloats& block, std::byte* out) {
+  with_type(block.type, [&](auto type) { write_block<type>(block, out); });
+}
+
+void read_values(const std::byte* in, const MutableFloats& block, bool add) {
+  with_type(block.type, [&](auto type) { (add ? read_block<type, true> : read_block<type, false>)(in, block); });
 }
 
 }  // namespace
 
 void add_signs_of_target(CodecTable& table) {
-  table.write_signs = write_all;
-  table.read_signs = read_all;
+  table.write_signs = write_values;
+  table.read_signs = read_values;
 }
 
 }  // namespace hocket::host::HWY_NAMESPACE

@@ -22,6 +22,8 @@ using Bytes = hn::Rebind<uint8_t, Words>;
 // The lowest byte of each word.
 HWY_INLINE void store_codes(WordVector codes, uint8_t* to) { hn::StoreU(hn::TruncateTo(Bytes(), codes), Bytes(), to); }
 
+HWY_INLINE Pair sum(Pair x, Pair y) { return {hn::Add(x.a, y.a), hn::Add(x.b, y.b)}; }
+
 template <DataType type>
 struct Twos {
   using Storage = typename Conversion<type>::Storage;

@@ -77,24 +77,13 @@ struct WordsOf<DataType::kBfloat16> {
 
 #endif
 
-// random_half() of 32 following indices, the first a multiple of 32.
-class RandomHalves {
+// random_word() of following indices.
+class RandomWords {
  public:
-  HWY_INLINE RandomHalves(DrawKey key, uint32_t index)
-      : counter_(hn::Iota(Words(), key.before + index / 2)), between_(hn::Set(Words(), key.between)) {}
+  HWY_INLINE RandomWords(DrawKey key, uint32_t index)
+      : counter_(hn::Iota(Words(), key.before + index)), between_(hn::Set(Words(), key.between)) {}
 
-  // The lower parts of sixteen words, then their upper parts.
-  HWY_INLINE void next(WordVector* halves) {
-    constexpr size_t kVectors = 16 / hn::MaxLanes(Words());
-    for (size_t v = 0; v < kVectors; ++v) {
-      const auto word = next_words();
-      halves[v] = hn::And(word, hn::Set(Words(), (1u << kRandomBits) - 1));
-      halves[v + kVectors] = hn::ShiftRight<32 - kRandomBits>(word);
-    }
-  }
-
- private:
-  HWY_INLINE WordVector next_words() {
+  HWY_INLINE WordVector next() {
     const Words words;
     auto x = counter_;
     counter_ = hn::Add(counter_, hn::Set(words, static_cast<uint32_t>(hn::Lanes(words))));
@@ -103,8 +92,28 @@ class RandomHalves {
     return hn::Xor(x, hn::ShiftRight<15>(x));
   }
 
+ private:
   WordVector counter_;
   WordVector between_;
+};
+
+// random_half() of 32 following indices, the first a multiple of 32.
+class RandomHalves {
+ public:
+  HWY_INLINE RandomHalves(DrawKey key, uint32_t index) : words_(key, index / 2) {}
+
+  // The lower parts of sixteen words, then their upper parts.
+  HWY_INLINE void next(WordVector* halves) {
+    constexpr size_t kVectors = 16 / hn::MaxLanes(Words());
+    for (size_t v = 0; v < kVectors; ++v) {
+      const auto word = words_.next();
+      halves[v] = hn::And(word, hn::Set(Words(), (1u << kRandomBits) - 1));
+      halves[v + kVectors] = hn::ShiftRight<32 - kRandomBits>(word);
+    }
+  }
+
+ private:
+  RandomWords words_;
 };
 
 }  // namespace hocket::host::HWY_NAMESPACE

@@ -60,7 +60,7 @@ class Blocks final : public DenseCodec {
     const bool plain =
         !form_.quantiser.stochastic && !form_.quantiser.rotated && form_.quantiser.scaling != Scaling::kRange;
     description.idempotent = plain;
-    // Of their own bytes: elements of narrower types take as long as float32, which they pass through.
+    // Of their own bytes: an element of a narrower type takes nearly as long as one of float32.
     const double share = static_cast<double>(element_bytes(type)) / sizeof(float);
     description.encode_speed = share * (plain ? 16 : 11);
     description.decode_speed = share * (form_.quantiser.rotated ? 11 : 13);
@@ -72,17 +72,11 @@ class Blocks final : public DenseCodec {
 
  private:
   size_t encoded_bytes(size_t count) const override { return quantised_bytes(form_.quantiser, count); }
-  void encode_floats(const float* values, size_t count, uint64_t draw, std::byte* out) const override {
-    encode_tile({DataType::kFloat32, reinterpret_cast<const std::byte*>(values), count}, count, draw, out);
+  void encode_part(const ConstFloats& values, uint64_t draw, std::byte* out) const override {
+    quantise(form_.quantiser, draw ^ form_.seed, values, out);
   }
-  void decode_floats(const std::byte* in, float* values, size_t count, bool add) const override {
-    decode_tile(in, {DataType::kFloat32, reinterpret_cast<std::byte*>(values), count}, count, add);
-  }
-  void encode_tile(ConstValues values, size_t left, uint64_t draw, std::byte* out) const override {
-    quantise(form_.quantiser, draw ^ form_.seed, {values.type, values.data, values.count, left}, out);
-  }
-  void decode_tile(const std::byte* in, Values values, size_t left, bool add) const override {
-    dequantise(form_.quantiser, in, {values.type, values.data, values.count, left}, add);
+  void decode_part(const std::byte* in, const MutableFloats& values, bool add) const override {
+    dequantise(form_.quantiser, in, values, add);
   }
 
   std::string specification_;

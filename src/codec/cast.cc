@@ -38,11 +38,9 @@ class Cast final : public DenseCodec {
 
  private:
   size_t encoded_bytes(size_t count) const override { return 2 * count; }
-  void encode_floats(const float* values, size_t count, uint64_t, std::byte* out) const override {
-    narrow(wire_, values, out, count);
-  }
-  void decode_floats(const std::byte* in, float* values, size_t count, bool add) const override {
-    add ? add_widened(wire_, in, values, count) : widen(wire_, in, values, count);
+  void encode_part(const ConstFloats& values, uint64_t, std::byte* out) const override { convert(values, wire_, out); }
+  void decode_part(const std::byte* in, const MutableFloats& values, bool add) const override {
+    convert_back(wire_, in, values, add);
   }
 
   std::string specification_;

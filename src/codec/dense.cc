@@ -8,13 +8,20 @@
 #include <array>
 #include <limits>
 
-#include "kernels/convert.h"
+#include "kernels/coded_form.h"
 #include "kernels/random.h"
 
 namespace hocket {
 namespace {
 
-constexpr size_t kTile = kCodedTile;
+// Calls visit(part, its first element).
+template <typename Floats, typename Visit>
+void for_parts(const Floats& values, Visit visit) {
+  const size_t most = values.type == DataType::kFloat32 ? values.count : kCodedTile;
+  for (size_t first = 0; first < values.count; first += most) {
+    visit(part(values, first, std::min(most, values.count - first)), first);
+  }
+}
 
 }  // namespace
 
@@ -61,17 +68,12 @@ bool DenseCodec::supports(DataType type) const {
 size_t DenseCodec::max_encoded_bytes(size_t count, DataType) const { return encoded_bytes(count); }
 
 size_t DenseCodec::encode(ConstValues values, uint64_t draw, std::span<std::byte> out) const {
-  if (values.type == DataType::kFloat32) {
-    encode_floats(reinterpret_cast<const float*>(values.data), values.count, draw, out.data());
-    return encoded_bytes(values.count);
-  }
+  const ConstFloats floats{values.type, values.data, values.count, values.count};
   std::byte* to = out.data();
-  for (size_t first = 0; first < values.count; first += kTile) {
-    const size_t left = values.count - first, count = std::min(kTile, left);
-    const ConstValues tile{values.type, values.data + first * element_bytes(values.type), count};
-    encode_tile(tile, left, mix(draw + first), to);
-    to += encoded_bytes(count);
-  }
+  for_parts(floats, [&](const ConstFloats& some, size_t first) {
+    encode_part(some, values.type == DataType::kFloat32 ? draw : mix(draw + first), to);
+    to += encoded_bytes(some.count);
+  });
   return static_cast<size_t>(to - out.data());
 }
 
@@ -81,31 +83,13 @@ Status DenseCodec::decode_reduce(std::span<const std::byte> message, std::option
     return bad_message(*this, fmt::format("a message of {} bytes for {} elements: expected {}", message.size(),
                                           values.count, encoded_bytes(values.count)));
   }
-  if (values.type == DataType::kFloat32) {
-    decode_floats(message.data(), reinterpret_cast<float*>(values.data), values.count, op.has_value());
-    return {};
-  }
+  const MutableFloats floats{values.type, values.data, values.count, values.count};
   const std::byte* from = message.data();
-  for (size_t first = 0; first < values.count; first += kTile) {
-    const size_t left = values.count - first, count = std::min(kTile, left);
-    const Values tile{values.type, values.data + first * element_bytes(values.type), count};
-    decode_tile(from, tile, left, op.has_value());
-    from += encoded_bytes(count);
-  }
+  for_parts(floats, [&](const MutableFloats& some, size_t) {
+    decode_part(from, some, op.has_value());
+    from += encoded_bytes(some.count);
+  });
   return {};
-}
-
-void DenseCodec::encode_tile(ConstValues values, size_t, uint64_t draw, std::byte* out) const {
-  alignas(64) float floats[kTile];
-  widen(values.type, values.data, floats, values.count);
-  encode_floats(floats, values.count, draw, out);
-}
-
-void DenseCodec::decode_tile(const std::byte* in, Values values, size_t, bool add) const {
-  alignas(64) float floats[kTile];
-  if (add) widen(values.type, values.data, floats, values.count);
-  decode_floats(in, floats, values.count, add);
-  narrow(values.type, floats, values.data, values.count);
 }
 
 }  // namespace hocket

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// What codecs share whose messages have a length that follows from the count, and which calculate in float32: values of
-// other types pass through a tile that stays in the first level cache. Knows no format.
+// What codecs share whose messages have a length that follows from the count, and which calculate in float32. Knows no
+// format.
 #pragma once
 
 #include <bit>
 #include <string>
 
 #include "codec/codec.h"
+#include "kernels/floats.h"
 
 namespace hocket {
 
@@ -23,13 +24,9 @@ class DenseCodec : public Codec {
 
  private:
   virtual size_t encoded_bytes(size_t count) const = 0;
-  virtual void encode_floats(const float* values, size_t count, uint64_t draw, std::byte* out) const = 0;
-  virtual void decode_floats(const std::byte* in, float* values, size_t count, bool add) const = 0;
-
-  // Values of another type, `left` of them with those that follow, of which so many as a tile are encoded at once. By
-  // way of float32, if the codec knows no better.
-  virtual void encode_tile(ConstValues values, size_t left, uint64_t draw, std::byte* out) const;
-  virtual void decode_tile(const std::byte* in, Values values, size_t left, bool add) const;
+  // A whole message of float32; of other types a tile of one (kCodedTile).
+  virtual void encode_part(const ConstFloats& values, uint64_t draw, std::byte* out) const = 0;
+  virtual void decode_part(const std::byte* in, const MutableFloats& values, bool add) const = 0;
 };
 
 // The largest finite value of float32, float16 or bfloat16.

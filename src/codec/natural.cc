@@ -37,11 +37,11 @@ class Natural final : public DenseCodec {
 
  private:
   size_t encoded_bytes(size_t count) const override { return count; }
-  void encode_floats(const float* values, size_t count, uint64_t draw, std::byte* out) const override {
-    round_to_powers(values, count, DrawKey(draw ^ form_.seed), out);
+  void encode_part(const ConstFloats& values, uint64_t draw, std::byte* out) const override {
+    round_to_powers(values, DrawKey(draw ^ form_.seed), out);
   }
-  void decode_floats(const std::byte* in, float* values, size_t count, bool add) const override {
-    read_powers(in, count, add, values);
+  void decode_part(const std::byte* in, const MutableFloats& values, bool add) const override {
+    read_powers(in, values, add);
   }
 
   std::string specification_;

@@ -43,17 +43,17 @@ class Sign final : public DenseCodec {
   size_t encoded_bytes(size_t count) const override {
     return count / block_ * bytes_of(block_) + bytes_of(count % block_);
   }
-  void encode_floats(const float* values, size_t count, uint64_t, std::byte* out) const override {
-    for (size_t i = 0; i < count; i += block_) {
-      const size_t some = std::min(block_, count - i);
-      write_signs(values + i, some, count - i, out);
+  void encode_part(const ConstFloats& values, uint64_t, std::byte* out) const override {
+    for (size_t i = 0; i < values.count; i += block_) {
+      const size_t some = std::min(block_, values.count - i);
+      write_signs(part(values, i, some), out);
       out += bytes_of(some);
     }
   }
-  void decode_floats(const std::byte* in, float* values, size_t count, bool add) const override {
-    for (size_t i = 0; i < count; i += block_) {
-      const size_t some = std::min(block_, count - i);
-      read_signs(in, values + i, some, count - i, add);
+  void decode_part(const std::byte* in, const MutableFloats& values, bool add) const override {
+    for (size_t i = 0; i < values.count; i += block_) {
+      const size_t some = std::min(block_, values.count - i);
+      read_signs(in, part(values, i, some), add);
       in += bytes_of(some);
     }
   }
