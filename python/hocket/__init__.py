@@ -17,13 +17,13 @@ from hocket._codec import Codec, CodecDescription
 from hocket._communicator import NO_COLOR, Communicator, unique_id
 from hocket._errors import Error, InternalError, InvalidArgument, InvalidUsage, RemoteError, SystemError, Timeout
 from hocket._operations import OPERATIONS, Operation
-from hocket._queue import Queue, group
+from hocket._queue import Estimate, Queue, estimate, group
 from hocket._sparse import Sparse
 from hocket._windows import Window, allocate
 
-__all__ = ["Codec", "CodecDescription", "Communicator", "Error", "InternalError", "InvalidArgument", "InvalidUsage",
+__all__ = ["Codec", "CodecDescription", "Communicator", "Error", "Estimate", "InternalError", "InvalidArgument", "InvalidUsage",
            "NO_COLOR", "OPERATIONS", "Operation", "Queue", "RemoteError", "Sparse", "SystemError", "TYPES",
-           "Timeout", "Window", "algorithms", "allocate", "build_info", "group", "unique_id"]
+           "Timeout", "Window", "algorithms", "allocate", "build_info", "estimate", "group", "unique_id"]
 
 
 def _version():

@@ -69,6 +69,16 @@ def config(name=None, timeout=None, reproducibility=None, algorithm=None):
                   (Int * 21)(*[_UNDEFINED] * 21), reproducibility_code(reproducibility))
 
 
+class Simulation(ctypes.Structure):
+    """hocketSimInfo_t"""
+    _fields_ = [("size", Size), ("magic", ctypes.c_uint), ("version", ctypes.c_uint), ("estimated_time", ctypes.c_float)]
+
+
+def simulation():
+    """A Simulation for the library to fill in."""
+    return Simulation(ctypes.sizeof(Simulation), _CONFIG_MAGIC, version(), -1)
+
+
 def identity_of(value):
     """The bytes of unique_id() as C takes them."""
     if len(value) != ctypes.sizeof(UniqueIdBytes):
@@ -148,6 +158,7 @@ _PROTOTYPES = {
     "AllGatherSparse": (_SPARSE, _SPARSE, Int, Handle),
     "GroupStart": (),
     "GroupEnd": (),
+    "GroupSimulateEnd": (ctypes.POINTER(Simulation),),
     "QueueCreate": (ctypes.POINTER(Handle),),
     "QueueDestroy": (Handle,),
     "QueueMark": (Handle, _COUNT),
@@ -157,6 +168,7 @@ _PROTOTYPES = {
     "QueueWaitFor": (Handle, ctypes.c_uint64, ctypes.c_int64, ctypes.POINTER(Int)),
     "Probe": (Handle, ctypes.POINTER(Int)),
     "MemAlloc": (ctypes.POINTER(Handle), Size),
+    "MemAllocDevice": (ctypes.POINTER(Handle), Size),
     "MemFree": (Handle,),
     "CommRegister": (Handle, Handle, Size, ctypes.POINTER(Handle)),
     "CommDeregister": (Handle, Handle),

@@ -6,6 +6,8 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
+import dataclasses
+import math
 import threading
 from typing import Any, Iterable, Iterator, Optional
 
@@ -93,26 +95,54 @@ class Queue:
 
 
 @contextlib.contextmanager
-def group() -> Iterator[None]:
-    """Calls inside run together at the end: one thread may drive many communicators and exchange with many peers.
-
-    After an error inside, nothing of the group runs.
-    """
+def _gathered():
+    """Calls inside wait for the end of the group. Gives a list of what they hold, if this is the outermost one."""
     outer = getattr(_group, "kept", None)
     kept = _group.kept = [] if outer is None else outer
     call("GroupStart")
     try:
-        yield
+        yield kept if outer is None else []
     except BaseException:
         _spoil()
         raise
     finally:
         _group.kept = outer
+
+
+@contextlib.contextmanager
+def group() -> Iterator[None]:
+    """Calls inside run together at the end: one thread may drive many communicators and exchange with many peers.
+
+    After an error inside, nothing of the group runs.
+    """
+    with _gathered() as kept:
+        yield
     call("GroupEnd")
-    if outer is None:
-        for queue, buffers in kept:
-            if isinstance(queue, Queue):
-                queue.keep(buffers)
+    for queue, buffers in kept:
+        if isinstance(queue, Queue):
+            queue.keep(buffers)
+
+
+@dataclasses.dataclass
+class Estimate:
+    """Of the calls of a group, once it has ended."""
+    seconds: float = math.nan
+
+
+@contextlib.contextmanager
+def estimate() -> Iterator[Estimate]:
+    """Calls inside do not run: afterwards there is how long they would take as a group, by the model and the tuning file.
+
+        with hocket.estimate() as expected:
+            comm.all_reduce(x)
+        print(expected.seconds)
+    """
+    expected = Estimate()
+    with _gathered():
+        yield expected
+    info = _library.simulation()
+    call("GroupSimulateEnd", ctypes.byref(info))
+    expected.seconds = info.estimated_time / 1e6
 
 
 def _spoil():

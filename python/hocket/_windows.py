@@ -17,15 +17,23 @@ from hocket._queue import Order
 _INTEGERS = {"int32": ctypes.c_int32, "uint32": ctypes.c_uint32, "int64": ctypes.c_int64, "uint64": ctypes.c_uint64}
 
 
-def allocate(size: int) -> Any:
+def allocate(size: int, *, device: bool = False) -> Any:
     """`size` bytes of zeros that the other ranks of this host can map: something with the buffer protocol, for
-    numpy.frombuffer or torch.frombuffer. It is freed with the last of its users."""
+    numpy.frombuffer or torch.frombuffer. `device`: undefined bytes of the CUDA device that this thread uses, with
+    __cuda_array_interface__, for torch.as_tensor. They are freed with the last of their users."""
     handle = _library.Handle()
-    call("MemAlloc", ctypes.byref(handle), size_of("size", size))
+    call("MemAllocDevice" if device else "MemAlloc", ctypes.byref(handle), size_of("size", size))
     address = handle.value or 0
-    memory = (ctypes.c_uint8 * size).from_address(address)
+    memory = _DeviceMemory(address, size) if device else (ctypes.c_uint8 * size).from_address(address)
     weakref.finalize(memory, _library.LIBRARY.hocketMemFree, address)
     return memory
+
+
+class _DeviceMemory:
+    """Bytes, as array libraries know them."""
+
+    def __init__(self, address, size):
+        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3}
 
 
 class Window:

@@ -29,11 +29,13 @@ def equal(got, expected, what=""):
     assert torch.equal(got, expected), f"{what}: {got} is not {expected}"
 
 
-def refuses(why, call, *arguments, **options):
+def refuses(why, call, *arguments, failed=None, **options):
+    """`failed`: whether the error says that the group has."""
     try:
         call(*arguments, **options)
     except (RuntimeError, ValueError) as error:
         assert why in str(error), f"'{why}' is not in: {error}"
+        assert failed in (None, isinstance(error, dist.DistBackendError)), f"{type(error)}: {error}"
         return
     raise AssertionError(f"no error with '{why}'")
 
@@ -70,6 +72,36 @@ def reductions():
     many = [torch.full((n,), rank + 1.0) for n in (1, 0, 7)]
     dist.all_reduce_coalesced(many)
     equal(torch.cat(many), [size * (size + 1) / 2] * 8)
+
+
+def complex_sums():
+    """What torch's own calls do not turn into real numbers: they are pairs of these."""
+    rank, size = ranks()
+    one, total = 1 + 2j, size * (size + 1) / 2 * (1 + 2j)
+    for dtype in (torch.complex64, torch.complex128):
+        x = torch.full((3,), (rank + 1) * one, dtype=dtype)
+        dist.reduce(x, 1)
+        if rank == 1:
+            equal(x, [total] * 3)
+        whole = torch.full((2 * size,), (rank + 1) * one, dtype=dtype)
+        part = torch.empty(2, dtype=dtype)
+        dist.reduce_scatter_tensor(part, whole)
+        equal(part, [total] * 2)
+        dist.reduce_scatter(part, list(whole.split(2)), dist.ReduceOp.AVG)
+        equal(part, [total / size] * 2)
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    x.fill_((rank + 1) * one)
+    backend.allreduce([x], _all_reduce_options(dist._make_nccl_premul_sum(0.5))).wait()
+    equal(x, [total / 2] * 3)
+    refuses("there is no such reduction of ComplexDouble", dist.reduce, x, 0, dist.ReduceOp.MAX)
+    refuses("the factor (0,1) is no Double", backend.allreduce, [x],
+            _all_reduce_options(dist._make_nccl_premul_sum(torch.tensor(1j))))
+
+
+def _all_reduce_options(op):
+    options = dist.AllreduceOptions()
+    options.reduceOp = op
+    return options
 
 
 def sparse_sums():
@@ -394,7 +426,7 @@ def refusals():
     refuses(f"{me} (Float of shape [4, 2]) is not contiguous", dist.all_reduce, strided)
     refuses("no such reduction", dist.all_reduce, torch.tensor([True]), dist.ReduceOp.AVG)
     refuses("(Short of shape [2]) has a type", dist.all_reduce, torch.ones(2, dtype=torch.int16))
-    refuses("bit_or is not defined for float32", dist.all_reduce, torch.ones(2), dist.ReduceOp.BOR)
+    refuses("bit_or is not defined for float32", dist.all_reduce, torch.ones(2), dist.ReduceOp.BOR, failed=False)
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     refuses("is on meta", backend.allreduce, [torch.ones(2, device="meta")])
     with FakeTensorMode():  # what a tensor of another device looks like
@@ -471,7 +503,7 @@ def ended():
 
 def other_shapes():
     rank, _ = ranks()
-    refuses("count", dist.all_reduce, torch.ones(2 + rank))
+    refuses("count", dist.all_reduce, torch.ones(2 + rank), failed=True)
     return True
 
 
@@ -626,7 +658,7 @@ class Profiles(unittest.TestCase):
 
 class Calls(unittest.TestCase):
     def test_all(self):
-        for body in (reductions, sparse_sums, moves, lists_around_the_input, coalesced, transfers, batches,
+        for body in (reductions, complex_sums, sparse_sums, moves, lists_around_the_input, coalesced, transfers, batches,
                      batches_side_by_side, batches_of_many_kinds, tags, futures_of_transfers, futures, groups, refusals, ended,
                      missing):
             for size in (2, 3):

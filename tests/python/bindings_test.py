@@ -101,6 +101,27 @@ class Collectives(unittest.TestCase):
 
         on_ranks(body)
 
+    def test_estimates_of_groups(self):
+        def body(comm):
+            short, long = numpy.full(10, 1.0), numpy.full(1_000_000, 1.0)
+            seconds = []
+            for x in (short, long):
+                with hocket.estimate() as expected:
+                    comm.all_reduce(x)
+                seconds.append(expected.seconds)
+            self.assertTrue(0 < seconds[0] < seconds[1], seconds)
+            self.assertEqual((short[0], long[0]), (1, 1))  # nothing ran
+            with self.assertRaisesRegex(hocket.Error, "the model knows no time"):
+                with hocket.estimate():
+                    comm.all_gather_v(short, numpy.empty(10 * RANKS), [10] * RANKS)
+            with self.assertRaisesRegex(hocket.Error, "within an outer group"):
+                with hocket.group(), hocket.estimate():
+                    comm.all_reduce(short)
+            comm.all_reduce(short)
+            self.assertEqual(short[0], RANKS)
+
+        on_ranks(body)
+
     def test_receive_from_anybody(self):
         def body(comm):
             number = numpy.array([comm.rank])

@@ -129,6 +129,20 @@ class Buffers(unittest.TestCase):
 
         on_devices(body)
 
+    def test_allocated(self):
+        def body(comm):
+            memory = hocket.allocate(_COUNT, device=True)
+            address = memory.__cuda_array_interface__["data"][0]
+            values = (ctypes.c_uint8 * _COUNT)(*[comm.rank + 1] * _COUNT)
+            _driver("cuMemcpyAsync", address, ctypes.addressof(values), _COUNT, _DEFAULT)
+            with comm.register(memory):
+                comm.all_reduce(memory)
+                _driver("cuMemcpyAsync", ctypes.addressof(values), address, _COUNT, _DEFAULT)
+                _driver("cuStreamSynchronize", _DEFAULT)
+            self.assertEqual(list(values), [3] * _COUNT)
+
+        on_devices(body)
+
     def test_refusals(self):
         def body(comm):
             with self.assertRaisesRegex(hocket.InvalidArgument, "send: the array is on DLPack device 7, neither"):

@@ -3,6 +3,7 @@
 # Copyright The Hocket authors
 """DDP with codecs: it learns, resumes with the same bits, and overflows are seen by all."""
 import copy
+import dataclasses
 import os
 import signal
 import unittest
@@ -192,7 +193,9 @@ def profiles():
     for number in range(3):
         step(model, optimizer, number)
     profile = hook.profile()
-    assert profile.steps == 3 and profile.communication > 0 and profile.exposed > 0, profile
+    assert profile.steps == 3 and profile.communication > 0 and profile.exposed > 0 and 0 <= profile.hidden <= 1, profile
+    waited = dataclasses.replace(profile, exposed=2 * profile.communication)  # for the thread to wake up
+    assert waited.hidden == 0, waited
     hook.load_state_dict(hook.state_dict())
     hook.close()
 

@@ -21,8 +21,8 @@ _Future = torch.futures.Future
 
 @dataclasses.dataclass
 class Profile:
-    """Seconds, of this rank, since the hook was made. Communication is what the sending thread did; of it, exposed is what came
-    after the last bucket of a step was handed over, when backward had nothing more to compute."""
+    """Seconds, of this rank, since the hook was made. Communication is what the sending thread did; exposed is what passed from
+    the last bucket of a step to the end, when backward had nothing more to compute, with the waking of that thread."""
     steps: int = 0
     communication: float = 0.0
     exposed: float = 0.0
@@ -30,7 +30,7 @@ class Profile:
     @property
     def hidden(self) -> float:
         """The part of the communication that backward went on beside."""
-        return 1 - self.exposed / self.communication if self.communication > 0 else 0.0
+        return max(0.0, 1 - self.exposed / self.communication) if self.communication > 0 else 0.0
 
 
 class _Thread:

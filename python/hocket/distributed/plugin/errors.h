@@ -10,10 +10,12 @@
 namespace hocket_torch {
 
 // Throws DistBackendError with the library's sentence, which names rank, peer and call; about() tells what torch
-// called. `failed`: whose result it is; none: that of this thread's last call.
+// called. An argument that is wrong by itself is a RuntimeError only: the group has not failed. `failed`: whose result
+// it is; none: that of this thread's last call.
 template <typename About>
 void check(hocketResult_t result, const About& about, hocketComm_t failed = nullptr) {
   if (result == hocketSuccess) return;
+  TORCH_CHECK(result != hocketInvalidArgument, "hocket: ", hocketGetLastError(failed), about());
   // Programs look for these words of gloo's.
   const char* kind = result == hocketTimeout ? "Timed out waiting: " : "";
   TORCH_CHECK_WITH(DistBackendError, false, "hocket: ", kind, hocketGetLastError(failed), about());

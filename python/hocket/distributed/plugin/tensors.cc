@@ -109,9 +109,17 @@ at::Tensor factor_of(const Caller& caller, const c10d::ReduceOp& op, at::ScalarT
                                : at::scalar_tensor(supplement->double_factor, at::TensorOptions(at::kDouble));
   at::Tensor factor = given.to(type).contiguous();
   const bool keeps = at::isFloatingType(type) || (type != at::kBool && factor.to(given.scalar_type()).equal(given));
-  TORCH_CHECK(keeps, "hocket rank ", caller.rank, ": ", caller.call, ": PREMUL_SUM: the factor ", given.item<double>(),
-              " is no ", c10::toString(type));
+  TORCH_CHECK(keeps && !given.is_complex(), "hocket rank ", caller.rank, ": ", caller.call, ": PREMUL_SUM: the factor ",
+              given.item(), " is no ", c10::toString(type));
   return factor;
+}
+
+// The elements of a tensor that lies in one piece; complex ones are two real ones.
+std::optional<Elements> known(const at::Tensor& tensor) {
+  const auto type = type_of(c10::toRealValueType(tensor.scalar_type()));
+  if (!type) return std::nullopt;
+  const size_t width = tensor.is_complex() ? 2 : 1;
+  return Elements{tensor.data_ptr(), static_cast<size_t>(tensor.numel()) * width, *type, width};
 }
 
 }  // namespace
@@ -125,17 +133,16 @@ std::string describe(const at::Tensor& tensor) {
 Elements moved(const Caller& caller, const char* name, const at::Tensor& tensor) {
   check_place(caller, name, tensor);
   if (!tensor.is_contiguous()) refuse(caller, name, tensor, "is not contiguous");
-  const auto type = type_of(tensor.scalar_type());
-  const size_t width = type ? 1 : tensor.element_size();
-  return {tensor.data_ptr(), static_cast<size_t>(tensor.numel()) * width, type.value_or(hocketUint8), width};
+  if (const auto elements = known(tensor)) return *elements;
+  return {tensor.data_ptr(), tensor.nbytes(), hocketUint8, tensor.element_size()};
 }
 
 Elements reduced(const Caller& caller, const char* name, const at::Tensor& tensor) {
   check_place(caller, name, tensor);
   if (!tensor.is_non_overlapping_and_dense()) refuse(caller, name, tensor, "is not contiguous");
-  const auto type = type_of(tensor.scalar_type());
-  if (!type) refuse(caller, name, tensor, "has a type whose elements Hocket cannot combine");
-  return {tensor.data_ptr(), static_cast<size_t>(tensor.numel()), *type, 1};
+  const auto elements = known(tensor);
+  if (!elements) refuse(caller, name, tensor, "has a type whose elements Hocket cannot combine");
+  return *elements;
 }
 
 const at::Tensor& only(const Caller& caller, const std::vector<at::Tensor>& tensors) {
@@ -179,15 +186,17 @@ Parts parts_of(const Caller& caller, const char* name, const std::vector<at::Ten
 
 Reduction::Reduction(const Caller& caller, const c10d::ReduceOp& op, at::ScalarType type, hocketComm_t comm) {
   if (op.op_ == c10d::ReduceOp::PREMUL_SUM) {
-    const at::Tensor factor = factor_of(caller, op, type);
-    check(hocketRedOpCreatePreMulSum(&op_, factor.data_ptr(), type_of(type).value(), hocketScalarHostImmediate, comm));
+    const at::ScalarType real = c10::toRealValueType(type);
+    const at::Tensor factor = factor_of(caller, op, real);
+    check(hocketRedOpCreatePreMulSum(&op_, factor.data_ptr(), type_of(real).value(), hocketScalarHostImmediate, comm));
     made_for_ = comm;
     return;
   }
-  const auto known = type == at::kBool ? logical(op.op_) : arithmetic(op.op_);
-  TORCH_CHECK(known, "hocket rank ", caller.rank, ": ", caller.call, ": there is no such reduction of ",
-              c10::toString(type), " (number ", static_cast<int>(op.op_), ")");
-  op_ = *known;
+  const auto combined = type == at::kBool ? logical(op.op_) : arithmetic(op.op_);
+  const bool by_parts = op.op_ == c10d::ReduceOp::SUM || op.op_ == c10d::ReduceOp::AVG;  // as complex numbers need
+  TORCH_CHECK(combined && (by_parts || !c10::isComplexType(type)), "hocket rank ", caller.rank, ": ", caller.call,
+              ": there is no such reduction of ", c10::toString(type), " (number ", static_cast<int>(op.op_), ")");
+  op_ = *combined;
 }
 
 Reduction::~Reduction() {

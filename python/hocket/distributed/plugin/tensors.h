@@ -22,7 +22,8 @@ struct Caller {
 // "float32 of shape [2, 3]".
 std::string describe(const at::Tensor& tensor);
 
-// Elements of the C API. Types that it does not know travel as bytes: then `width` of them are one of the tensor's.
+// Elements of the C API, of which `width` are one of the tensor's: complex numbers are two real ones, and types that it
+// does not know travel as bytes.
 struct Elements {
   void* data = nullptr;
   size_t count = 0;
