@@ -269,6 +269,80 @@ TEST(SimulatedMesh, WhoAnswersNobodyIsNamedWithinTheTimeout) {
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
 
+// What this rank comes to know of the other, and how long that takes.
+struct Discovery {
+  std::string verdict;
+  Duration after{};
+};
+
+Discovery wait_for_failure(const SimulatedSystem& world, Service& service, const MeshOptions& options) {
+  const Time begin = world.now();
+  const Result<std::shared_ptr<Mesh>> opened = open_mesh(service, options);
+  EXPECT_TRUE(opened.ok()) << opened.status().message();
+  if (!opened.ok()) return {};
+  while (!(*opened)->failed() && world.now() < begin + std::chrono::minutes(1))
+    (void)(*opened)->poller().wait(begin + std::chrono::minutes(1));
+  const Discovery discovery{(*opened)->status().message(), world.now() - begin};
+  (*opened)->leave();
+  return discovery;
+}
+
+// As that of a process that was stopped before it had a link: its kernel takes connections, and bytes.
+TEST(SimulatedMesh, WhoTakesConnectionsAndSaysNothingIsNamedWithinTheTimeout) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    ServiceOptions options;
+    options.timeout = std::chrono::milliseconds(500);
+    Service here(world.host("here"), options);
+    Service there(world.host("there"), options);
+    Network& network = world.host("stopped").network;
+    const auto interfaces = network.interfaces();
+    ASSERT_TRUE(interfaces.ok());
+    const Result<std::unique_ptr<Listener>> stopped = network.listen(interfaces->front().host + ":0");
+    MeshOptions mesh;
+    mesh.id = std::string(16, 'i');
+    mesh.key = std::string(16, 'k');
+    mesh.peers = {here.self(), there.self()};
+    ASSERT_TRUE(stopped.ok()) << stopped.status().message();
+    mesh.peers[1].addresses = {(*stopped)->address()};
+    const Discovery discovery = wait_for_failure(world, here, mesh);
+    EXPECT_THAT(discovery.verdict,
+                testing::AllOf(HasSubstr("cannot reach rank 1 "), HasSubstr("did not answer in time")));
+    EXPECT_LE(discovery.after, options.timeout + std::chrono::milliseconds(10));
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+// Rank 0 dials rank 1, and refuses rank 1's connection therefore; then it is gone, and its own has never come.
+TEST(SimulatedMesh, WhoDiesBetweenTwoConnectionsIsNamed) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    ServiceOptions options;
+    options.timeout = std::chrono::milliseconds(500);
+    Service here(world.host("here"), options);
+    Service there(world.host("there"), options);
+    MeshOptions mesh;
+    mesh.id = std::string(16, 'i');
+    mesh.key = std::string(16, 'k');
+    mesh.peers = {there.self(), here.self()};
+    MeshOptions astray = mesh;
+    astray.peers[1] = Service(world.host("here")).self();  // nobody listens there any more
+    const Result<std::shared_ptr<Mesh>> dies = open_mesh(there, astray);
+    ASSERT_TRUE(dies.ok()) << dies.status().message();
+    const auto end = world.host("there").threads.start("end", [&] {
+      System& system = world.host("there");
+      system.threads.sleep_until(system.clock.now() + options.timeout / 2);
+      world.cut_off("there");
+    });
+    mesh.rank = 1;
+    const Discovery discovery = wait_for_failure(world, here, mesh);
+    EXPECT_THAT(discovery.verdict, HasSubstr("cannot reach rank 0 "));
+    EXPECT_LE(discovery.after, 2 * options.timeout);
+    (*dies)->leave();
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
 // At the first address is a process that has no root yet, at the second nobody.
 TEST(SimulatedMesh, WhoHasNotFoundTheRootTellsWhyMeanwhile) {
   SimulatedSystem world;
