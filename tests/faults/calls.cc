@@ -148,16 +148,18 @@ hocketResult_t collective(const Member& member, std::mt19937_64& random, uint32_
 }
 
 hocketResult_t any_call(const Member& member, std::mt19937_64& random, uint32_t round) {
-  switch (draw(random, 5)) {
+  switch (draw(random, 3)) {
     case 0:
       return queued(member, round);
     case 1:
       return transfers(member, round);
-    case 2:
-      return collective(member, random, round);
     default:
-      return child(member, random, round);
+      return collective(member, random, round);
   }
+}
+
+hocketResult_t any_call_or_child(const Member& member, std::mt19937_64& random, uint32_t round) {
+  return draw(random, 2) == 0 ? child(member, random, round) : any_call(member, random, round);
 }
 
 }  // namespace hocket::test

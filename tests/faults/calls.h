@@ -14,8 +14,9 @@ namespace hocket::test {
 using RandomCall = hocketResult_t(const Member& member, std::mt19937_64& random, uint32_t round);
 
 RandomCall collective;
-// A collective, collectives of a communicator that is made for them of this one and destroyed, some on a queue, or a
-// group of transfers.
+// A collective, some on a queue, or a group of transfers.
 RandomCall any_call;
+// The same, or collectives of a communicator that is made of this one for them and destroyed.
+RandomCall any_call_or_child;
 
 }  // namespace hocket::test
