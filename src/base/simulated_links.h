@@ -20,6 +20,7 @@ struct SimulatedLinks {
   Duration latency{};  // between hosts, where `between` says nothing else
   std::map<std::pair<std::string, std::string>, Duration> between;
   std::set<std::string> cut_off;
+  std::set<std::pair<std::string, std::string>> cut_between;
   size_t socket_buffer = 0;  // bytes on their way in one direction of a stream, unread ones included
 
   Duration latency_between(const std::string& from, const std::string& to) const {
@@ -28,7 +29,8 @@ struct SimulatedLinks {
     return found == between.end() ? latency : found->second;
   }
   bool is_cut(const std::string& from, const std::string& to) const {
-    return from != to && (cut_off.contains(from) || cut_off.contains(to));
+    if (from == to) return false;
+    return cut_off.contains(from) || cut_off.contains(to) || cut_between.contains(std::minmax(from, to));
   }
 };
 

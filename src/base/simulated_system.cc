@@ -186,6 +186,10 @@ void SimulatedSystem::set_latency(const std::string& one_host, const std::string
 
 void SimulatedSystem::cut_off(const std::string& host) { world_->links->cut_off.insert(host); }
 
+void SimulatedSystem::cut_between(const std::string& one_host, const std::string& other_host) {
+  world_->links->cut_between.insert(std::minmax(one_host, other_host));
+}
+
 Status SimulatedSystem::run(std::function<void()> body) {
   if (scheduler_->start("main", std::move(body)) == nullptr)
     return {Code::kSystem, "cannot start a thread: no memory for its stack"};

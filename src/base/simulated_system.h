@@ -43,6 +43,8 @@ class SimulatedSystem {
   void set_latency(const std::string& one_host, const std::string& other_host, Duration latency);
   // Nothing passes between this host and the others any more, not even what is under way.
   void cut_off(const std::string& host);
+  // The same between these two alone.
+  void cut_between(const std::string& one_host, const std::string& other_host);
 
   // Runs `body` as the thread "main" until it, and all threads started by it or before, have ended. Fails when they
   // wait for ever or a limit is passed, naming the threads; these are then left where they are and never run again, so

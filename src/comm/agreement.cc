@@ -12,17 +12,23 @@ namespace hocket {
 namespace {
 
 // Which of two reports about the same rank counts: any order will do that all ranks share.
-bool outweighs(const View::Absent& one, const View::Absent& other) {
+bool outweighs(const View::Report& one, const View::Report& other) {
   return std::tie(one.how, one.text) > std::tie(other.how, other.text);
 }
 
 }  // namespace
 
-bool View::join(int32_t rank, const Absent& how) {
-  const auto [known, is_new] = absent.emplace(rank, how);
-  if (is_new || !outweighs(how, known->second)) return is_new;
-  known->second = how;
-  return true;
+// A farewell excuses: who lost that rank before matters no more.
+bool View::join(int32_t rank, const Report& report) {
+  const auto [known, is_new] = reports.emplace(rank, report);
+  if (is_new) return true;
+  Report& ours = known->second;
+  if (report.how == Absence::kLeft && ours.how != Absence::kLeft) return ours = report, true;
+  const bool is_worse = outweighs(report, ours);
+  if (is_worse) std::tie(ours.how, ours.text) = std::tie(report.how, report.text);
+  const size_t accusers = ours.accusers.size();
+  if (ours.how != Absence::kLeft) ours.accusers.insert(report.accusers.begin(), report.accusers.end());
+  return is_worse || ours.accusers.size() != accusers;
 }
 
 // Of several first causes, the lowest rank's stays.
@@ -35,39 +41,78 @@ bool View::join(int32_t by, const Status& why) {
 
 bool View::join(const View& other) {
   bool grew = join(other.reporter, other.cause);
-  for (const auto& [rank, how] : other.absent) grew |= join(rank, how);
+  for (const auto& [rank, report] : other.reports) grew |= join(rank, report);
   return grew;
 }
 
 bool View::equals(const View& other) const {
-  return absent == other.absent && reporter == other.reporter && cause.code() == other.cause.code() &&
+  return reports == other.reports && reporter == other.reporter && cause.code() == other.cause.code() &&
          cause.message() == other.cause.message();
 }
 
+bool View::accuses(int32_t accuser, int32_t rank) const {
+  const auto found = reports.find(rank);
+  return found != reports.end() && found->second.accusers.contains(accuser);
+}
+
 bool View::is_lost(int32_t rank) const {
-  const auto found = absent.find(rank);
-  return found != absent.end() && found->second.how != Absence::kLeft;
+  const auto found = reports.find(rank);
+  if (found == reports.end() || found->second.how == Absence::kLeft) return false;
+  const std::set<int32_t>& accusers = found->second.accusers;
+  return std::any_of(accusers.begin(), accusers.end(),
+                     [&](int32_t accuser) { return accuser <= rank || !accuses(rank, accuser); });
+}
+
+bool View::is_absent(int32_t rank) const {
+  const auto found = reports.find(rank);
+  return found != reports.end() && (found->second.how == Absence::kLeft || is_lost(rank));
 }
 
 std::vector<int32_t> View::lost() const {
   std::vector<int32_t> lost;
-  for (const auto& [rank, how] : absent) {
+  for (const auto& [rank, report] : reports) {
     if (is_lost(rank)) lost.push_back(rank);
   }
   return lost;
 }
 
 bool Agreement::note_absent(int32_t rank, Absence how, const std::string& text) {
-  if (decided() || !opinion_.view.join(rank, {how, text})) return false;
-  opinion_.holders.clear();
+  if (how == Absence::kLeft) return note(rank, {how, text, {}});
+  return note(rank, {how, text, {rank_}});
+}
+
+bool Agreement::note_dismissal(int32_t by, const std::string& text) {
+  return note(rank_, {Absence::kSilent, text, {by}});
+}
+
+bool Agreement::note(int32_t rank, const View::Report& report) {
+  View news;
+  news.join(rank, report);
+  if (decided() || !join(news)) return false;
   settle();
   return true;
 }
 
+bool Agreement::join(const View& theirs) {
+  const View before = opinion_.view;
+  if (!opinion_.view.join(theirs)) return false;
+  for (const int32_t rank : before.lost()) {
+    if (!opinion_.view.is_lost(rank)) spared_.insert_or_assign(rank, before);
+  }
+  opinion_.holders.clear();
+  return true;
+}
+
+bool Agreement::may_differ(int32_t from, View decision) const {
+  const auto spared = spared_.find(from);
+  return spared != spared_.end() && decision.join(spared->second);
+}
+
 bool Agreement::note_cause(const Status& cause) {
   if (opinion_.view.blames()) return false;
-  opinion_.view.join(rank_, cause);
-  opinion_.holders.clear();
+  View news;
+  news.join(rank_, cause);
+  join(news);
   settle();
   return true;
 }
@@ -75,15 +120,19 @@ bool Agreement::note_cause(const Status& cause) {
 bool Agreement::hear(int32_t from, const Opinion& theirs) {
   if (decided() || opinion_.view.is_lost(from)) return false;
   if (theirs.decided && theirs.view.blames()) {
+    if (may_differ(from, theirs.view)) return note_absent(from, Absence::kUnreachable, {});
     opinion_ = theirs;
     decided_ = true;
     return true;
   }
   const bool begins = !has_begun();
-  const bool grew = opinion_.view.join(theirs.view);
-  if (grew) opinion_.holders.clear();
+  const bool grew = join(theirs.view);
   const size_t known = opinion_.holders.size();
-  if (opinion_.view.equals(theirs.view)) opinion_.holders.insert(theirs.holders.begin(), theirs.holders.end());
+  if (opinion_.view.equals(theirs.view)) {
+    for (const auto& [rank, where] : theirs.holders) {
+      if (!opinion_.view.is_absent(rank)) opinion_.holders.emplace(rank, where);
+    }
+  }
   settle();
   return begins || grew || opinion_.holders.size() != known;
 }
@@ -99,7 +148,7 @@ void Agreement::settle() {
 std::vector<int32_t> Agreement::awaited() const {
   std::vector<int32_t> awaited;
   for (int32_t rank = 0; rank < ranks_; ++rank) {
-    if (!opinion_.view.absent.contains(rank) && !opinion_.holders.contains(rank)) awaited.push_back(rank);
+    if (!opinion_.view.is_absent(rank) && !opinion_.holders.contains(rank)) awaited.push_back(rank);
   }
   return awaited;
 }
@@ -118,7 +167,7 @@ std::string Agreement::reporter() const {
 Status Agreement::verdict() const {
   std::vector<std::string> texts;  // ranks of one process share theirs
   for (const int32_t rank : opinion_.view.lost()) {
-    const std::string& text = opinion_.view.absent.at(rank).text;
+    const std::string& text = opinion_.view.reports.at(rank).text;
     if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
   }
   if (texts.empty()) return opinion_.view.cause;

@@ -5,12 +5,14 @@
 // Views only grow; ranks pass theirs on over the links that they have and join what they hear. A rank that knows that
 // every rank which is not absent holds its view has decided, and says so; who hears of a decision makes it its own.
 // Two ranks that count each other among the present cannot decide differently: for a greater view the later one needs
-// the other's consent, and gets its decision instead. Knows no wire, no thread.
+// the other's consent, and gets its decision instead. Who is absent follows from who accuses whom: of two that accuse
+// each other the lower stays. Knows no wire, no thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,21 +26,27 @@ namespace hocket {
 enum class Absence : uint8_t { kUnreachable = 1, kSilent, kDied, kLeft };
 
 struct View {
-  struct Absent {
+  // What is said of a rank that seems to be gone.
+  struct Report {
     Absence how = Absence::kLeft;
-    std::string text;  // names the rank, its process and host
-    friend bool operator==(const Absent&, const Absent&) = default;
+    std::string text;            // names the rank, its process and host
+    std::set<int32_t> accusers;  // who have lost it; nobody accuses a rank that takes leave
+    friend bool operator==(const Report&, const Report&) = default;
   };
-  std::map<int32_t, Absent> absent;
+  std::map<int32_t, Report> reports;
   Status cause;           // ok: somebody is absent, that is all
   int32_t reporter = -1;  // of the cause
 
   // These return true when this view has grown.
   bool join(const View& other);
-  bool join(int32_t rank, const Absent& how);
+  bool join(int32_t rank, const Report& report);
   bool join(int32_t by, const Status& why);
   bool equals(const View& other) const;
+  bool accuses(int32_t accuser, int32_t rank) const;
+  // It is accused, and not only by higher ranks which it accuses itself: who hear nothing of each other cannot go on
+  // together, and one of them is enough. A view that grows may take this back.
   bool is_lost(int32_t rank) const;
+  bool is_absent(int32_t rank) const;
   // Absent ranks that did not take leave.
   std::vector<int32_t> lost() const;
   // There is something to agree on. A rank that seemed to have died may turn out to have taken leave.
@@ -64,6 +72,8 @@ class Agreement {
 
   // These return true when there is something new to tell.
   bool note_absent(int32_t rank, Absence how, const std::string& text);
+  // Another has given this rank up.
+  bool note_dismissal(int32_t by, const std::string& text);
   // Counts only as the first that this rank knows of: what comes later is a consequence.
   bool note_cause(const Status& cause);
   bool hear(int32_t from, const Opinion& theirs);
@@ -79,6 +89,11 @@ class Agreement {
   Status verdict() const;
 
  private:
+  bool note(int32_t rank, const View::Report& report);
+  // True when that is news.
+  bool join(const View& theirs);
+  // While this rank held a greater view than that, others may have decided on it, without `from`.
+  bool may_differ(int32_t from, View decision) const;
   // The view has grown, or who holds it is better known.
   void settle();
   std::string reporter() const;
@@ -88,6 +103,8 @@ class Agreement {
   std::function<Whereabouts()> look_up_;  // until it was asked
   Whereabouts own_;
   Opinion opinion_;
+  // Ranks that were lost in views that this rank has held, the newest such view of each, and are not any more.
+  std::map<int32_t, View> spared_;
   bool decided_ = false;
 };
 

@@ -121,6 +121,7 @@ class AcceptingHandshake final : public Handshake {
   AcceptingHandshake(std::unique_ptr<Socket> socket, uint32_t library_version, Judge judge, Decide decide,
                      std::string nonce);
   const Hello& hello() const { return hello_; }
+  bool waits_for_judgement() const { return stage_ == Stage::kJudge; }
   // Tells a dialer who waits for a judgement that none will come.
   void expire();
 

@@ -15,6 +15,7 @@ namespace hocket {
 namespace {
 
 constexpr size_t kFrameBase = size_t{64} << 10;
+constexpr int kLooksPerTimeout = 32;
 constexpr Duration kSiblingPause = std::chrono::milliseconds(2);
 
 bool has_spares(const Service& service) { return interface_count(service.self().interfaces) > 1; }
@@ -92,9 +93,19 @@ void PeerLinks::dial(int32_t peer, Entry& entry) {
                                       [this, peer](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
                                         entries_[peer].dial.reset();
                                         if (socket.ok()) return connect(peer, true, std::move(*socket));
-                                        if (refusal != Refusal::kDuplicate)
-                                          owner_.on_unreachable(peer, refusal, socket.status());
+                                        if (refusal == Refusal::kDuplicate) return expect_link(peer);
+                                        owner_.on_unreachable(peer, refusal, socket.status());
                                       });
+}
+
+// The peer's own connection is on its way, unless the peer dies or stops meanwhile: without a link nobody would notice.
+void PeerLinks::expect_link(int32_t peer) {
+  const Time look = service_.system().clock.now() + service_.options().timeout / kLooksPerTimeout;
+  service_.reactor().at(look, [this, peer, owner = owner_.shared_owner()] {
+    const auto found = entries_.find(peer);
+    if (found != entries_.end() && found->second.link == nullptr && found->second.dial == nullptr)
+      dial(peer, found->second);
+  });
 }
 
 void PeerLinks::send(int32_t peer, const std::string& frame, std::vector<Handle> handles) {

@@ -93,6 +93,7 @@ class PeerLinks {
   bool in_this_process(int32_t peer) const;
   bool on_this_host(int32_t peer) const;
   void dial(int32_t peer, Entry& entry);
+  void expect_link(int32_t peer);
   void connect(int32_t peer, bool dialled, std::unique_ptr<Socket> socket);
   std::vector<Address> addresses(int32_t peer) const;
   bool has_several_ways(int32_t peer) const;

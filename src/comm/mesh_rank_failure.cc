@@ -65,8 +65,8 @@ void MeshRank::note_left(int32_t peer) {
 }
 
 void MeshRank::on_dismissal(int32_t peer) {
-  give_up(rank_, Absence::kSilent,
-          fmt::format("{} has not responded for too long, says rank {}", describe(rank_), peer));
+  const std::string text = fmt::format("{} has not responded for too long, says rank {}", describe(rank_), peer);
+  if (agreement_.note_dismissal(peer, text)) spread();
 }
 
 void MeshRank::fail(const Status& status) {
@@ -199,7 +199,7 @@ std::vector<int32_t> MeshRank::present() const {
   const std::lock_guard lock(mutex_);
   std::vector<int32_t> present;
   for (int32_t rank = 0; rank < ranks_; ++rank) {
-    if (!agreed_.absent.contains(rank)) present.push_back(rank);
+    if (!agreed_.is_absent(rank)) present.push_back(rank);
   }
   return present;
 }

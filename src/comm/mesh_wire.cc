@@ -49,12 +49,18 @@ bool read_rank(Reader& reader, int32_t ranks, int32_t* rank) {
   return reader.ok() && *rank >= 0 && *rank < ranks;
 }
 
-bool read_absent(Reader& reader, int32_t ranks, View* view) {
+bool read_report_of(Reader& reader, int32_t ranks, View* view) {
   int32_t rank = 0;
   if (!read_rank(reader, ranks, &rank)) return false;
-  const auto how = static_cast<Absence>(reader.u8());
-  view->absent[rank] = {how, reader.text(kMaxText)};
-  return reader.ok() && how >= Absence::kUnreachable && how <= Absence::kLeft;
+  View::Report& report = view->reports[rank];
+  report.how = static_cast<Absence>(reader.u8());
+  report.text = reader.text(kMaxText);
+  for (uint32_t left = reader.u32(); left > 0; --left) {
+    int32_t accuser = 0;
+    if (!read_rank(reader, ranks, &accuser)) return false;
+    report.accusers.insert(accuser);
+  }
+  return reader.ok() && report.how >= Absence::kUnreachable && report.how <= Absence::kLeft;
 }
 
 template <size_t kSize>
@@ -169,11 +175,13 @@ std::string opinion_message(const Opinion& opinion) {
   writer.u8(opinion.decided ? 1 : 0);
   writer.i32(opinion.view.reporter);
   write_status(writer, opinion.view.cause);
-  writer.u32(static_cast<uint32_t>(opinion.view.absent.size()));
-  for (const auto& [rank, absent] : opinion.view.absent) {
+  writer.u32(static_cast<uint32_t>(opinion.view.reports.size()));
+  for (const auto& [rank, report] : opinion.view.reports) {
     writer.i32(rank);
-    writer.u8(static_cast<uint8_t>(absent.how));
-    writer.text(bounded(absent.text, kMaxText));
+    writer.u8(static_cast<uint8_t>(report.how));
+    writer.text(bounded(report.text, kMaxText));
+    writer.u32(static_cast<uint32_t>(report.accusers.size()));
+    for (const int32_t accuser : report.accusers) writer.i32(accuser);
   }
   writer.u32(static_cast<uint32_t>(opinion.holders.size()));
   for (const auto& [rank, where] : opinion.holders) {
@@ -193,7 +201,7 @@ bool read_opinion(Reader& reader, int32_t ranks, Opinion* opinion) {
   if (!read_status(reader, &opinion->view.cause) || decided > 1) return false;
   if (opinion->view.reporter < -1 || opinion->view.reporter >= ranks) return false;
   for (uint32_t left = reader.u32(); left > 0; --left) {
-    if (!read_absent(reader, ranks, &opinion->view)) return false;
+    if (!read_report_of(reader, ranks, &opinion->view)) return false;
   }
   for (uint32_t left = reader.u32(); left > 0; --left) {
     if (!read_holder(reader, ranks, opinion)) return false;

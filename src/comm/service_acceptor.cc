@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/log.h"
 #include "comm/handshake_crypto.h"
 #include "comm/service.h"
@@ -87,9 +90,8 @@ void Acceptor::receive(std::unique_ptr<Socket> socket, bool seals) {
       std::move(socket), service_.options().library_version,
       [this, seals](const Hello& hello) { return judge(hello, seals); },
       [this](const Hello& hello) { return decide(hello); }, std::move(*nonce));
-  const auto stranger = strangers_.insert(strangers_.end(), Stranger{std::move(handshake), 0});
-  stranger->deadline = service_.reactor().at(service_.system().clock.now() + service_.options().handshake_timeout,
-                                             [this, stranger] { expire(stranger); });
+  const auto stranger = strangers_.insert(strangers_.end(), Stranger{std::move(handshake)});
+  expect(stranger, service_.options().handshake_timeout);
   const Status status = service_.reactor().watch(handle, [this, stranger] { advance(stranger); });
   if (!status.ok()) return dismiss(stranger, status.message());
   advance(stranger);
@@ -98,7 +100,7 @@ void Acceptor::receive(std::unique_ptr<Socket> socket, bool seals) {
 void Acceptor::advance(Strangers::iterator stranger) {
   AcceptingHandshake& handshake = *stranger->handshake;
   const Handshake::State state = handshake.advance();
-  if (state == Handshake::State::kPending) return;
+  if (state == Handshake::State::kPending) return hurry(stranger);
   if (state == Handshake::State::kFailed) return dismiss(stranger, handshake.status().message());
   const Hello hello = handshake.hello();
   service_.reactor().unwatch(handshake.socket().handle());
@@ -106,6 +108,20 @@ void Acceptor::advance(Strangers::iterator stranger) {
   std::unique_ptr<Socket> socket = handshake.take_socket();
   strangers_.erase(stranger);
   if (const std::shared_ptr<Door> door = service_.find_door(hello.id, hello.to)) door->enter(hello, std::move(socket));
+}
+
+void Acceptor::expect(Strangers::iterator stranger, Duration patience) {
+  service_.reactor().cancel(stranger->deadline);
+  stranger->deadline =
+      service_.reactor().at(service_.system().clock.now() + patience, [this, stranger] { expire(stranger); });
+}
+
+// A peer whose communicator is not known yet must hear so in time: it would take us for one that is stopped.
+void Acceptor::hurry(Strangers::iterator stranger) {
+  const AcceptingHandshake& handshake = *stranger->handshake;
+  if (!handshake.waits_for_judgement() || handshake.hello().purpose == Purpose::kCheckIn) return;
+  if (std::exchange(stranger->hurries, true)) return;
+  expect(stranger, std::min(service_.options().handshake_timeout, service_.options().timeout / 2));
 }
 
 void Acceptor::expire(Strangers::iterator stranger) {

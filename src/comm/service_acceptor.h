@@ -35,7 +35,8 @@ class Acceptor {
  private:
   struct Stranger {
     std::unique_ptr<AcceptingHandshake> handshake;
-    TimerId deadline;
+    TimerId deadline = 0;
+    bool hurries = false;  // the deadline is that of a peer which waits for its communicator
   };
   using Strangers = std::list<Stranger>;  // oldest first
 
@@ -44,6 +45,8 @@ class Acceptor {
   void forget_strangers();
   void receive(std::unique_ptr<Socket> socket, bool seals);
   void advance(Strangers::iterator stranger);
+  void expect(Strangers::iterator stranger, Duration patience);
+  void hurry(Strangers::iterator stranger);
   void expire(Strangers::iterator stranger);
   void dismiss(Strangers::iterator stranger, const std::string& why);
   std::optional<Admission> judge(const Hello& hello, bool seals);

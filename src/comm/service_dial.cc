@@ -22,6 +22,16 @@ constexpr size_t kNonceBytes = 16;
 // so many is given up: where we run seldom, that takes longer than the timeout.
 constexpr int kTriesPerTimeout = 8;
 
+Duration look(const Service& service) { return service.options().timeout / kTriesPerTimeout; }
+
+// A process that is stopped takes connections and bytes (its kernel does) and says nothing. One that lives tells within
+// half of the timeout that it does not know us yet; a root, at the end of its patience, which its refusal must precede.
+int silent_looks(const Service& service, Purpose purpose) {
+  if (purpose != Purpose::kCheckIn) return kTriesPerTimeout;
+  const Duration patience = service.options().handshake_timeout * 3 / 2;
+  return std::max(kTriesPerTimeout, static_cast<int>(patience / look(service)));
+}
+
 }  // namespace
 
 Dial::Dial(Service& service, DialOptions options, Done done)
@@ -41,21 +51,18 @@ void Dial::attempt() {
   const Address& address = options_.addresses[attempts_++ % options_.addresses.size()];
   const Status status = connect(address);
   if (!status.ok()) return try_later(status, false);
-  const Time now = service_.system().clock.now();
-  // Longer than the acceptor's patience, so that its refusal arrives first.
-  const Time answered = now + service_.options().handshake_timeout * 3 / 2;
-  const Time next_try = now + service_.options().timeout / kTriesPerTimeout;
-  expect_end(address, std::min(next_try, answered), answered);
+  silent_looks_ = 0;
+  expect_end(address);
   advance();
 }
 
 // Who has made a connection may have let us in already, and must not find it closed.
-void Dial::expect_end(const Address& address, Time unanswered, Time answered) {
-  timer_ = service_.reactor().at(unanswered, [this, address, answered] {
-    const bool was_answered = handshake_->was_answered();
-    if (was_answered && service_.system().clock.now() < answered) return expect_end(address, answered, answered);
+void Dial::expect_end(const Address& address) {
+  timer_ = service_.reactor().at(service_.system().clock.now() + look(service_), [this, address] {
+    const bool is_connected = handshake_->was_answered();
+    if (is_connected && ++silent_looks_ < silent_looks(service_, options_.hello.purpose)) return expect_end(address);
     const Status late(Code::kTimeout, fmt::format("{} did not answer in time", address));
-    if (was_answered || ++unanswered_ >= kTriesPerTimeout) return try_later(late, was_answered);
+    if (is_connected || ++unanswered_ >= kTriesPerTimeout) return try_later(late, false);
     last_failure_ = late;
     close();
     attempt();

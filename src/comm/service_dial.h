@@ -2,7 +2,8 @@
 // Copyright The Hocket authors
 //
 // One attempt after another to reach a door at one of several addresses, until it opens or patience ends. An address
-// that takes no connection has an eighth of HOCKET_TIMEOUT at a time. Service thread; destroying a dial gives it up.
+// that takes no connection has an eighth of HOCKET_TIMEOUT at a time; one that takes it and says nothing, the whole.
+// Service thread; destroying a dial gives it up.
 #pragma once
 
 #include <functional>
@@ -41,8 +42,8 @@ class Dial {
  private:
   void attempt();
   Status connect(const Address& address);
-  // The handshake may take until then; once the connection is made, until `answered`.
-  void expect_end(const Address& address, Time unanswered, Time answered);
+  // The attempt may last for a look more, or ends.
+  void expect_end(const Address& address);
   void advance();
   void close();
   void try_later(const Status& status, bool answered);
@@ -52,7 +53,8 @@ class Dial {
   const DialOptions options_;
   Done done_;
   size_t attempts_ = 0;
-  int unanswered_ = 0;  // of them
+  int unanswered_ = 0;    // of them
+  int silent_looks_ = 0;  // at the newest one, since its connection was made
   Duration pause_;
   Status last_failure_;
   std::unique_ptr<DialingHandshake> handshake_;

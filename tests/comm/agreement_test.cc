@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Agreements among ranks that die, fall silent and leave at any point of a broadcast, over links whose messages arrive
-// in any order that keeps each link's own: many seeds, each a different story.
+// Agreements among ranks that die, fall silent, lose each other and leave at any point of a broadcast, over links whose
+// messages arrive in any order that keeps each link's own: many seeds, each a different story.
 #include "comm/agreement.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <random>
@@ -37,12 +38,27 @@ class Story {
 
   int32_t ranks() const { return ranks_; }
   const Agreement& agreement(int32_t rank) const { return agreements_[static_cast<size_t>(rank)]; }
-  bool survives(int32_t rank) const { return alive_[static_cast<size_t>(rank)] && !accused_.contains(rank); }
+  bool survives(int32_t rank) const {
+    return alive_[static_cast<size_t>(rank)] && !accused_.contains(rank) &&
+           !agreement(rank).opinion().view.is_lost(rank);
+  }
+  // Of two who have lost each other, and nobody else in this story anybody who lives, one is enough.
+  bool is_one_too_many(const View& view) const {
+    if (parted_.size() != 1 || !accused_.empty()) return false;
+    const auto [one, other] = *parted_.begin();
+    const bool live = alive_[static_cast<size_t>(one)] && alive_[static_cast<size_t>(other)];
+    return live && view.is_lost(one) && view.is_lost(other);
+  }
   bool is_innocent(int32_t rank) const {
-    return !accused_.contains(rank) && (alive_[static_cast<size_t>(rank)] || left_.contains(rank));
+    const bool has_gone = !alive_[static_cast<size_t>(rank)] && !left_.contains(rank);
+    return !has_gone && !accused_.contains(rank) && !has_parted(rank);
   }
 
  private:
+  bool has_parted(int32_t rank) const {
+    return std::any_of(parted_.begin(), parted_.end(),
+                       [&](const auto& pair) { return pair.first == rank || pair.second == rank; });
+  }
   // What a link carries; no opinion: its other end is gone.
   using Wire = std::deque<std::optional<Opinion>>;
 
@@ -52,11 +68,13 @@ class Story {
   // Something happens, or something arrives, or somebody who waits looks for those it waits for.
   bool step() {
     if (troubles_ > 0 && pick(20) == 0) return trouble(), true;
+    if (!unaware_.empty() && pick(4) == 0) return notice_parting(), true;
     std::vector<std::pair<int32_t, int32_t>> ready;
     for (const auto& [ends, wire] : wires_) {
       if (!wire.empty()) ready.push_back(ends);
     }
     if (!ready.empty()) return deliver(ready[static_cast<size_t>(pick(static_cast<int32_t>(ready.size())))]), true;
+    if (!unaware_.empty()) return notice_parting(), true;
     return reach_out();
   }
 
@@ -64,7 +82,7 @@ class Story {
     --troubles_;
     const int32_t rank = pick(ranks_);
     if (!alive_[static_cast<size_t>(rank)]) return;
-    switch (pick(4)) {
+    switch (pick(5)) {
       case 0:
         return end(rank, Absence::kDied);
       case 1:
@@ -72,6 +90,8 @@ class Story {
         return;
       case 2:
         return give_up_a_neighbour(rank);
+      case 3:
+        return part_from_a_neighbour(rank);
       default:
         tell_if(rank, agreements_[static_cast<size_t>(rank)].note_cause(
                           Status(Code::kTimeout, "rank " + std::to_string(rank) + " is tired")));
@@ -87,6 +107,23 @@ class Story {
     accused_.insert(peer);
     note(rank, peer, Absence::kSilent);
     if (pick(2) == 0) note(peer, peer, Absence::kSilent);
+  }
+
+  // Nothing passes between the two any more. Each notices for itself, sooner or later.
+  void part_from_a_neighbour(int32_t rank) {
+    const int32_t peer = (rank + 1 + pick(2)) % ranks_;
+    const auto pair = std::minmax(rank, peer);
+    if (rank == peer || !alive_[static_cast<size_t>(peer)] || !parted_.insert(pair).second) return;
+    if (wires_.contains(pair)) unaware_.insert(unaware_.end(), {{rank, peer}, {peer, rank}});
+    wires_.erase({rank, peer});
+    wires_.erase({peer, rank});
+  }
+
+  void notice_parting() {
+    const auto noticed = unaware_.begin() + pick(static_cast<int32_t>(unaware_.size()));
+    const auto [rank, peer] = *noticed;
+    unaware_.erase(noticed);
+    if (alive_[static_cast<size_t>(rank)]) note(rank, peer, Absence::kSilent);
   }
 
   void end(int32_t rank, Absence how) {
@@ -131,6 +168,7 @@ class Story {
           return note(rank, peer, left_.contains(peer) ? Absence::kLeft : Absence::kUnreachable), true;
         }
         if (wires_.contains({rank, peer})) continue;
+        if (parted_.contains(std::minmax(rank, peer))) return note(rank, peer, Absence::kUnreachable), true;
         link(rank, peer);
         wires_[{rank, peer}].push_back(agreement.opinion());
         if (has_begun(peer)) wires_[{peer, rank}].push_back(this->agreement(peer).opinion());
@@ -146,25 +184,34 @@ class Story {
   std::vector<bool> alive_;
   std::set<int32_t> accused_;  // while they lived
   std::set<int32_t> left_;
+  std::set<std::pair<int32_t, int32_t>> parted_;
+  std::vector<std::pair<int32_t, int32_t>> unaware_;  // who has not noticed yet, and of whom
   std::map<std::pair<int32_t, int32_t>, Wire> wires_;
   int troubles_ = 0;
 };
 
+// Whom nobody has given up but ranks which have given each other up: a network that fell apart has two truths.
 void expect_agreement(const Story& story) {
-  const Agreement* first = nullptr;
+  std::vector<int32_t> survivors;
   for (int32_t rank = 0; rank < story.ranks(); ++rank) {
     const Agreement& agreement = story.agreement(rank);
-    if (!story.survives(rank) || !agreement.opinion().view.blames()) continue;
+    const View& view = agreement.opinion().view;
+    if (!story.survives(rank) || !view.blames()) continue;
     ASSERT_TRUE(agreement.decided()) << "rank " << rank;
-    if (first == nullptr) first = &agreement;
-    EXPECT_EQ(agreement.verdict().message(), first->verdict().message()) << "rank " << rank;
-    EXPECT_EQ(agreement.opinion().view.lost(), first->opinion().view.lost()) << "rank " << rank;
-    for (const int32_t lost : agreement.opinion().view.lost()) EXPECT_FALSE(story.is_innocent(lost)) << "rank " << lost;
+    for (const int32_t lost : view.lost()) EXPECT_FALSE(story.is_innocent(lost)) << "rank " << lost;
+    EXPECT_FALSE(story.is_one_too_many(view)) << "rank " << rank;
+    for (const int32_t earlier : survivors) {
+      const Agreement& other = story.agreement(earlier);
+      if (view.is_lost(earlier) || other.opinion().view.is_lost(rank)) continue;
+      EXPECT_EQ(agreement.verdict().message(), other.verdict().message()) << "ranks " << earlier << " and " << rank;
+      EXPECT_EQ(view.lost(), other.opinion().view.lost()) << "ranks " << earlier << " and " << rank;
+    }
+    survivors.push_back(rank);
   }
 }
 
 TEST(Agreement, SurvivorsOfAnyStoryNameTheSameRanks) {
-  for (uint64_t seed = 1; seed <= 5000; ++seed) {
+  for (uint64_t seed = 1; seed <= 20000; ++seed) {
     Story story(seed);
     story.play();
     expect_agreement(story);
@@ -192,6 +239,53 @@ TEST(Agreement, LostRanksWeighMoreThanWhatTheirLossCaused) {
   EXPECT_TRUE(one.decided());
   EXPECT_EQ(one.verdict().message(), "rank 2 died (reported by rank 0)");
   EXPECT_EQ(one.opinion().view.lost(), std::vector<int32_t>{2});
+}
+
+TEST(Agreement, OfTwoThatAccuseEachOtherTheLowerStays) {
+  Agreement one(0, 3);
+  Agreement two(2, 3);
+  EXPECT_TRUE(one.note_absent(2, Absence::kSilent, "rank 2 is silent"));
+  EXPECT_TRUE(two.note_absent(0, Absence::kSilent, "rank 0 is silent"));
+  Agreement between(1, 3);
+  EXPECT_TRUE(between.hear(2, two.opinion()));
+  EXPECT_EQ(between.opinion().view.lost(), std::vector<int32_t>{0});
+  EXPECT_TRUE(between.decided());  // and rank 0 is told so
+  EXPECT_TRUE(one.hear(1, between.opinion()));
+  EXPECT_EQ(one.opinion().view.lost(), std::vector<int32_t>{0});
+
+  Agreement other(0, 4);
+  EXPECT_TRUE(other.note_absent(2, Absence::kSilent, "rank 2 is silent"));
+  Agreement listener(1, 4);
+  EXPECT_TRUE(listener.hear(2, two.opinion()));
+  Agreement neighbour(3, 4);
+  EXPECT_TRUE(neighbour.hear(0, other.opinion()));
+  EXPECT_TRUE(listener.hear(3, neighbour.opinion()));
+  EXPECT_EQ(listener.opinion().view.lost(), std::vector<int32_t>{2});
+  EXPECT_EQ(listener.awaited(), (std::vector<int32_t>{0, 3}));
+}
+
+// Rank 1 has held that rank 0 is lost: ranks 2 and 3 may have decided so.
+TEST(Agreement, WhatARankDecidedThatWasLostMeanwhileDoesNotCount) {
+  Agreement zero(0, 4), three(3, 4), two(2, 4);
+  EXPECT_TRUE(three.note_absent(0, Absence::kSilent, "rank 0 is silent"));
+  EXPECT_TRUE(zero.note_absent(3, Absence::kSilent, "rank 3 is silent"));
+  EXPECT_TRUE(two.hear(0, zero.opinion()));
+  Agreement one(1, 4);
+  EXPECT_TRUE(one.hear(3, three.opinion()));
+  EXPECT_EQ(one.opinion().view.lost(), std::vector<int32_t>{0});
+  EXPECT_TRUE(one.hear(2, two.opinion()));
+  EXPECT_EQ(one.opinion().view.lost(), std::vector<int32_t>{3});
+  const auto decided_on = [](const View& view) { return Opinion{view, {{0, {}}}, true}; };
+
+  Agreement knows_all = one;
+  EXPECT_TRUE(knows_all.hear(0, decided_on(one.opinion().view)));
+  EXPECT_EQ(knows_all.opinion().view.lost(), std::vector<int32_t>{3});
+
+  View less;
+  less.join(0, Status(Code::kTimeout, "rank 0 is tired"));
+  EXPECT_TRUE(one.hear(0, decided_on(less)));
+  EXPECT_FALSE(one.decided());
+  EXPECT_EQ(one.opinion().view.lost(), (std::vector<int32_t>{0, 3}));
 }
 
 TEST(Agreement, AFarewellThatIsHeardLateExcusesWhoSeemedToHaveDied) {

@@ -269,6 +269,80 @@ TEST(SimulatedMesh, WhoAnswersNobodyIsNamedWithinTheTimeout) {
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
 
+// What this rank comes to know of the other, and how long that takes.
+struct Discovery {
+  std::string verdict;
+  Duration after{};
+};
+
+Discovery wait_for_failure(const SimulatedSystem& world, Service& service, const MeshOptions& options) {
+  const Time begin = world.now();
+  const Result<std::shared_ptr<Mesh>> opened = open_mesh(service, options);
+  EXPECT_TRUE(opened.ok()) << opened.status().message();
+  if (!opened.ok()) return {};
+  while (!(*opened)->failed() && world.now() < begin + std::chrono::minutes(1))
+    (void)(*opened)->poller().wait(begin + std::chrono::minutes(1));
+  const Discovery discovery{(*opened)->status().message(), world.now() - begin};
+  (*opened)->leave();
+  return discovery;
+}
+
+// As that of a process that was stopped before it had a link: its kernel takes connections, and bytes.
+TEST(SimulatedMesh, WhoTakesConnectionsAndSaysNothingIsNamedWithinTheTimeout) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    ServiceOptions options;
+    options.timeout = std::chrono::milliseconds(500);
+    Service here(world.host("here"), options);
+    Service there(world.host("there"), options);
+    Network& network = world.host("stopped").network;
+    const auto interfaces = network.interfaces();
+    ASSERT_TRUE(interfaces.ok());
+    const Result<std::unique_ptr<Listener>> stopped = network.listen(interfaces->front().host + ":0");
+    MeshOptions mesh;
+    mesh.id = std::string(16, 'i');
+    mesh.key = std::string(16, 'k');
+    mesh.peers = {here.self(), there.self()};
+    ASSERT_TRUE(stopped.ok()) << stopped.status().message();
+    mesh.peers[1].addresses = {(*stopped)->address()};
+    const Discovery discovery = wait_for_failure(world, here, mesh);
+    EXPECT_THAT(discovery.verdict,
+                testing::AllOf(HasSubstr("cannot reach rank 1 "), HasSubstr("did not answer in time")));
+    EXPECT_LE(discovery.after, options.timeout + std::chrono::milliseconds(10));
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+// Rank 0 dials rank 1, and refuses rank 1's connection therefore; then it is gone, and its own has never come.
+TEST(SimulatedMesh, WhoDiesBetweenTwoConnectionsIsNamed) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    ServiceOptions options;
+    options.timeout = std::chrono::milliseconds(500);
+    Service here(world.host("here"), options);
+    Service there(world.host("there"), options);
+    MeshOptions mesh;
+    mesh.id = std::string(16, 'i');
+    mesh.key = std::string(16, 'k');
+    mesh.peers = {there.self(), here.self()};
+    MeshOptions astray = mesh;
+    astray.peers[1] = Service(world.host("here")).self();  // nobody listens there any more
+    const Result<std::shared_ptr<Mesh>> dies = open_mesh(there, astray);
+    ASSERT_TRUE(dies.ok()) << dies.status().message();
+    const auto end = world.host("there").threads.start("end", [&] {
+      System& system = world.host("there");
+      system.threads.sleep_until(system.clock.now() + options.timeout / 2);
+      world.cut_off("there");
+    });
+    mesh.rank = 1;
+    const Discovery discovery = wait_for_failure(world, here, mesh);
+    EXPECT_THAT(discovery.verdict, HasSubstr("cannot reach rank 0 "));
+    EXPECT_LE(discovery.after, 2 * options.timeout);
+    (*dies)->leave();
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
 // At the first address is a process that has no root yet, at the second nobody.
 TEST(SimulatedMesh, WhoHasNotFoundTheRootTellsWhyMeanwhile) {
   SimulatedSystem world;
@@ -395,13 +469,14 @@ void gather_until_it_fails(Communicator& communicator) {
   }
 }
 
-// One rank per host; links of different lengths in every story.
-class Cut {
+// One rank per host; links of different lengths in every story. Who has no part in what happens gathers until it fails.
+class Story {
  public:
-  explicit Cut(uint64_t seed) : random_(seed) {
+  explicit Story(uint64_t seed, Duration shortest, int spread_us) : random_(seed) {
     options_.seed = seed;
-    options_.latency = std::chrono::microseconds(10 + pick(500));
+    options_.latency = shortest + std::chrono::microseconds(pick(spread_us));
   }
+  virtual ~Story() = default;
 
   // Returns the hash of all that has happened.
   uint64_t play() {
@@ -418,7 +493,42 @@ class Cut {
   }
 
   // Of a played story.
-  void expect_one_verdict() const {
+  virtual void expect_one_verdict() const = 0;
+
+ protected:
+  int32_t pick(int below) { return static_cast<int32_t>(random_() % static_cast<uint64_t>(below)); }
+  static std::string host(int32_t rank) { return "host" + std::to_string(rank); }
+  // What this rank does first; false: and that is all.
+  virtual bool plays(SimulatedSystem& world, int32_t rank, System& system) = 0;
+
+  std::mt19937_64 random_;
+  const int32_t ranks_ = 3 + pick(4);
+  std::vector<Witness> witnesses_ = std::vector<Witness>(static_cast<size_t>(ranks_));
+
+ private:
+  void take_part(SimulatedSystem& world, const std::string& id, int32_t rank, Seat& seat) {
+    join(seat, id, rank, ranks_);
+    Witness& witness = witnesses_[static_cast<size_t>(rank)];
+    witness.verdict = seat.mesh.status().message();
+    if (!seat.mesh.ok()) return;
+    CommunicatorOptions quick;
+    quick.operation_timeout = std::chrono::minutes(10);
+    quick.spin = Duration(0);
+    Communicator communicator(*seat.system, *seat.mesh, quick);
+    if (!plays(world, rank, *seat.system)) return;
+    gather_until_it_fails(communicator);
+    witness.verdict = communicator.mesh().status().message();
+    witness.lost = communicator.mesh().lost();
+  }
+
+  SimulationOptions options_;
+};
+
+class Cut final : public Story {
+ public:
+  explicit Cut(uint64_t seed) : Story(seed, std::chrono::microseconds(10), 500) {}
+
+  void expect_one_verdict() const override {
     const size_t first = victim_ == 0 ? 1 : 0;
     for (int32_t rank = 0; rank < ranks_; ++rank) {
       if (rank == victim_) continue;
@@ -430,33 +540,48 @@ class Cut {
   }
 
  private:
-  int32_t pick(int below) { return static_cast<int32_t>(random_() % static_cast<uint64_t>(below)); }
-
-  void take_part(SimulatedSystem& world, const std::string& id, int32_t rank, Seat& seat) {
-    join(seat, id, rank, ranks_);
-    Witness& witness = witnesses_[static_cast<size_t>(rank)];
-    witness.verdict = seat.mesh.status().message();
-    if (!seat.mesh.ok()) return;
-    CommunicatorOptions quick;
-    quick.operation_timeout = std::chrono::minutes(10);
-    quick.spin = Duration(0);
-    Communicator communicator(*seat.system, *seat.mesh, quick);
-    if (rank != victim_) {
-      gather_until_it_fails(communicator);
-      witness.verdict = communicator.mesh().status().message();
-      witness.lost = communicator.mesh().lost();
-      return;
-    }
-    seat.system->threads.sleep_until(seat.system->clock.now() + when_);
-    world.cut_off("host" + std::to_string(victim_));  // nobody hears its farewell
+  bool plays(SimulatedSystem& world, int32_t rank, System& system) override {
+    if (rank != victim_) return true;
+    system.threads.sleep_until(world.now() + when_);
+    world.cut_off(host(victim_));  // nobody hears its farewell
+    return false;
   }
 
-  std::mt19937_64 random_;
-  const int32_t ranks_ = 3 + pick(4);
   const int32_t victim_ = pick(ranks_);
   const Duration when_ = std::chrono::microseconds(pick(30000));
-  SimulationOptions options_;
-  std::vector<Witness> witnesses_ = std::vector<Witness>(static_cast<size_t>(ranks_));
+};
+
+// Two ranks that are linked hear nothing of each other any more, and all others of both: news travels as slowly as
+// silence is noticed.
+class Rift final : public Story {
+ public:
+  explicit Rift(uint64_t seed) : Story(seed, std::chrono::milliseconds(1), 100'000) {}
+
+  void expect_one_verdict() const override {
+    size_t bystander = 0;
+    while (std::cmp_equal(bystander, one_) || std::cmp_equal(bystander, other_)) ++bystander;
+    const Witness& first = witnesses_[bystander];
+    const std::vector<int32_t> lost = first.lost.value_or(std::vector<int32_t>{});
+    EXPECT_THAT(lost, testing::AnyOf(std::vector{one_}, std::vector{other_}))
+        << "of " << ranks_ << ": " << first.verdict;
+    for (size_t rank = 0; rank < witnesses_.size(); ++rank) {
+      EXPECT_EQ(witnesses_[rank].lost.value_or(lost), lost) << "rank " << rank << ": " << witnesses_[rank].verdict;
+      if (std::vector{static_cast<int32_t>(rank)} == lost) continue;
+      EXPECT_EQ(witnesses_[rank].verdict, first.verdict) << "rank " << rank;
+    }
+  }
+
+ private:
+  bool plays(SimulatedSystem& world, int32_t rank, System& system) override {
+    if (rank != one_) return true;
+    system.threads.sleep_until(world.now() + when_);
+    world.cut_between(host(one_), host(other_));
+    return true;
+  }
+
+  const int32_t one_ = pick(ranks_);
+  const int32_t other_ = (one_ + 1 + pick(2)) % ranks_;
+  const Duration when_ = std::chrono::milliseconds(2000 + pick(5000));  // all have joined
 };
 
 uint64_t number(const char* variable, uint64_t otherwise) {
@@ -475,6 +600,17 @@ TEST(SimulatedMesh, SurvivorsOfACutAgreeAndASeedReplaysIdentically) {
     if (seed % 10 == 1) {
       EXPECT_EQ(Cut(seed).play(), hash) << "seed " << seed;
     }
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
+TEST(SimulatedMesh, OfTwoThatLoseEachOtherOneGoesAndAllAgreeWhich) {
+  const uint64_t first = number("SIMULATION_FIRST", 1);
+  const uint64_t end = first + number("SIMULATION_SEEDS", 100);
+  for (uint64_t seed = first; seed < end; ++seed) {
+    Rift rift(seed);
+    (void)rift.play();
+    rift.expect_one_verdict();
     if (HasFailure()) FAIL() << "seed " << seed;
   }
 }

@@ -113,11 +113,14 @@ void inject(const Trial& trial, Processes& processes, const Hosts& hosts) {
   }
 }
 
-Verdict play(const Trial& trial, const Hosts& hosts) {
-  Processes processes("survivor", trial.ranks, settings_of(trial));
+Verdict play(const char* role, const Trial& trial, const Hosts& hosts) {
+  Processes processes(role, trial.ranks, settings_of(trial));
   for (int rank = 0; rank < trial.ranks; ++rank) {
     if (!processes.wait_for(rank, "running", kStart))
-      return {{"rank " + std::to_string(rank) + " did not start"}, {}, {}};
+      return {{"rank " + std::to_string(rank) +
+               " did not start: " + processes.finish(Seconds(1))[static_cast<size_t>(rank)].output},
+              {},
+              {}};
   }
   std::this_thread::sleep_for(trial.delay);
   const double injected = now();
@@ -145,7 +148,7 @@ void report(const char* fault, const Times& times) {
       percentile(times.recovered, 0.99) * 1e3);
 }
 
-TEST(Faults, SurvivorsAgreeAndGoOn) {
+void expect_agreement(const char* role) {
   const Hosts hosts;
   std::vector<Fault> faults = {Fault::kKill, Fault::kStop};
   if (hosts.up()) faults.push_back(Fault::kPartition);
@@ -156,7 +159,7 @@ TEST(Faults, SurvivorsAgreeAndGoOn) {
   Times times[3];
   for (uint64_t seed = first; seed < first + number("FAULTS", 9); ++seed) {
     const Trial trial = make_trial(seed, faults, kMaxRanks);
-    const Verdict verdict = play(trial, hosts);
+    const Verdict verdict = play(role, trial, hosts);
     for (const std::string& complaint : verdict.complaints) ADD_FAILURE() << describe(trial) << ": " << complaint;
     Times& of_kind = times[static_cast<size_t>(trial.fault)];
     of_kind.noticed.insert(of_kind.noticed.end(), verdict.noticed.begin(), verdict.noticed.end());
@@ -166,6 +169,15 @@ TEST(Faults, SurvivorsAgreeAndGoOn) {
   // A machine that is busy with something else may be late: the figures are for reading, this is for hangs.
   for (const Times& kind : times) EXPECT_LT(percentile(kind.noticed, 0.5), 2 * kTimeout.count());
 }
+
+TEST(Faults, SurvivorsAgreeAndGoOn) { expect_agreement("survivor"); }
+
+// In queued calls and in groups, too.
+TEST(Faults, SurvivorsOfAnyCallAgreeAndGoOn) { expect_agreement("busy"); }
+
+// While ranks split, copy and destroy communicators. Not yet held: where the loss ends the split of some ranks only,
+// the others wait in the child for those, until HOCKET_OPERATION_TIMEOUT (docs/measures-failures.md, *Not shown*).
+TEST(Faults, DISABLED_SurvivorsOfAnySplitAgreeAndGoOn) { expect_agreement("parent"); }
 
 // Runs in which something is the matter, and nobody is lost: calls go on, and none fails.
 class NoLoss : public testing::Test {

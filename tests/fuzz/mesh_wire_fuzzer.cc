@@ -25,7 +25,10 @@ void read_all_opinions(std::string_view bytes) {
   Reader reader(bytes);
   hocket::Opinion opinion;
   if (!read_opinion(reader, kRanks, &opinion)) return;
-  for (const auto& [rank, absent] : opinion.view.absent) check(rank >= 0 && rank < kRanks);
+  for (const auto& [rank, report] : opinion.view.reports) {
+    check(rank >= 0 && rank < kRanks);
+    for (const int32_t accuser : report.accusers) check(accuser >= 0 && accuser < kRanks);
+  }
   for (const auto& [rank, where] : opinion.holders) check(rank >= 0 && rank < kRanks);
   const std::string message = opinion_message(opinion);
   Reader again = behind_type(message);
