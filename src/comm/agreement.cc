@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +15,15 @@ namespace {
 // Which of two reports about the same rank counts: any order will do that all ranks share.
 bool outweighs(const View::Report& one, const View::Report& other) {
   return std::tie(one.how, one.text) > std::tie(other.how, other.text);
+}
+
+// Both in order. True when some of theirs are new.
+bool unite(std::vector<int32_t>& ours, const std::vector<int32_t>& theirs) {
+  if (std::includes(ours.begin(), ours.end(), theirs.begin(), theirs.end())) return false;
+  std::vector<int32_t> all;
+  std::set_union(ours.begin(), ours.end(), theirs.begin(), theirs.end(), std::back_inserter(all));
+  ours = std::move(all);
+  return true;
 }
 
 }  // namespace
@@ -26,9 +36,8 @@ bool View::join(int32_t rank, const Report& report) {
   if (report.how == Absence::kLeft && ours.how != Absence::kLeft) return ours = report, true;
   const bool is_worse = outweighs(report, ours);
   if (is_worse) std::tie(ours.how, ours.text) = std::tie(report.how, report.text);
-  const size_t accusers = ours.accusers.size();
-  if (ours.how != Absence::kLeft) ours.accusers.insert(report.accusers.begin(), report.accusers.end());
-  return is_worse || ours.accusers.size() != accusers;
+  const bool has_more = ours.how != Absence::kLeft && unite(ours.accusers, report.accusers);
+  return is_worse || has_more;
 }
 
 // Of several first causes, the lowest rank's stays.
@@ -52,13 +61,15 @@ bool View::equals(const View& other) const {
 
 bool View::accuses(int32_t accuser, int32_t rank) const {
   const auto found = reports.find(rank);
-  return found != reports.end() && found->second.accusers.contains(accuser);
+  if (found == reports.end()) return false;
+  const std::vector<int32_t>& accusers = found->second.accusers;
+  return std::binary_search(accusers.begin(), accusers.end(), accuser);
 }
 
 bool View::is_lost(int32_t rank) const {
   const auto found = reports.find(rank);
   if (found == reports.end() || found->second.how == Absence::kLeft) return false;
-  const std::set<int32_t>& accusers = found->second.accusers;
+  const std::vector<int32_t>& accusers = found->second.accusers;
   return std::any_of(accusers.begin(), accusers.end(),
                      [&](int32_t accuser) { return accuser <= rank || !accuses(rank, accuser); });
 }
@@ -120,7 +131,8 @@ bool Agreement::note_cause(const Status& cause) {
 bool Agreement::hear(int32_t from, const Opinion& theirs) {
   if (decided() || opinion_.view.is_lost(from)) return false;
   if (theirs.decided && theirs.view.blames()) {
-    if (may_differ(from, theirs.view)) return note_absent(from, Absence::kUnreachable, {});
+    if (may_differ(from, theirs.view))
+      return note_absent(from, Absence::kUnreachable, fmt::format("rank {} had decided otherwise", from));
     opinion_ = theirs;
     decided_ = true;
     return true;

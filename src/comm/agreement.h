@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,8 +28,8 @@ struct View {
   // What is said of a rank that seems to be gone.
   struct Report {
     Absence how = Absence::kLeft;
-    std::string text;            // names the rank, its process and host
-    std::set<int32_t> accusers;  // who have lost it; nobody accuses a rank that takes leave
+    std::string text;               // names the rank, its process and host
+    std::vector<int32_t> accusers;  // who have lost it, in order; nobody accuses a rank that takes leave
     friend bool operator==(const Report&, const Report&) = default;
   };
   std::map<int32_t, Report> reports;

@@ -58,7 +58,8 @@ bool read_report_of(Reader& reader, int32_t ranks, View* view) {
   for (uint32_t left = reader.u32(); left > 0; --left) {
     int32_t accuser = 0;
     if (!read_rank(reader, ranks, &accuser)) return false;
-    report.accusers.insert(accuser);
+    if (!report.accusers.empty() && accuser <= report.accusers.back()) return false;
+    report.accusers.push_back(accuser);
   }
   return reader.ok() && report.how >= Absence::kUnreachable && report.how <= Absence::kLeft;
 }

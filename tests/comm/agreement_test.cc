@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "comm/mesh_exchange.h"
+#include "comm/mesh_wire.h"
 
 namespace hocket {
 namespace {
@@ -306,6 +307,21 @@ TEST(Agreement, AFarewellThatIsHeardLateExcusesWhoSeemedToHaveDied) {
   EXPECT_TRUE(one.hear(1, other.opinion()));
   EXPECT_TRUE(one.decided());
   EXPECT_EQ(one.verdict().message(), "too late");
+}
+
+// Views join lists that are in order; those of a peer that says anything are not.
+TEST(Agreement, AccusersComeInOrderAndOnce) {
+  const auto is_read = [](std::vector<int32_t> accusers) {
+    Opinion opinion;
+    opinion.view.reports[3] = {Absence::kSilent, "rank 3 is silent", std::move(accusers)};
+    const std::string bytes = opinion_message(opinion).substr(1);
+    Reader reader(bytes);
+    Opinion read;
+    return read_opinion(reader, 4, &read) && read.view.equals(opinion.view);
+  };
+  EXPECT_TRUE(is_read({0, 1, 2}));
+  EXPECT_FALSE(is_read({1, 0}));
+  EXPECT_FALSE(is_read({1, 1}));
 }
 
 }  // namespace
