@@ -52,6 +52,10 @@ hocketResult_t use(const Member& child, uint32_t round, int color) {
 hocketResult_t child(const Member& parent, std::mt19937_64& random, uint32_t round) {
   const int colors = draw(random, 4);
   const int color = colors == 0 ? 0 : parent.rank % colors;
+  // A failed one is shrunk by all alike, to go on.
+  hocketResult_t failure = hocketSuccess;
+  hocketCommGetAsyncError(parent.comm, &failure);
+  if (failure != hocketSuccess) return failure;
   Member member;
   hocketResult_t result = colors == 0
                               ? hocketCommShrink(parent.comm, nullptr, 0, &member.comm, nullptr, HOCKET_SHRINK_DEFAULT)
