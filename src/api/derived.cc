@@ -56,9 +56,9 @@ std::vector<Rank> group_of(const std::vector<Member>& members, int color) {
 }
 
 Created recorded_child(Communicator& parent, const std::vector<Rank>& group, const std::string& purpose,
-                       CommunicatorOptions options) {
+                       CommunicatorOptions options, EndsWith ends_with) {
   options.flight = process_flight();
-  return open_child(parent, group, purpose, std::move(options));
+  return open_child(parent, group, purpose, std::move(options), ends_with);
 }
 
 // How one rank takes part in a growth.
@@ -95,7 +95,8 @@ Created split(Session& session, int color, int key, const CommunicatorOptions& o
   const Result<std::vector<Member>> members = exchange(session, Member{color, key});
   if (!members.ok()) return members.status();
   if (color == HOCKET_SPLIT_NOCOLOR) return std::shared_ptr<Communicator>();
-  return recorded_child(parent, group_of(*members, color), fmt::format("split {} color {}", number, color), options);
+  return recorded_child(parent, group_of(*members, color), fmt::format("split {} color {}", number, color), options,
+                        EndsWith::kParent);
 }
 
 Created shrink(Session& session, const std::set<Rank>& excluded, const CommunicatorOptions& options) {
@@ -110,7 +111,7 @@ Created shrink(Session& session, const std::set<Rank>& excluded, const Communica
                               excluded.contains(parent.rank()) ? "it is excluded" : parent.mesh().status().message()));
   }
   const std::string way = fmt::format("shrink to {}", fmt::join(group, ","));
-  return recorded_child(parent, group, fmt::format("{} #{}", way, parent.next_child(way)), options);
+  return recorded_child(parent, group, fmt::format("{} #{}", way, parent.next_child(way)), options, EndsWith::kMembers);
 }
 
 Created grow(Session& session, int ranks, const hocketUniqueId* id, const CommunicatorOptions& options) {

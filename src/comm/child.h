@@ -13,8 +13,15 @@
 
 namespace hocket {
 
+// What ends a child of which not all ranks have come.
+enum class EndsWith : uint8_t {
+  kParent,   // its ranks come after a call of the parent, which may have failed with it on some of them
+  kMembers,  // its ranks come though the parent has failed, unless that has lost one of them
+};
+
 // These ranks of the parent, in this order. All of them name it alike by `purpose`. It chooses as its parent does.
 Result<std::shared_ptr<Communicator>> open_child(Communicator& parent, const std::vector<Rank>& group,
-                                                 const std::string& purpose, CommunicatorOptions options);
+                                                 const std::string& purpose, CommunicatorOptions options,
+                                                 EndsWith ends_with = EndsWith::kParent);
 
 }  // namespace hocket

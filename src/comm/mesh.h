@@ -148,6 +148,9 @@ struct MeshOptions {
   std::vector<PeerInfo> peers;      // of all ranks, in order
   cuda::Context context = nullptr;  // in which kernels may reach the peers' memory; null: in none
   Duration operation_timeout{};     // bound on waiting for a live rank that has not come; zero: the service's
+  // Why some rank will never come; ok: none is known. Asked on the service thread until all links are made. May be
+  // empty.
+  std::function<Status()> doom = {};
 };
 
 // Opens the mesh of a group whose members already know each other (split). Returns at once; links follow.

@@ -88,10 +88,15 @@ void MeshRank::send_table(const Result<std::vector<TableExchange::Outgoing>>& ou
   if (exchange_.complete() && !complete_) publish(exchange_.take_peers());
 }
 
-void MeshRank::open(std::vector<PeerInfo> peers) {
+void MeshRank::open(std::vector<PeerInfo> peers, std::function<Status()> doom) {
   publish(std::move(peers));
+  doom_ = std::move(doom);
   service_.reactor().post([self = shared_from_this()] {
-    for (const int32_t ahead : ranks_ahead(self->rank_, self->ranks_)) self->links_.open(ahead);
+    for (const int32_t ahead : ranks_ahead(self->rank_, self->ranks_)) {
+      self->to_come_.insert(ahead);
+      self->links_.open(ahead);
+    }
+    if (self->doom_) self->watch_for_doom();
   });
 }
 
@@ -130,6 +135,7 @@ std::string MeshRank::describe(int32_t peer) const {
 }
 
 void MeshRank::on_link_up(int32_t peer) {
+  to_come_.erase(peer);
   if (said_farewell_) return links_.send(peer, plain_message(MessageType::kFarewell));
   if (!is_far(peer)) {
     links_.send(peer, plain_message(MessageType::kGreeting), {poller_->wake_handle()});

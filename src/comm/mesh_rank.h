@@ -40,7 +40,7 @@ class MeshRank final : public Mesh,
 
   // One of these, once, after the door was opened. They return at once.
   void join(const UniqueId& id);
-  void open(std::vector<PeerInfo> peers);
+  void open(std::vector<PeerInfo> peers, std::function<Status()> doom);
   // All peers are known.
   bool complete() const { return complete_; }
 
@@ -133,6 +133,7 @@ class MeshRank final : public Mesh,
   void wait_for_failure(Duration patience);
   Duration patience() const;
   void note_left(int32_t peer);
+  void watch_for_doom();
   std::shared_ptr<MeshRank> rank_here(int32_t peer) const;
   // "rank 3 (process 17 on node-b)"; all ranks of its process, since they live and die together.
   std::string describe(int32_t peer) const;
@@ -267,6 +268,8 @@ class MeshRank final : public Mesh,
   bool pursued_ = false;             // the agreement
   bool spreading_ = false;           // our opinion, in the next turn of the loop
   std::vector<std::function<void()>> until_complete_;
+  std::set<int32_t> to_come_;     // whom we have dialled since we opened, not yet linked
+  std::function<Status()> doom_;  // as MeshOptions has it
 };
 
 }  // namespace hocket

@@ -16,6 +16,7 @@ namespace hocket {
 namespace {
 
 constexpr Duration kLook = std::chrono::microseconds(200);
+constexpr int kLooksPerTimeout = 32;
 constexpr Duration kTellOthers = std::chrono::milliseconds(100);
 // After that long, those whose consent is missing are dialled: perhaps nobody who lives is linked to them.
 constexpr Duration kReachOut = std::chrono::milliseconds(50);
@@ -62,6 +63,22 @@ void MeshRank::note_left(int32_t peer) {
   end_streams(peer);
   poller_->wake();
   if (agreement_.has_begun()) give_up(peer, Absence::kLeft, {});
+}
+
+// A peer that lives and never opens its side would be waited for until the operation timeout. That it will not is
+// learnt from the parent: the peer itself could only refuse a child that it knows of, and it may never have begun that
+// one. Each rank looks for those ahead alone: of a group that is not complete some rank misses one of those, and tells
+// the others, who are not to wait for the opinion of who has not come.
+void MeshRank::watch_for_doom() {
+  std::erase_if(to_come_, [this](int32_t peer) { return has_left(peer) || rank_here(peer) != nullptr; });
+  if (to_come_.empty() || failed() || said_farewell_) return;
+  const Status end = doom_();
+  if (end.ok()) {
+    const Time look = service_.system().clock.now() + service_.options().timeout / kLooksPerTimeout;
+    return (void)service_.reactor().at(look, [self = shared_from_this()] { self->watch_for_doom(); });
+  }
+  for (const int32_t peer : to_come_) (void)agreement_.note_absent(peer, Absence::kLeft, {});
+  conclude(end);
 }
 
 void MeshRank::on_dismissal(int32_t peer) {

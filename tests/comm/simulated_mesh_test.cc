@@ -41,13 +41,13 @@ std::vector<Seat> make_seats(SimulatedSystem& world, int32_t ranks) {
 }
 
 // One rank per host. What the ranks need to open a mesh without a rendezvous.
-MeshOptions seat_on_hosts(SimulatedSystem& world, std::vector<Seat>& seats) {
+MeshOptions seat_on_hosts(SimulatedSystem& world, std::vector<Seat>& seats, const ServiceOptions& options = {}) {
   MeshOptions mesh;
   mesh.id = std::string(16, 'i');
   mesh.key = std::string(16, 'k');
   for (size_t rank = 0; rank < seats.size(); ++rank) {
     seats[rank].system = &world.host("host" + std::to_string(rank));
-    seats[rank].service = std::make_unique<Service>(*seats[rank].system);
+    seats[rank].service = std::make_unique<Service>(*seats[rank].system, options);
     mesh.peers.push_back(seats[rank].service->self());
   }
   return mesh;
@@ -611,6 +611,92 @@ TEST(SimulatedMesh, OfTwoThatLoseEachOtherOneGoesAndAllAgreeWhich) {
     Rift rift(seed);
     (void)rift.play();
     rift.expect_one_verdict();
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
+// ---- A host is cut off while a communicator is made of another
+
+// Some ranks open the child, as after a split's exchange that succeeded on them; others fail with the parent and never
+// come, and one of all is cut off. The child's members are all ranks, or all but that one.
+class Birth {
+ public:
+  explicit Birth(uint64_t seed) : random_(seed) { options_.seed = seed; }
+
+  void play() {
+    SimulatedSystem world(options_);
+    const Status ended = world.run([&] {
+      std::vector<Seat> seats(static_cast<size_t>(ranks_));
+      ServiceOptions options;
+      options.timeout = kTimeout;
+      const MeshOptions parent = seat_on_hosts(world, seats, options);
+      for_each_seat(seats, [&](int32_t rank, Seat& seat) { take_part(world, parent, rank, seat); });
+    });
+    EXPECT_TRUE(ended.ok()) << ended.message();
+  }
+
+ private:
+  static constexpr Duration kTimeout = std::chrono::milliseconds(500);
+  static constexpr Duration kCut = std::chrono::seconds(1);
+
+  int32_t pick(int below) { return static_cast<int32_t>(random_() % static_cast<uint64_t>(below)); }
+
+  void take_part(SimulatedSystem& world, MeshOptions parent, int32_t rank, Seat& seat) {
+    const Time begin = world.now();
+    parent.rank = rank;
+    seat.mesh = open_mesh(*seat.service, parent);
+    ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+    const Duration before = opens_[static_cast<size_t>(rank)];
+    seat.system->threads.sleep_until(begin + kCut - before);
+    if (rank != victim_ && !fails_[static_cast<size_t>(rank)]) watch_child(world, parent, seat, begin + kCut);
+    seat.system->threads.sleep_until(begin + kCut);
+    if (rank == victim_) world.cut_off("host" + std::to_string(victim_));
+    seat.system->threads.sleep_until(begin + kCut + std::chrono::minutes(1));
+    (*seat.mesh)->leave();
+  }
+
+  void watch_child(SimulatedSystem& world, const MeshOptions& parent, Seat& seat, Time cut) {
+    MeshOptions options;
+    options.id = std::string(16, 'c');
+    options.key = std::string(16, 'd');
+    options.doom = [mesh = *seat.mesh] { return mesh->status(); };
+    for (int32_t rank = 0; rank < ranks_; ++rank) {
+      if (rank == victim_ && !with_victim_) continue;
+      if (rank == parent.rank) options.rank = static_cast<int32_t>(options.peers.size());
+      options.peers.push_back(parent.peers[static_cast<size_t>(rank)]);
+    }
+    const Result<std::shared_ptr<Mesh>> child = open_mesh(*seat.service, options);
+    ASSERT_TRUE(child.ok()) << child.status().message();
+    const Time limit = cut + std::chrono::seconds(30);
+    while (!(*child)->failed() && world.now() < limit) (void)(*child)->poller().wait(limit);
+    EXPECT_LE(world.now() - cut, kTimeout + std::chrono::milliseconds(500)) << "rank " << parent.rank;
+    EXPECT_THAT((*child)->status().message(), HasSubstr(" on host" + std::to_string(victim_)));
+    (*child)->leave();
+  }
+
+  SimulationOptions options_;
+  std::mt19937_64 random_;
+  const int32_t ranks_ = 3 + pick(6);
+  const int32_t victim_ = pick(ranks_);
+  const bool with_victim_ = pick(2) == 0;
+  const std::vector<bool> fails_ = [this] {  // at least one besides the victim
+    std::vector<bool> fails(static_cast<size_t>(ranks_));
+    for (size_t rank = 0; rank < fails.size(); ++rank) fails[rank] = pick(3) == 0;
+    fails[static_cast<size_t>((victim_ + 1 + pick(ranks_ - 1)) % ranks_)] = true;
+    return fails;
+  }();
+  const std::vector<Duration> opens_ = [this] {  // so long before the cut, or after
+    std::vector<Duration> opens;
+    for (int32_t rank = 0; rank < ranks_; ++rank) opens.emplace_back(std::chrono::milliseconds(100 - pick(500)));
+    return opens;
+  }();
+};
+
+TEST(SimulatedMesh, WhoHasComeToAChildIsNotKeptByThoseWhomTheParentsFailureKeepsAway) {
+  const uint64_t first = number("SIMULATION_FIRST", 1);
+  const uint64_t end = first + number("SIMULATION_SEEDS", 100);
+  for (uint64_t seed = first; seed < end; ++seed) {
+    Birth(seed).play();
     if (HasFailure()) FAIL() << "seed " << seed;
   }
 }

@@ -175,10 +175,6 @@ TEST(Faults, SurvivorsAgreeAndGoOn) { expect_agreement("survivor"); }
 // In queued calls and in groups, too.
 TEST(Faults, SurvivorsOfAnyCallAgreeAndGoOn) { expect_agreement("busy"); }
 
-// While ranks split, copy and destroy communicators. Not yet held: where the loss ends the split of some ranks only,
-// the others wait in the child for those, until HOCKET_OPERATION_TIMEOUT (docs/measures-failures.md, *Not shown*).
-TEST(Faults, DISABLED_SurvivorsOfAnySplitAgreeAndGoOn) { expect_agreement("parent"); }
-
 // Runs in which something is the matter, and nobody is lost: calls go on, and none fails.
 class NoLoss : public testing::Test {
  protected:
