@@ -29,7 +29,7 @@ struct Group {
   std::vector<PendingCall> calls;
 };
 
-[[gnu::tls_model("initial-exec")]] constinit thread_local int depth =
+constinit thread_local int depth =
     0;  // of nested groups; each call looks, so it needs no construction
 thread_local Group group;
 

@@ -3,11 +3,9 @@
 #include "tests/faults/calls.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <numeric>
-#include <thread>
 #include <vector>
 
 namespace hocket::test {
