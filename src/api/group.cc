@@ -29,8 +29,7 @@ struct Group {
   std::vector<PendingCall> calls;
 };
 
-constinit thread_local int depth =
-    0;  // of nested groups; each call looks, so it needs no construction
+constinit thread_local int depth = 0;  // of nested groups; each call looks, so it needs no construction
 thread_local Group group;
 
 Status run_now(Session& session, Request&& request) {
