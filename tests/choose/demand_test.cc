@@ -48,6 +48,16 @@ TEST(Demand, SharesAreTheVerifiers) {
   });
 }
 
+// A sum that is kept and sent on, as a ring's last one, is no two sums.
+TEST(Demand, WhatGoesToSeveralIsCombinedOnce) {
+  for (Rank ranks = 2; ranks <= 9; ++ranks) {
+    BuildOptions options;
+    options.ranks = ranks;
+    const Demand ring = *demand(*find_builder(Collective::kAllReduce, "ring"), options, flat(1, 1));
+    EXPECT_EQ(ring.busiest.chunks_combined * ranks, ring.chunks * (ranks - 1)) << ranks;
+  }
+}
+
 // Nothing is sent.
 class UnusedPipes final : public Pipes {
  public:
