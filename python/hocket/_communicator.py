@@ -87,6 +87,11 @@ class Communicator(Recovery, Windows, SparseSums):
              ctypes.byref(_library.config(**options)))
         return Communicator(handle) if handle else None
 
+    @attributed
+    def finalize(self) -> None:
+        """Waits until all that was issued has ended on this rank. Only failure(), close() and abort() may follow."""
+        call("CommFinalize", handle_of(self))
+
     def close(self) -> None:
         """Completes what is under way, takes leave of the others, and frees."""
         if self.handle:
@@ -110,6 +115,12 @@ class Communicator(Recovery, Windows, SparseSums):
 
     def __repr__(self) -> str:
         return f"<hocket.Communicator rank {self.rank} of {self.size}{'' if self.handle else ', closed'}>"
+
+    @property
+    def device(self) -> Optional[int]:
+        """The CUDA device whose memory it works on; None: that of the host."""
+        number = self._number("CommCuDevice")
+        return None if number < 0 else number
 
     def _number(self, what):
         value = ctypes.c_int()

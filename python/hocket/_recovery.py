@@ -7,10 +7,11 @@ import ctypes
 from typing import Any, Optional, Sequence, TypeVar
 
 from hocket import _library
-from hocket._errors import attributed
+from hocket._errors import Error, attributed, error_of
 from hocket._library import call, handle_of, int_of
 
 _ABORT = 1
+_SUCCESS, _IN_PROGRESS = 0, 7
 _Self = TypeVar("_Self", bound="Recovery")
 
 
@@ -22,6 +23,15 @@ class Recovery:
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
+
+    @attributed
+    def failure(self) -> Optional[Error]:
+        """What it has failed with; None while it works. Never waits; any thread."""
+        state = ctypes.c_int()
+        call("CommGetAsyncError", handle_of(self), ctypes.byref(state))
+        if state.value in (_SUCCESS, _IN_PROGRESS):
+            return None
+        return error_of(state.value, _library.LIBRARY.hocketGetLastError(self.handle).decode())
 
     @attributed
     def failed(self) -> list[int]:

@@ -153,6 +153,8 @@ def moves():
     objects = [["a", 1], None] if rank == 0 else [None, None]
     dist.broadcast_object_list(objects, 0)
     assert objects == [["a", 1], None]
+    dist.gather_object(rank, gathered if rank == 0 else None, 0)
+    assert rank > 0 or gathered == list(range(size))
     got = [None]
     dist.scatter_object_list(got, [f"to {i}" for i in range(size)] if rank == 0 else None, 0)
     assert got == [f"to {rank}"]
@@ -398,6 +400,25 @@ def groups():
     dist.all_reduce(x.fill_(1))
     equal(x, [size])
     dist.barrier(device_ids=[rank + 5])  # whether there is such a device or not
+
+
+def groups_of_a_group():
+    """Those that a process group itself makes: of some of its ranks, and together with the ranks of another one."""
+    rank, size = ranks()
+    group, limit, x = dist.group.WORLD, datetime.timedelta(seconds=60), torch.ones(2)
+    part = group.split_group([0, 1], limit, None, "part", "two of them")
+    assert (part is None) == (rank > 1)
+    if part is not None:
+        part.allreduce([x]).wait()
+        equal(x, [2] * 2)
+        assert (part.rank(), part.size(), part.group_name, part.group_desc) == (rank, 2, "part", "two of them")
+    alone = dist.new_group([rank], use_local_synchronization=True)
+    store = dist.PrefixStore("together", dist.distributed_c10d._get_default_store())
+    together = alone.merge_remote_group(store, size, limit, "together", "all of them")  # its ranks are as they come
+    everybodys = torch.zeros(size)
+    together.all_gather_single(everybodys, torch.tensor([float(together.rank())])).wait()
+    equal(everybodys, list(range(size)))
+    together._enable_collectives_timing()
 
 
 def every_call(tensor, right, left):
@@ -659,8 +680,8 @@ class Profiles(unittest.TestCase):
 class Calls(unittest.TestCase):
     def test_all(self):
         for body in (reductions, complex_sums, sparse_sums, moves, lists_around_the_input, coalesced, transfers, batches,
-                     batches_side_by_side, batches_of_many_kinds, tags, futures_of_transfers, futures, groups, refusals, ended,
-                     missing):
+                     batches_side_by_side, batches_of_many_kinds, tags, futures_of_transfers, futures, groups, groups_of_a_group,
+                     refusals, ended, missing):
             for size in (2, 3):
                 with self.subTest(body.__name__, size=size):
                     on_ranks(size, body)

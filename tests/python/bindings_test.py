@@ -6,7 +6,9 @@ import array
 import ctypes
 import itertools
 import os
+import pathlib
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +24,8 @@ from threaded_ranks import on_threads
 
 os.environ["HOCKET_COMPRESSION"] = "always"  # in shared memory, too, where it does not pay
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEADER = ROOT / "include" / "hocket" / "hocket.h"
 RANKS = 3
 
 
@@ -469,7 +473,7 @@ try:
     if comm.rank == 1: os._exit(3)
     comm.barrier()
 except hocket.RemoteError as error:
-    print(comm.failed(), flush=True)
+    print(comm.failed(), type(comm.failure()).__name__, str(comm.failure()) == str(error), flush=True)
 with comm.shrink() as alone:
     print(alone.rank, 'of', alone.size, flush=True)
 comm.abort()
@@ -660,12 +664,41 @@ class Recovery(unittest.TestCase):
 
     def test_survivors_go_on_after_a_death(self):
         survivor, victim = start_two(program=SURVIVAL)
-        self.assertEqual(survivor.communicate(timeout=PATIENCE)[0], "[1]\n0 of 1\n")
+        self.assertEqual(survivor.communicate(timeout=PATIENCE)[0], "[1] RemoteError True\n0 of 1\n")
         victim.communicate(timeout=PATIENCE)
         self.assertEqual(victim.returncode, 3)
 
 
+    def test_no_failure(self):
+        def body(comm):
+            self.assertIsNone(comm.failure())
+            self.assertIsNone(comm.device)
+            comm.all_reduce(numpy.ones(1))
+            comm.finalize()
+            self.assertIsNone(comm.failure())
+            with self.assertRaisesRegex(hocket.InvalidUsage, "finaliz"):
+                comm.barrier()
+
+        on_ranks(body)
+
+
+# Functions of the header that the package has no use for, and what it calls in their place.
+IN_PLACE_OF = {"AlltoAll": "AllToAll", "Bcast": "Broadcast", "CommInitRank": "CommInitRankConfig",
+               "CommInitRankScalable": "CommInitRankConfig", "CommWindowRegister": "CommRegister",
+               "CommWindowDeregister": "CommDeregister", "QueueSynchronize": "QueueWait", "GetErrorString": "GetLastError",
+               "WinGetUserPtr": "CommRegister"}
+
+
 class Package(unittest.TestCase):
+    def test_every_function_of_the_header(self):
+        code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "python" / "hocket").glob("_*.py"))
+        names = re.findall(r"^HOCKET_API [^(]*\bhocket(\w+)\(", HEADER.read_text(encoding="utf-8"), re.MULTILINE)
+        self.assertGreater(len(names), 80)
+        for name in names:
+            called = IN_PLACE_OF.get(name, name).removesuffix("Compressed")
+            with self.subTest(name):
+                self.assertRegex(code, rf'"{called}"(?!:)|hocket{called}\b')  # a colon: only how it is called
+
     def test_facts(self):
         self.assertRegex(hocket.__version__, r"^\d+\.\d+\.\d+$")
         self.assertIn("ring", hocket.algorithms("all_reduce"))

@@ -18,6 +18,10 @@ from torch_ranks import all_are_past, on_ranks
 os.environ["HOCKET_COMPRESSION"] = "always"  # in shared memory, too, where it does not pay
 
 STEPS = 30
+# One of each kind of docs/codecs.md, and of what they keep.
+CODECS = ("fp16", "bf16", "fp8", "int8", "int6", "int3", "int2", "qsgd", "terngrad", "natural", "sign", "sign:feedback=both",
+          "bounded:error=0.001", "topk:ratio=0.1", "topk:ratio=0.1,select=sampled", "topk:ratio=0.1,feedback=ef21",
+          "threshold:least=0.001", "randomk:ratio=0.2", "blocksparse", "shared", "powersgd", "dgc:ratio=0.1", "auto:error=0.01")
 
 
 def data(step):
@@ -36,6 +40,8 @@ def make(specification, by_hook=False, **options):
     if by_hook or specification is not None:
         hook = hocket.torch.ddp_hook(specification, **options)
         model.register_comm_hook(None, hook)
+    if specification and specification.startswith("dgc"):  # has momentum of its own, which ends where a value is sent
+        return model, hook, torch.optim.SGD(model.parameters(), lr=0.6)
     return model, hook, torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
 
 
@@ -217,8 +223,7 @@ def raises():
 
 class Hooks(unittest.TestCase):
     def test_learn(self):
-        for specification, options in (("topk:ratio=0.1", {}), ("int8", {}), ("sign", {}), ("qsgd", {}),
-                                       ("int4:scale=minmax", {"error_feedback": True}), ("fp16", {})):
+        for specification, options in (*((codec, {}) for codec in CODECS), ("int4:scale=minmax", {"error_feedback": True})):
             with self.subTest(specification):
                 on_ranks(2, learns, specification, options)
 
@@ -238,7 +243,9 @@ class Hooks(unittest.TestCase):
         on_ranks(2, learns, "topk:ratio=0.1", {}, backend="gloo")
 
     def test_resume(self):
-        on_ranks(2, resumes, "topk:ratio=0.05")
+        for specification in ("topk:ratio=0.05", "int8", "powersgd", "dgc:ratio=0.05", "topk:ratio=0.1,feedback=ef21"):
+            with self.subTest(specification):
+                on_ranks(2, resumes, specification)
 
     def test_overflow(self):
         on_ranks(2, overflows)
