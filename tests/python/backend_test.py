@@ -523,8 +523,40 @@ def ended():
 
 
 def other_shapes():
-    rank, _ = ranks()
-    refuses("count", dist.all_reduce, torch.ones(2 + rank), failed=True)
+    """All ranks hear of both sides, at the latest in the next call; other groups are unharmed."""
+    rank, size = ranks()
+    one, whole = torch.ones(2 + rank), torch.ones(size * (2 + rank))
+    parts, on_root = list(whole.split(len(one))), rank == 0
+    for call in (lambda group: dist.all_reduce(one, group=group),
+                 lambda group: dist.all_reduce(one, group=group, async_op=True).wait(),
+                 lambda group: dist.all_reduce_coalesced([one, torch.ones(1)], group=group),
+                 lambda group: dist.reduce(one, 0, group=group), lambda group: dist.broadcast(one, 0, group=group),
+                 lambda group: dist.all_gather_into_tensor(whole, one, group=group),
+                 lambda group: dist.all_gather(parts, one, group=group),
+                 lambda group: dist.reduce_scatter_tensor(one, whole, group=group),
+                 lambda group: dist.reduce_scatter(one, parts, group=group),
+                 lambda group: dist.gather(one, parts if on_root else None, 0, group=group),
+                 lambda group: dist.scatter(one, parts if on_root else None, 0, group=group),
+                 lambda group: dist.all_to_all_single(whole.clone(), whole, group=group),
+                 lambda group: dist.all_reduce(torch.ones(2, dtype=torch.float64 if on_root else torch.float32), group=group),
+                 lambda group: dist.all_reduce(torch.ones(2), dist.ReduceOp.MAX if on_root else dist.ReduceOp.SUM, group=group)):
+        group = dist.new_group()
+        try:
+            call(group)
+            dist.barrier(group)
+        except dist.DistBackendError as error:
+            assert "rank 0" in str(error) and "rank 1" in str(error) and " in " in str(error), error
+        else:
+            raise AssertionError("ranks that differ went on")
+    group = dist.new_group()
+    if on_root:
+        dist.send(torch.ones(3), 1, group=group)
+    else:
+        refuses("does not match rank 0, which called send(count 3, float32, to rank 1) instead (reported by rank 1) in recv of "
+                "Float of shape [2]", dist.recv, torch.ones(2), 0, group=group, failed=True)
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    equal(x, [size])
     return True
 
 
