@@ -259,6 +259,18 @@ def size_of(name, value):
     return int_of(name, value, 8 * ctypes.sizeof(Size), signed=False)
 
 
-def sizes(values):
+def _array_of(kind, convert, name, values):
+    try:
+        return (kind * len(values))(*(convert(name, value) for value in values))
+    except TypeError:
+        raise _errors.Refusal(f"{name}: {values!r} is no list of whole numbers") from None
+
+
+def ints(name, values):
+    """A list of ranks as C wants it."""
+    return _array_of(Int, int_of, name, values)
+
+
+def sizes(name, values):
     """A list of counts or offsets as C wants it; None stays None."""
-    return None if values is None else (ctypes.c_size_t * len(values))(*values)
+    return None if values is None else _array_of(Size, size_of, name, values)

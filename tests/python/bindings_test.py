@@ -387,6 +387,10 @@ class Buffers(unittest.TestCase):
         on_ranks(body)
 
     def test_refusals(self):
+        class NoCapsule:
+            def __dlpack__(self):
+                return 5
+
         def body(comm):
             floats = numpy.ones(6, numpy.float32)
             read_only = floats.copy()
@@ -397,6 +401,8 @@ class Buffers(unittest.TestCase):
                     ((bytes(3),), "send: .*read-only"),
                     ((numpy.ones(2, complex),), "send: .*complex128"),
                     ((numpy.ones(2, ">f4"),), "big-endian"),
+                    ((numpy.ones(2, object),), "send: elements of type object"),
+                    ((NoCapsule(),), "send: int: .*invalid PyCapsule"),
                     (([1, 2],), "send: list is no tensor"),
                     ((floats, numpy.ones(6)), "float32, recv of float64"),
                     ((floats, numpy.ones(5, numpy.float32)), "send has 6 elements, recv 5"),
@@ -421,6 +427,17 @@ class Buffers(unittest.TestCase):
                     (lambda: comm.gather(floats, floats[:1], root=comm.rank), "gather: recv: 1 elements, not 3 times"),
                     (lambda: comm.all_reduce(floats, codec="int8"), "all_reduce: codec: str is no hocket.Codec"),
                     (lambda: comm.barrier(queue="mine"), "barrier: queue: str is neither"),
+                    (lambda: comm.all_gather_v(floats, floats, 6), "all_gather_v: counts and offsets of recv: 6 is no list"),
+                    (lambda: comm.gather_v(floats, floats, None, root=comm.rank), "gather_v: counts .*: there must be 3"),
+                    (lambda: comm.scatter_v(floats, floats, [1, 1, "x"], root=comm.rank), "scatter_v: .*: 'x' is no whole"),
+                    (lambda: comm.reduce_scatter_v(floats, floats, [1, 1, -1]), "reduce_scatter_v: .*: -1 does not fit"),
+                    (lambda: comm.all_to_all_v(floats, [2] * 3, floats, [2] * 3, [0, 2, 2**64]), "all_to_all_v: .* 64 bits"),
+                    (lambda: comm.neighbor_all_to_all_v(floats, [6], floats, [6], 1), "neighbor_.*: neighbors: 1 is no list"),
+                    (lambda: comm.broadcast(floats, root=floats), "broadcast: root: .* is no whole number"),
+                    (lambda: comm.gather(floats, floats, root=None), "gather: root: None is no whole number"),
+                    (lambda: comm.all_reduce(floats, op=[]), r"all_reduce: op: there is no '\[\]'"),
+                    (lambda: comm.pre_mul_sum(1, []), r"pre_mul_sum: datatype: no scalar of \[\]"),
+                    (lambda: comm.shrink(1), "shrink: exclude: 1 is no list of whole numbers"),
                     (lambda: comm.split(2**31), "split: color: 2147483648 does not"),
                     (lambda: comm.register(wide), "register: buffer: the array of shape"),
                     (lambda: comm.all_gather_sparse(floats, []), "all_gather_sparse: send: ndarray is no hocket.Sparse")):
