@@ -4,6 +4,7 @@
 """The package `hocket` as its users meet it: ranks as threads and as processes, every kind of buffer, wrong input."""
 import array
 import ctypes
+import inspect
 import itertools
 import os
 import pathlib
@@ -715,6 +716,23 @@ class Package(unittest.TestCase):
             called = IN_PLACE_OF.get(name, name).removesuffix("Compressed")
             with self.subTest(name):
                 self.assertRegex(code, rf'"{called}"(?!:)|hocket{called}\b')  # a colon: only how it is called
+
+    def test_docstrings_and_type_hints(self):
+        def told(name, function):
+            with self.subTest(name):
+                self.assertTrue(inspect.getdoc(function))
+                signature = inspect.signature(function)
+                kinds = [each.annotation for each in signature.parameters.values() if each.name != "self"]
+                self.assertNotIn(inspect.Signature.empty, [*kinds, signature.return_annotation])
+
+        for name in hocket.__all__:
+            value = getattr(hocket, name)
+            if inspect.isfunction(value):
+                told(name, value)
+            elif inspect.isclass(value) and not issubclass(value, (Exception, tuple)):
+                for method, function in inspect.getmembers(value, inspect.isroutine):
+                    if not method.startswith("_") and method != "run":  # which is for the package's other parts
+                        told(f"{name}.{method}", function)
 
     def test_facts(self):
         self.assertRegex(hocket.__version__, r"^\d+\.\d+\.\d+$")
