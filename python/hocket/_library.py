@@ -261,9 +261,10 @@ def size_of(name, value):
 
 def _array_of(kind, convert, name, values):
     try:
-        return (kind * len(values))(*(convert(name, value) for value in values))
+        numbers = [convert(name, value) for value in values]
     except TypeError:
         raise _errors.Refusal(f"{name}: {values!r} is no list of whole numbers") from None
+    return (kind * len(numbers))(*numbers)
 
 
 def ints(name, values):
