@@ -143,6 +143,20 @@ def refuses_gradients():
         hook.close()
 
 
+def refuses_states():
+    """Of another codec, or of none."""
+    hook = hocket.torch.ddp_hook("int8")
+    for state in ({}, {"codec": "int4", "state": hook.state_dict()["state"]}):
+        try:
+            hook.load_state_dict(state)
+        except ValueError as error:
+            assert f"ddp_hook('int8') on rank {dist.get_rank()}: the state is of codec" in str(error), error
+        else:
+            raise AssertionError(f"nothing was raised with {state}")
+    hook.load_state_dict(hook.state_dict())
+    hook.close()
+
+
 def refuses_gradients_as_they_are():
     """Also without a codec, and of sparse ones."""
     name = f"ddp_hook(None) on rank {dist.get_rank()}: gradient of parameter 0"
@@ -257,6 +271,7 @@ class Hooks(unittest.TestCase):
         on_ranks(2, refuses)
         on_ranks(2, refuses_gradients)
         on_ranks(2, refuses_gradients_as_they_are)
+        on_ranks(2, refuses_states)
 
     def test_a_rank_that_dies_in_backward_is_named(self):
         self.assertEqual(on_ranks(2, dies_in_backward, may_die=[1]), [True, None])
