@@ -13,13 +13,16 @@
 #include "codec/dense.h"
 #include "codec/select.h"
 #include "codec/sparse_message.h"
+#include "codec/whole.h"
 #include "kernels/random.h"
 #include "kernels/select.h"
 
-namespace hocket::codecs {
+namespace hocket {
+namespace codecs {
 namespace {
 
-// Whether all bits are zero.
+// Whether all bits are zero: of the first byte, and each byte is like the one before. Most blocks are known by their
+// first.
 bool all_zero(std::span<const std::byte> bytes) {
   uint64_t any = 0;
   size_t i = 0;
@@ -115,6 +118,31 @@ class Threshold final : public SparseCodec {
   CodedForm form_;
 };
 
+// As whole.h says of sparse_codec().
+class Nonzeros final : public SparseCodec {
+ public:
+  explicit Nonzeros(double ratio) : SparseCodec("nonzeros"), ratio_(ratio) { allow_encodings(kMostEncodings); }
+
+  CodecDescription describe(DataType type) const override {
+    CodecDescription description = SparseCodec::describe(type);
+    description.relative_error = 0;
+    description.lossless = true;
+    description.encode_speed = 20;
+    description.decode_speed = 50;
+    description.usual_ratio = ratio_;
+    return description;
+  }
+  size_t block() const override { return 1; }
+  size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
+    return sparse::encode(values.type, values.count, select::at_least(values, kLeast), out.data());
+  }
+
+ private:
+  // No magnitude of any type is smaller, but zero.
+  static constexpr float kLeast = 0x1p-149f;
+  double ratio_;
+};
+
 class RandomK final : public SparseCodec {
  public:
   RandomK(std::string specification, double ratio, bool unbiased, uint64_t seed)
@@ -206,4 +234,8 @@ MadeCodec make_blocksparse(Specification& specification) {
   return std::make_unique<BlockSparse>(specification.canonical(), block);
 }
 
-}  // namespace hocket::codecs
+}  // namespace codecs
+
+std::shared_ptr<const Codec> sparse_codec(double ratio) { return std::make_shared<codecs::Nonzeros>(ratio); }
+
+}  // namespace hocket

@@ -9,6 +9,7 @@
 
 #include "choose/choose.h"
 #include "codec/codec.h"
+#include "codec/whole.h"
 #include "plan/coded.h"
 
 namespace hocket {
@@ -197,6 +198,21 @@ TEST(Chooser, EncodesInOneShotWhereLittleIsSent) {
   EXPECT_NE(chosen("int8", DataType::kFloat32, 8, 32 << 20), "one_shot");
   EXPECT_NE(chosen("int8", DataType::kBfloat16, 4, 4 << 10), "one_shot") << "what is kept was rounded";
   EXPECT_NE(chosen("topk", DataType::kFloat32, 4, 4 << 10), "one_shot") << "zeros are not added";
+}
+
+// What changes nothing may take any plan: of 64 ranks' sparse sums doubling, where nobody has a pipe to everybody.
+TEST(Chooser, TakesAnyPlanWhereNothingIsLost) {
+  const auto chosen = [](const Codec& codec, Rank ranks, size_t bytes) {
+    Chooser chooser({}, built_in_tuning(), {.ranks = ranks, .per_host = 1}, kMaxMessage);
+    Question question = all_reduce(ranks, bytes);
+    question.coded = true;
+    question.coding = cost_of(codec, DataType::kFloat32);
+    return chooser.choose(question)->builder->name;
+  };
+  EXPECT_EQ(chosen(*sparse_codec(0.01), 64, 64 << 10), "recursive_doubling");
+  EXPECT_EQ(chosen(*sparse_codec(0.01), 4, 64 << 10), "one_shot");
+  EXPECT_EQ(chosen(**make_codec("lossless"), 64, 4 << 10), "recursive_doubling");
+  EXPECT_EQ(chosen(**make_codec("blocksparse"), 64, 4 << 10), "pairwise") << "zeros are not added";
 }
 
 // Among many ranks, whose two-shot would open a pipe for every pair, a codec that may encode as often as there are
