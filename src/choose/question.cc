@@ -74,10 +74,11 @@ std::string_view obstacle(const Builder& builder, const Question& question, size
 // Half of the chain of hops carries sums, each of which is encoded, and the other half the result.
 std::optional<int32_t> encodings(const Builder& builder, Rank ranks) {
   const bool is_all_reduce = builder.collective == Collective::kAllReduce;
+  if (builder.name == "hierarchical") return is_all_reduce ? 2 : 1;
   if (&builder == coded_builder(builder.collective, ranks)) return is_all_reduce ? 2 : 1;
   if (!is_all_reduce) return std::nullopt;
   if (builder.name == "one_shot") return 1;
-  if (builder.name == "pairwise" || builder.name == "hierarchical") return 2;
+  if (builder.name == "pairwise") return 2;
   const bool by_hops = std::ranges::count(kByHops, builder.name) > 0 || encodes_again(builder);
   return by_hops ? std::optional(*rounds(builder.collective, builder.name, ranks) / 2 + 1) : std::nullopt;
 }

@@ -170,15 +170,22 @@ TEST(Chooser, AnImpossibleWishIsRefusedWithTheReason) {
 // Where hosts have several ranks, only what goes between hosts is encoded.
 TEST(Chooser, EncodesBetweenHosts) {
   Chooser chooser({}, built_in_tuning(), {.ranks = 8, .per_host = 4}, kMaxMessage);
-  Question question{.collective = Collective::kAllReduce, .ranks = 8, .bytes = 32 << 20, .coded = true};
+  Question question{.ranks = 8, .bytes = 32 << 20, .coded = true};
   question.coding = cost_of(**make_codec("int8"), DataType::kFloat32);
-  const Result<Choice> choice = chooser.choose(question);
-  ASSERT_TRUE(choice.ok());
-  EXPECT_EQ(choice->builder->name, "hierarchical");
-  const Plan plan = build(*choice->builder, chooser.options_of(question));
-  const auto& steps = plan.lanes[0].steps;
-  EXPECT_TRUE(std::ranges::any_of(steps, [](const Step& step) { return step.plain; }));
-  EXPECT_TRUE(std::ranges::any_of(steps, [](const Step& step) { return !step.plain; }));
+  for (const Collective collective : {Collective::kReduceScatter, Collective::kAllGather, Collective::kBroadcast,
+                                      Collective::kReduce, Collective::kAllToAll, Collective::kAllReduce}) {
+    question.collective = collective;
+    question.bytes = (collective == Collective::kAllReduce ? 32 : 4) << 20;
+    const Result<Choice> choice = chooser.choose(question);
+    ASSERT_TRUE(choice.ok()) << name(collective) << ": " << choice.status().message();
+    if (collective != Collective::kAllToAll) {
+      EXPECT_EQ(choice->builder->name, "hierarchical") << name(collective);
+    }
+    const Plan plan = build(*choice->builder, chooser.options_of(question));
+    const auto& steps = plan.lanes[0].steps;
+    EXPECT_TRUE(std::ranges::any_of(steps, [](const Step& step) { return step.plain; })) << name(collective);
+    EXPECT_TRUE(std::ranges::any_of(steps, [](const Step& step) { return !step.plain; })) << name(collective);
+  }
   Chooser one_each({}, built_in_tuning(), {.ranks = 8, .per_host = 1}, kMaxMessage);
   EXPECT_EQ(one_each.choose(question)->builder->name, "two_shot");
 }

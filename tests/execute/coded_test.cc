@@ -407,6 +407,11 @@ TEST(Coded, BetweenHostsOnly) {
   }
 }
 
+constexpr std::pair<Collective, std::string_view> kBetweenHosts[] = {
+    {Collective::kReduceScatter, "hierarchical"}, {Collective::kAllGather, "hierarchical"},
+    {Collective::kBroadcast, "hierarchical"},     {Collective::kReduce, "hierarchical"},
+    {Collective::kAllToAll, "hierarchical"},      {Collective::kAllToAll, "direct"}};
+
 // No step sends both within a host and between hosts: its messages are encoded or not.
 TEST(Coded, StepsStayWithinHostsOrLeaveThem) {
   for (const std::vector<Rank>& hosts :
@@ -414,7 +419,12 @@ TEST(Coded, StepsStayWithinHostsOrLeaveThem) {
     std::vector<size_t> host_of;
     for (size_t host = 0; host < hosts.size(); ++host)
       host_of.insert(host_of.end(), static_cast<size_t>(hosts[host]), host);
-    for (const Plan& plan : build_over(hosts)) {
+    std::vector<Plan> plans = build_over(hosts);
+    for (const auto& [collective, algorithm] : kBetweenHosts) {
+      const std::vector<Plan> more = build_over(hosts, collective, algorithm);
+      plans.insert(plans.end(), more.begin(), more.end());
+    }
+    for (const Plan& plan : plans) {
       for (const Lane& lane : plan.lanes) {
         for (const Step& step : lane.steps) {
           for (const auto* places : {&step.sources, &step.destinations}) {
@@ -428,6 +438,89 @@ TEST(Coded, StepsStayWithinHostsOrLeaveThem) {
       }
     }
   }
+}
+
+// What each rank is to end with.
+std::vector<std::vector<double>> wanted_of(const Plan& plan, const std::vector<std::vector<float>>& inputs) {
+  const size_t ranks = inputs.size(), count = inputs[0].size(), part = count / ranks;
+  const std::vector<double> sum = exact_sum(inputs);
+  std::vector<std::vector<double>> wanted(ranks);
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    std::vector<double>& own = wanted[rank];
+    const auto append = [&](const auto& from, size_t first, size_t some) {
+      own.insert(own.end(), from.begin() + static_cast<ptrdiff_t>(first),
+                 from.begin() + static_cast<ptrdiff_t>(first + some));
+    };
+    if (plan.collective == Collective::kReduceScatter) append(sum, rank * part, part);
+    if (plan.collective == Collective::kBroadcast) append(inputs[static_cast<size_t>(plan.root)], 0, count);
+    if (plan.collective == Collective::kReduce && rank == static_cast<size_t>(plan.root)) append(sum, 0, count);
+    for (const std::vector<float>& theirs : inputs) {
+      if (plan.collective == Collective::kAllGather) append(theirs, 0, count);
+      if (plan.collective == Collective::kAllToAll) append(theirs, rank * part, part);
+    }
+  }
+  return wanted;
+}
+
+// The other collectives likewise: never farther off than by the plan without hosts, nothing lost inside of a host, all
+// ranks with the same bits where they end with the same, and fewer bytes than are encoded without hosts.
+TEST(Coded, OtherCollectivesBetweenHostsOnly) {
+  constexpr size_t kCount = 6 * 5 * 7 * 8 * kBlock / 8 + 8 * 3 * 5 * 7;  // parts for 2 to 8 ranks, not of whole blocks
+  for (const std::vector<Rank>& hosts :
+       std::vector<std::vector<Rank>>{{2, 2}, {3, 1}, {1, 4, 2}, {4, 4}, {2, 2, 2, 2}, {5, 3}, {1, 1, 2}}) {
+    for (const auto& [collective, algorithm] : kBetweenHosts) {
+      const std::vector<Plan> plans = build_over(hosts, collective, algorithm);
+      const auto ranks = static_cast<Rank>(plans.size());
+      const std::string what = fmt::format("{} {} {}", name(collective), algorithm, testing::PrintToString(hosts));
+      const auto proof = prove(plans);
+      ASSERT_TRUE(proof.ok()) << what << ": " << proof.status().message();
+      LocalRanks local(ranks, kMaxMessage);
+      const auto inputs = gaussian_inputs(ranks, kCount / static_cast<size_t>(ranks) * static_cast<size_t>(ranks));
+      const auto wanted = wanted_of(plans[0], inputs);
+      for (const char* specification : {"int8", "int4:scale=minmax,round=stochastic", "fp16", "topk:ratio=0.1"}) {
+        const auto codec = codec_of(specification);
+        const auto effect = prove_coded(plans, errors_of(*codec));
+        ASSERT_TRUE(effect.ok()) << what << ": " << effect.status().message();
+        EXPECT_EQ(1, effect->encodings) << what;
+        const auto bound = (*Coding::make(specification))->error_bound(collective, DataType::kFloat32, ranks);
+        ASSERT_TRUE(bound.ok()) << bound.status().message();
+        EXPECT_LE(effect->relative, bound->relative * (1 + 1e-9)) << what;
+        const Outcome outcome = perform(local, plans, codec.get(), inputs);
+        ASSERT_EQ("", outcome.failure) << what;
+        const bool agree = collective == Collective::kAllGather || collective == Collective::kBroadcast;
+        if (agree) expect_same_bits(outcome, what);
+        for (size_t rank = 0; rank < wanted.size(); ++rank) {
+          if (wanted[rank].empty()) continue;
+          const Errors errors = errors_of(outcome.results[rank], wanted[rank]);
+          EXPECT_LE(errors.largest, effect->relative * largest_magnitude(inputs) + effect->absolute) << what << rank;
+        }
+      }
+    }
+  }
+}
+
+// Of an all-to-all what stays on a host arrives as it is; a reduce-scatter encodes one sum for each rank elsewhere.
+TEST(Coded, WhatStaysOnAHostIsNotEncoded) {
+  const auto codec = codec_of("int4");
+  for (const char* algorithm : {"hierarchical", "direct"}) {
+    const std::vector<Plan> plans = build_over({2, 3}, Collective::kAllToAll, algorithm);
+    const auto inputs = gaussian_inputs(5, 5 * kBlock);
+    const Outcome outcome = perform(plans, codec.get(), inputs);
+    ASSERT_EQ("", outcome.failure);
+    for (size_t to = 0; to < 5; ++to) {
+      for (size_t from = 0; from < 5; ++from) {
+        const bool is_same =
+            std::memcmp(&outcome.results[to][from * kBlock], &inputs[from][to * kBlock], kBlock * sizeof(float)) == 0;
+        EXPECT_EQ((to < 2) == (from < 2), is_same) << algorithm << ": from " << from << " to " << to;
+      }
+    }
+  }
+  const std::vector<Plan> plans = build_over({2, 3}, Collective::kReduceScatter);
+  const auto inputs = gaussian_inputs(5, 5 * kBlock);
+  CodedTraffic traffic;
+  LocalRanks local(5, kMaxMessage);
+  ASSERT_EQ("", perform(local, plans, codec.get(), inputs, 1, nullptr, &traffic).failure);
+  EXPECT_EQ(5 * kBlock * sizeof(float), traffic.value_bytes());
 }
 
 // The result, and all that was lost on the way, are the contributions, whatever the plan.
