@@ -169,12 +169,12 @@ TEST(Demand, RoundsOverHostsAreTheVerifiers) {
     size_t ranks = 0;
     for (const auto& host : hosts) ranks += host.size();
     const Hierarchy hierarchy = *make_hierarchy({hosts}, static_cast<Rank>(ranks));
-    const BuildOptions options = over(hierarchy, static_cast<Rank>(ranks));
-    for (const Collective collective : {Collective::kAllReduce, Collective::kAllToAll}) {
-      const Builder& builder = *find_builder(collective, "hierarchical");
-      if (!builder.fits(options)) continue;
+    BuildOptions options = over(hierarchy, static_cast<Rank>(ranks));
+    options.coded = true;
+    for (const Builder& builder : builders()) {
+      if (builder.name != "hierarchical" || !builder.fits(options)) continue;
       EXPECT_EQ(demand(builder, options, flat(1, 1))->rounds, prove(builder, options)->rounds)
-          << name(collective) << " " << ranks;
+          << name(builder.collective) << " " << ranks;
     }
   }
 }
