@@ -215,7 +215,7 @@ int64_t chunks_of_host(const Builder& builder, const BuildOptions& options, cons
 
 std::optional<int32_t> rounds(const Builder& builder, const BuildOptions& options) {
   if (builder.name == "hierarchical" && options.hierarchy != nullptr)
-    return hierarchical_rounds(builder.collective, *options.hierarchy);
+    return hierarchical_rounds(builder.collective, options);
   if (builder.name == "routed_trees") return tree_rounds(builder.collective, options.trees, options.root);
   return rounds(builder.collective, builder.name, options.ranks);
 }

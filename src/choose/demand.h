@@ -69,7 +69,7 @@ std::optional<int32_t> rounds(Collective collective, std::string_view algorithm,
 std::optional<int32_t> tree_rounds(Collective collective, std::span<const std::vector<Rank>> trees, Rank root);
 
 // The same of plans over levels.
-std::optional<int32_t> hierarchical_rounds(Collective collective, const Hierarchy& hierarchy);
+std::optional<int32_t> hierarchical_rounds(Collective collective, const BuildOptions& options);
 
 // The same of a builder that fits the options.
 std::optional<int32_t> rounds(const Builder& builder, const BuildOptions& options);

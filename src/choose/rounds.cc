@@ -8,6 +8,7 @@
 #include <bit>
 
 #include "choose/demand.h"
+#include "plan/coded.h"
 
 namespace hocket {
 namespace {
@@ -195,19 +196,44 @@ std::optional<int32_t> tree_rounds(Collective collective, std::span<const std::v
   return most;
 }
 
+// Of each group of the last level, beginning with the root's.
+std::vector<int32_t> sizes_of_groups(const Hierarchy& hierarchy, Rank ranks, Rank root) {
+  const std::vector<int32_t> group_of = groups_of(hierarchy, ranks);
+  std::vector<int32_t> sizes(hierarchy.levels.back().size());
+  const size_t first = static_cast<size_t>(group_of[static_cast<size_t>(root)]);
+  for (const int32_t group : group_of) ++sizes[(static_cast<size_t>(group) + sizes.size() - first) % sizes.size()];
+  return sizes;
+}
+
+// Broadcasts go from one group to the next, and once inside; reduces the other way, and between groups at once. For the
+// others, members deal with one block after the other, of which the first of a group has most
+// (plan/algorithms/between_groups.cc).
+int32_t rounds_between(Collective collective, const std::vector<int32_t>& sizes) {
+  int32_t most = collective == kReduceScatter || collective == kAllGather ? 1 : 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int32_t inside = sizes[i] > 1 ? 1 : 0;
+    if (collective == kBroadcast) most = std::max(most, static_cast<int32_t>(i) + inside);
+    if (collective == kReduce) most = std::max(most, std::min(static_cast<int32_t>(i), 1) + inside);
+    if (inside == 0 || collective == kBroadcast || collective == kReduce) continue;
+    int32_t blocks = 0;
+    for (const int32_t others : sizes) blocks += (others + sizes[i] - 1) / sizes[i];
+    most = std::max(most, collective == kReduceScatter ? blocks + 1 : blocks);
+  }
+  return most;
+}
+
 // Each level's groups scatter and gather directly; groups of one have nothing to do. An all-to-all hands over
-// inside, for one group after the other, what one member then sends for all. Others go between the groups of the last
-// level at once, or from one to the next, and once inside.
-std::optional<int32_t> hierarchical_rounds(Collective collective, const Hierarchy& hierarchy) {
+// inside, for one group after the other, what one member then sends for all.
+std::optional<int32_t> hierarchical_rounds(Collective collective, const BuildOptions& options) {
+  const Hierarchy& hierarchy = *options.hierarchy;
   const auto alone = [](const auto& groups) {
     return std::ranges::all_of(groups, [](const auto& group) { return group.size() == 1; });
   };
   const auto groups = static_cast<int32_t>(hierarchy.levels[0].size());
   if (collective == kAllToAll) return alone(hierarchy.levels[0]) || groups == 1 ? 1 : groups + 1;
-  const int32_t inside = std::ranges::all_of(hierarchy.levels, alone) ? 0 : 1;
-  if (collective == kReduceScatter || collective == kAllGather || collective == kReduce) return 1 + inside;
-  if (collective == kBroadcast) return static_cast<int32_t>(hierarchy.levels.back().size()) - 1 + inside;
-  if (collective != kAllReduce || hierarchy.within != "direct") return std::nullopt;
+  if (collective != kAllReduce)
+    return rounds_between(collective, sizes_of_groups(hierarchy, options.ranks, options.root));
+  if (hierarchy.within != "direct") return std::nullopt;
   std::optional<int32_t> chain =
       rounds(collective, hierarchy.across, static_cast<Rank>(hierarchy.levels.back().size()));
   for (const auto& level : hierarchy.levels) {

@@ -29,6 +29,11 @@ double rounding_of(DataType type) {
   return type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
 }
 
+bool sums(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kReduce;
+}
+
 // Makes an average or a scaled sum a sum of contributions that are multiplied by this: so all that encodings lose,
 // wherever they are made, is of the result, and comes back with the next contribution.
 float take_scale(Request& request, Rank ranks) {
@@ -244,6 +249,8 @@ Result<CodingEffect> Coding::error_bound(Collective collective, DataType type, R
       raise(worst, *effect);
     }
   }
+  // What a host's ranks have is added, and so rounded, before it is encoded (docs/decisions/0115).
+  if (sums(collective)) worst.relative *= 1 + rounding_of(type) * ranks;
   return worst;
 }
 

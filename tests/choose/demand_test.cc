@@ -174,7 +174,7 @@ TEST(Demand, RoundsOverHostsAreTheVerifiers) {
     for (const Builder& builder : builders()) {
       if (builder.name != "hierarchical" || !builder.fits(options)) continue;
       EXPECT_EQ(demand(builder, options, flat(1, 1))->rounds, prove(builder, options)->rounds)
-          << name(builder.collective) << " " << ranks;
+          << name(builder.collective) << " over " << testing::PrintToString(hosts);
     }
   }
 }

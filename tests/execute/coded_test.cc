@@ -472,7 +472,7 @@ TEST(Coded, OtherCollectivesBetweenHostsOnly) {
       const std::vector<Plan> plans = build_over(hosts, collective, algorithm);
       const auto ranks = static_cast<Rank>(plans.size());
       const std::string what = fmt::format("{} {} {}", name(collective), algorithm, testing::PrintToString(hosts));
-      const auto proof = prove(plans);
+      const auto proof = prove(plans, {.equal_chunks = find_builder(collective, algorithm)->equal_chunks_only});
       ASSERT_TRUE(proof.ok()) << what << ": " << proof.status().message();
       LocalRanks local(ranks, kMaxMessage);
       const auto inputs = gaussian_inputs(ranks, kCount / static_cast<size_t>(ranks) * static_cast<size_t>(ranks));
