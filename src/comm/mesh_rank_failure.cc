@@ -50,6 +50,7 @@ void MeshRank::on_link_lost(int32_t peer, Link::End end, const Status& why) {
 }
 
 void MeshRank::on_unreachable(int32_t peer, Refusal refusal, const Status& why) {
+  links_.stop_dialling(peer);
   if (refusal == Refusal::kClosed) return note_left(peer);
   if (has_left(peer) || said_farewell_) return;
   const std::string text = fmt::format("rank {} cannot reach {}: {}", rank_, describe(peer), why.message());

@@ -724,6 +724,28 @@ class Birth {
   }();
 };
 
+// What it has to say to one that has left before they were linked goes nowhere, at once.
+TEST(SimulatedMesh, LeavingDoesNotWaitForWhoHasLeft) {
+  SimulationOptions far;
+  far.latency = std::chrono::milliseconds(5);
+  SimulatedSystem world(far);
+  const Status ended = world.run([&] {
+    std::vector<Seat> seats(2);
+    MeshOptions mesh = seat_on_hosts(world, seats);
+    for (const int32_t rank : {1, 0}) {
+      mesh.rank = rank;
+      Seat& seat = seats[static_cast<size_t>(rank)];
+      seat.mesh = open_mesh(*seat.service, mesh);
+      ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+      if (rank == 0) (*seat.mesh)->abort(Status(Code::kRemote, "enough"));
+      const Time begin = world.now();
+      (*seat.mesh)->leave();
+      EXPECT_LE(world.now() - begin, std::chrono::milliseconds(100)) << "rank " << rank;
+    }
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
 // What a rank concludes before a thread of its own process has come is told to that one, too.
 TEST(SimulatedMesh, AThreadThatComesToAnEndedChildIsToldWhy) {
   SimulatedSystem world;
