@@ -12,24 +12,19 @@
 namespace hocket {
 
 // `left`, the count or more, lie there one after the other and are worked on next.
-struct ConstFloats {
+template <typename Byte>
+struct FloatsOf {
   DataType type;
-  const std::byte* data;
+  Byte* data;
   size_t count;
   size_t left;
 };
-struct MutableFloats {
-  DataType type;
-  std::byte* data;
-  size_t count;
-  size_t left;
-};
+using ConstFloats = FloatsOf<const std::byte>;
+using MutableFloats = FloatsOf<std::byte>;
 
 // `count` of them from the first-th on.
-inline ConstFloats part(const ConstFloats& values, size_t first, size_t count) {
-  return {values.type, values.data + first * element_bytes(values.type), count, values.left - first};
-}
-inline MutableFloats part(const MutableFloats& values, size_t first, size_t count) {
+template <typename Byte>
+FloatsOf<Byte> part(const FloatsOf<Byte>& values, size_t first, size_t count) {
   return {values.type, values.data + first * element_bytes(values.type), count, values.left - first};
 }
 

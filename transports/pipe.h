@@ -181,7 +181,7 @@ struct PipeContext {
   size_t max_message = 0;           // agreed by all ranks: the longest message, below kMaxMessageLimit
   std::string peer;                 // names the other end in messages: "rank 3 on node-b"
   bool checksum = true;             // of what is sent over a network; receivers check whatever has one
-  std::shared_ptr<Ties> ties{};     // the transport's, of this end and the rank's other one towards the peer; or null
+  std::shared_ptr<Ties> ties{};     // make_ties(), of this end and the rank's other one towards the peer
 };
 
 class Transport {

@@ -77,10 +77,10 @@ struct Conversion<DataType::kFloat32> {
   static HWY_INLINE FloatVector widened(const Storage* from) { return hn::LoadU(Floats(), from); }
 };
 
-// Calls visit(the type as a constant) for one of those that values come in.
 template <DataType type>
 using Constant = std::integral_constant<DataType, type>;
 
+// Calls visit(the type as a constant) for one of those that values come in.
 template <typename Visit>
 void with_type(DataType type, Visit visit) {
   switch (type) {

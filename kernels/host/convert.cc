@@ -70,21 +70,12 @@ void convert_all_back(const std::byte* in, std::byte* bytes, size_t count) {
   memcpy(values + i, last, (count - i) * sizeof(Target));
 }
 
-// Calls visit(the type as a constant).
+// Calls visit(the type as a constant), also for those that messages alone come in.
 template <typename Visit>
 void with_wire(DataType type, Visit visit) {
-  switch (type) {
-    case DataType::kFloat16:
-      return visit(Constant<DataType::kFloat16>());
-    case DataType::kBfloat16:
-      return visit(Constant<DataType::kBfloat16>());
-    case DataType::kFloat8e4m3:
-      return visit(Constant<DataType::kFloat8e4m3>());
-    case DataType::kFloat8e5m2:
-      return visit(Constant<DataType::kFloat8e5m2>());
-    default:
-      return visit(Constant<DataType::kFloat32>());
-  }
+  if (type == DataType::kFloat8e4m3) return visit(Constant<DataType::kFloat8e4m3>());
+  if (type == DataType::kFloat8e5m2) return visit(Constant<DataType::kFloat8e5m2>());
+  with_type(type, visit);
 }
 
 void convert_values(const ConstFloats& values, DataType to, std::byte* out) {

@@ -117,13 +117,13 @@ def _of_array(name, array, interface, writable, stream=None):
     # Types that NumPy does not know (ml_dtypes) have only a name.
     dtype_name = getattr(getattr(array, "dtype", None), "name", "")
     kind = interface["typestr"]
-    datatype = dtype_name if dtype_name in TYPES else _BY_TYPESTR.get(kind[1:], dtype_name or kind)
+    datatype = _known(name, dtype_name if dtype_name in TYPES else _BY_TYPESTR.get(kind[1:], dtype_name or kind))
     if kind[0] == ">":
         raise Refusal(f"{name}: elements in big-endian order")
     shape = tuple(interface["shape"])
     if not _is_contiguous(shape, interface.get("strides"), int(kind[2:])):
         raise Refusal(f"{name}: the array of shape {shape} is not contiguous")
-    return Buffer(address, math.prod(shape), _known(name, datatype), array, stream)
+    return Buffer(address, math.prod(shape), datatype, array, stream)
 
 
 class _PyBuffer(ctypes.Structure):
@@ -211,7 +211,7 @@ def _answer(name, value, question):
 
 def _tensor_in(name, capsule, writable):
     if not _PyCapsule_IsValid(capsule, b"dltensor_versioned"):
-        return _DlTensor.from_address(_PyCapsule_GetPointer(capsule, b"dltensor"))
+        return _DlTensor.from_address(_answer(name, capsule, lambda: _PyCapsule_GetPointer(capsule, b"dltensor")))
     managed = _DlVersioned.from_address(_PyCapsule_GetPointer(capsule, b"dltensor_versioned"))
     if writable and managed.flags & _DLPACK_READ_ONLY:
         raise Refusal(f"{name}: the array is read-only")

@@ -12,7 +12,7 @@ from hocket._buffers import TYPES, buffer_of
 from hocket._codec import Codec
 from hocket._errors import Refusal, attributed
 from hocket._interrupt import Interruptible
-from hocket._library import call, handle_of, int_of, integer_of, sizes
+from hocket._library import call, handle_of, int_of, integer_of, ints, sizes
 from hocket._operations import Op, Operation, operation_code
 from hocket._queue import Order, hold, stream_of
 from hocket._recovery import Recovery
@@ -87,6 +87,11 @@ class Communicator(Recovery, Windows, SparseSums):
              ctypes.byref(_library.config(**options)))
         return Communicator(handle) if handle else None
 
+    @attributed
+    def finalize(self) -> None:
+        """Waits until all that was issued has ended on this rank. Only failure(), close() and abort() may follow."""
+        call("CommFinalize", handle_of(self))
+
     def close(self) -> None:
         """Completes what is under way, takes leave of the others, and frees."""
         if self.handle:
@@ -111,6 +116,12 @@ class Communicator(Recovery, Windows, SparseSums):
     def __repr__(self) -> str:
         return f"<hocket.Communicator rank {self.rank} of {self.size}{'' if self.handle else ', closed'}>"
 
+    @property
+    def device(self) -> Optional[int]:
+        """The CUDA device whose memory it works on; None: that of the host."""
+        number = self._number("CommCuDevice")
+        return None if number < 0 else number
+
     def _number(self, what):
         value = ctypes.c_int()
         call(what, self.handle, ctypes.byref(value))
@@ -121,7 +132,7 @@ class Communicator(Recovery, Windows, SparseSums):
     @attributed
     def pre_mul_sum(self, scalar: float, datatype: str) -> Operation:
         """The sum of scalar * x, for collectives of that datatype ("float32", ...); the scalar is this rank's own."""
-        code = TYPES.get(datatype, -1)
+        code = TYPES.get(datatype, -1) if isinstance(datatype, str) else -1
         if code not in _PYTHON_TYPES:
             raise Refusal(f"datatype: no scalar of {datatype} can be given here")
         value = _scalar_of(scalar, datatype, _PYTHON_TYPES[code])
@@ -180,18 +191,20 @@ class Communicator(Recovery, Windows, SparseSums):
     def reduce(self, send: Elements, recv: Elements = None, root: int = 0, op: Op = "sum", *,
                codec: Optional[Codec] = None, queue: Order = None) -> Elements:
         """As all_reduce, but only root receives (and returns what it received); elsewhere recv is not used."""
+        root = int_of("root", root)
         source, target = self._pair(send, recv) if self.rank == root else (buffer_of("send", send), None)
         self.run("Reduce", queue, (source, target), source.address, target and target.address, source.count,
-                  source.code, operation_code(op), int_of("root", root), codec=codec)
+                  source.code, operation_code(op), root, codec=codec)
         return target and target.keep
 
     @attributed
     def broadcast(self, buffer: Elements, root: int = 0, *, codec: Optional[Codec] = None,
                   queue: Order = None) -> Elements:
         """Root's elements to all; with a codec, what they decode to, to root as well."""
+        root = int_of("root", root)
         target = buffer_of("buffer", buffer, writable=self.rank != root or codec is not None)
         self.run("Broadcast", queue, (target,), target.address, target.address, target.count, target.code,
-                 int_of("root", root), codec=codec)
+                 root, codec=codec)
         return buffer
 
     @attributed
@@ -226,19 +239,21 @@ class Communicator(Recovery, Windows, SparseSums):
     @attributed
     def gather(self, send: Elements, recv: Elements = None, root: int = 0, *, queue: Order = None) -> Elements:
         """On root, recv = the sends of all ranks, one after the other."""
+        root = int_of("root", root)
         source = buffer_of("send", send)
         target = self._parts("send", send, "recv", recv)[1] if self.rank == root else None
         self.run("Gather", queue, (source, target), source.address, target and target.address, source.count,
-                  source.code, int_of("root", root))
+                  source.code, root)
         return recv
 
     @attributed
     def scatter(self, send: Elements, recv: Elements, root: int = 0, *, queue: Order = None) -> Elements:
         """Root's send has a part for each rank."""
+        root = int_of("root", root)
         target = buffer_of("recv", recv, writable=True)
         source = self._parts("recv", recv, "send", send, whole_is_read=True)[1] if self.rank == root else None
         self.run("Scatter", queue, (source, target), source and source.address, target.address, target.count,
-                  target.code, int_of("root", root))
+                  target.code, root)
         return recv
 
     @attributed
@@ -274,9 +289,8 @@ class Communicator(Recovery, Windows, SparseSums):
         """As all_gather, with counts[i] elements from rank i."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same_type(source, target)
-        self._reach("recv", target, counts, offsets)
-        self.run("AllGatherV", queue, (source, target), source.address, source.count, target.address, sizes(counts),
-                  sizes(offsets), source.code)
+        parts = self._reach("recv", target, counts, offsets)
+        self.run("AllGatherV", queue, (source, target), source.address, source.count, target.address, *parts, source.code)
         return recv
 
     @attributed
@@ -285,9 +299,9 @@ class Communicator(Recovery, Windows, SparseSums):
         """As reduce_scatter, with counts[i] elements for rank i; send is packed."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same_type(source, target)
-        self._reach("send", source, counts, None)
+        counts, _ = self._reach("send", source, counts, None)
         self._room("recv", target, counts[self.rank])
-        self.run("ReduceScatterV", queue, (source, target), source.address, target.address, sizes(counts), source.code,
+        self.run("ReduceScatterV", queue, (source, target), source.address, target.address, counts, source.code,
                   operation_code(op))
         return recv
 
@@ -298,10 +312,9 @@ class Communicator(Recovery, Windows, SparseSums):
         """As all_to_all, with counts for each rank; rank i's recv_counts[j] is rank j's send_counts[i]."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same_type(source, target)
-        self._reach("send", source, send_counts, send_offsets)
-        self._reach("recv", target, recv_counts, recv_offsets)
-        self.run("AllToAllV", queue, (source, target), source.address, sizes(send_counts), sizes(send_offsets),
-                  target.address, sizes(recv_counts), sizes(recv_offsets), source.code)
+        sent = self._reach("send", source, send_counts, send_offsets)
+        received = self._reach("recv", target, recv_counts, recv_offsets)
+        self.run("AllToAllV", queue, (source, target), source.address, *sent, target.address, *received, source.code)
         return recv
 
     @attributed
@@ -311,37 +324,39 @@ class Communicator(Recovery, Windows, SparseSums):
         """Exchanges with the listed ranks only: send_counts[i] elements to, recv_counts[i] from neighbors[i]."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
         _same_type(source, target)
-        self._reach("send", source, send_counts, send_offsets, len(neighbors))
-        self._reach("recv", target, recv_counts, recv_offsets, len(neighbors))
-        self.run("NeighborAllToAllV", queue, (source, target), source.address, sizes(send_counts), sizes(send_offsets),
-                 target.address, sizes(recv_counts), sizes(recv_offsets), len(neighbors),
-                 (ctypes.c_int * len(neighbors))(*(int_of("neighbors", each) for each in neighbors)), source.code)
+        peers = ints("neighbors", neighbors)
+        sent = self._reach("send", source, send_counts, send_offsets, len(peers))
+        received = self._reach("recv", target, recv_counts, recv_offsets, len(peers))
+        self.run("NeighborAllToAllV", queue, (source, target), source.address, *sent, target.address, *received, len(peers),
+                 peers, source.code)
         return recv
 
     @attributed
     def gather_v(self, send: Elements, recv: Elements = None, counts: Optional[Sequence[int]] = None,
                  offsets: Optional[Sequence[int]] = None, root: int = 0, *, queue: Order = None) -> Elements:
         """As gather; recv, counts and offsets are used on root only."""
-        source, target = buffer_of("send", send), None
+        root = int_of("root", root)
+        source, target, parts = buffer_of("send", send), None, (None, None)
         if self.rank == root:
             target = buffer_of("recv", recv, writable=True)
             _same_type(source, target)
-            self._reach("recv", target, counts, offsets)
-        self.run("GatherV", queue, (source, target), source.address, source.count, target and target.address,
-                  sizes(counts), sizes(offsets), source.code, int_of("root", root))
+            parts = self._reach("recv", target, counts, offsets)
+        self.run("GatherV", queue, (source, target), source.address, source.count, target and target.address, *parts,
+                  source.code, root)
         return recv
 
     @attributed
     def scatter_v(self, send: Elements, recv: Elements, counts: Optional[Sequence[int]] = None,
                   offsets: Optional[Sequence[int]] = None, root: int = 0, *, queue: Order = None) -> Elements:
         """As scatter; send, counts and offsets are used on root only."""
-        source, target = None, buffer_of("recv", recv, writable=True)
+        root = int_of("root", root)
+        source, target, parts = None, buffer_of("recv", recv, writable=True), (None, None)
         if self.rank == root:
             source = buffer_of("send", send)
             _same_type(source, target)
-            self._reach("send", source, counts, offsets)
-        self.run("ScatterV", queue, (source, target), source and source.address, sizes(counts), sizes(offsets),
-                  target.address, target.count, target.code, int_of("root", root))
+            parts = self._reach("send", source, counts, offsets)
+        self.run("ScatterV", queue, (source, target), source and source.address, *parts, target.address, target.count,
+                  target.code, root)
         return recv
 
     # ---- What they share
@@ -385,13 +400,15 @@ class Communicator(Recovery, Windows, SparseSums):
             raise Refusal(f"{name}: {buffer.count} elements cannot be divided among {self.size} ranks")
 
     def _reach(self, name, buffer, counts, offsets, ranks=None):
+        """Counts and offsets as C wants them; the buffer has room for all."""
+        label = f"counts and offsets of {name}"
         ranks = self.size if ranks is None else ranks
+        counts, offsets = sizes(label, () if counts is None else counts), sizes(label, offsets)
         if len(counts) != ranks or (offsets is not None and len(offsets) != ranks):
-            raise Refusal(f"counts and offsets of {name}: there must be {ranks}, one for each rank")
-        if any(number < 0 for number in (*counts, *(offsets or ()))):
-            raise Refusal(f"counts and offsets of {name}: none may be negative")
+            raise Refusal(f"{label}: there must be {ranks}, one for each rank")
         ends = [sum(counts)] if offsets is None else [at + count for at, count in zip(offsets, counts)]
         self._room(name, buffer, max(ends, default=0))
+        return counts, offsets
 
     @staticmethod
     def _room(name, buffer, needed):

@@ -119,6 +119,7 @@ _PROTOTYPES = {
     "CommGrow": (Handle, Int, ctypes.POINTER(UniqueIdBytes), Int, ctypes.POINTER(Handle), _CONFIG),
     "CommCount": (Handle, ctypes.POINTER(Int)),
     "CommUserRank": (Handle, ctypes.POINTER(Int)),
+    "CommCuDevice": (Handle, ctypes.POINTER(Int)),
     "RedOpCreatePreMulSum": (ctypes.POINTER(Int), Handle, Int, Int, Handle),
     "RedOpCreate": (ctypes.POINTER(Int), ReduceFunction, Handle, Int, Handle),
     "RedOpDestroy": (Int, Handle),
@@ -164,7 +165,6 @@ _PROTOTYPES = {
     "QueueMark": (Handle, _COUNT),
     "QueueTest": (Handle, ctypes.c_uint64, ctypes.POINTER(Int)),
     "QueueWait": (Handle, ctypes.c_uint64),
-    "QueueSynchronize": (Handle,),
     "QueueWaitFor": (Handle, ctypes.c_uint64, ctypes.c_int64, ctypes.POINTER(Int)),
     "Probe": (Handle, ctypes.POINTER(Int)),
     "MemAlloc": (ctypes.POINTER(Handle), Size),
@@ -259,6 +259,19 @@ def size_of(name, value):
     return int_of(name, value, 8 * ctypes.sizeof(Size), signed=False)
 
 
-def sizes(values):
+def _array_of(kind, convert, name, values):
+    try:
+        numbers = [convert(name, value) for value in values]
+    except TypeError:
+        raise _errors.Refusal(f"{name}: {values!r} is no list of whole numbers") from None
+    return (kind * len(numbers))(*numbers)
+
+
+def ints(name, values):
+    """A list of ranks as C wants it."""
+    return _array_of(Int, int_of, name, values)
+
+
+def sizes(name, values):
     """A list of counts or offsets as C wants it; None stays None."""
-    return None if values is None else (ctypes.c_size_t * len(values))(*values)
+    return None if values is None else _array_of(Size, size_of, name, values)

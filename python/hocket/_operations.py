@@ -33,6 +33,6 @@ def operation_code(op: Op) -> int:
     """As hocketRedOp_t."""
     if isinstance(op, Operation):
         return op.code
-    if op not in OPERATIONS:
+    if not isinstance(op, str) or op not in OPERATIONS:
         raise Refusal(f"op: there is no '{op}', only {', '.join(OPERATIONS)}")
     return OPERATIONS[op]

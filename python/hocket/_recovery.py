@@ -7,10 +7,11 @@ import ctypes
 from typing import Any, Optional, Sequence, TypeVar
 
 from hocket import _library
-from hocket._errors import attributed
-from hocket._library import call, handle_of, int_of
+from hocket._errors import Error, attributed, error_of
+from hocket._library import call, handle_of, int_of, ints
 
 _ABORT = 1
+_SUCCESS, _IN_PROGRESS = 0, 7
 _Self = TypeVar("_Self", bound="Recovery")
 
 
@@ -22,6 +23,15 @@ class Recovery:
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
+
+    @attributed
+    def failure(self) -> Optional[Error]:
+        """What it has failed with; None while it works. Never waits; any thread."""
+        state = ctypes.c_int()
+        call("CommGetAsyncError", handle_of(self), ctypes.byref(state))
+        if state.value in (_SUCCESS, _IN_PROGRESS):
+            return None
+        return error_of(state.value, _library.LIBRARY.hocketGetLastError(self.handle).decode())
 
     @attributed
     def failed(self) -> list[int]:
@@ -42,8 +52,8 @@ class Recovery:
         """A communicator of those who go on, in the old order: without the excluded and the lost ranks. Every rank that
         goes on calls it. `abort` revokes this communicator first. Options as of join()."""
         handle = _library.Handle()
-        excluded = (ctypes.c_int * len(exclude))(*(int_of("exclude", rank) for rank in exclude))
-        call("CommShrink", handle_of(self), excluded, len(exclude), ctypes.byref(handle),
+        excluded = ints("exclude", exclude)
+        call("CommShrink", handle_of(self), excluded, len(excluded), ctypes.byref(handle),
              ctypes.byref(_library.config(**options)), _ABORT if abort else 0)
         return type(self)(handle)
 

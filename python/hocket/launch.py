@@ -35,18 +35,19 @@ if os.getppid() == int(sys.argv[1]):
 def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[dict[str, Any]] = None, num_proc: int = 1,
         min_num_proc: Optional[int] = None, max_num_proc: Optional[int] = None, slots: Any = None,
         reset_limit: Optional[int] = None, cooldown_range: Any = None, hosts: Optional[str] = None,
-        hostfile: Optional[str] = None, start_timeout: Any = None, ssh_port: Any = None, ssh_identity_file: Any = None,
-        disable_cache: Any = None, output_filename: Any = None, verbose: Any = None, use_gloo: Any = None,
-        use_mpi: Any = None, mpi_args: Any = None, network_interface: Optional[str] = None,
+        hostfile: Optional[str] = None, host_discovery_script: Optional[str] = None, start_timeout: Any = None,
+        ssh_port: Any = None, ssh_identity_file: Any = None, disable_cache: Any = None, output_filename: Any = None,
+        verbose: Any = None, use_gloo: Any = None, use_mpi: Any = None, mpi_args: Any = None,
+        network_interface: Optional[str] = None, network_interfaces: Optional[Sequence[str]] = None,
         executable: Optional[str] = None, np: Optional[int] = None, min_np: Optional[int] = None,
         max_np: Optional[int] = None) -> list[Any]:
     """What func(*args, **kwargs) returns on each of `num_proc` ranks of this machine, in their order. RuntimeError tells what
     a rank raised, or which rank ended without a result.
 
     min_num_proc: as `hocket run --min`; then the results are those of the ranks that ended well, newcomers' last.
-    reset_limit: as `hocket run --restarts`. hosts: may name this machine only, as "localhost:4". network_interface: as
-    HOCKET_INTERFACE. executable: another Python. np, min_np, max_np: older names. What else Horovod takes is about its own
-    launchers and does nothing here.
+    reset_limit: as `hocket run --restarts`. hosts: may name this machine only, as "localhost:4". network_interfaces: as
+    HOCKET_INTERFACE. executable: another Python. np, min_np, max_np, network_interface ("lo,eth0"): older names. What else
+    Horovod takes is about its own launchers and does nothing here.
     """
     del slots, cooldown_range, start_timeout, ssh_port, ssh_identity_file, disable_cache, output_filename, verbose
     del use_gloo, use_mpi, mpi_args
@@ -55,15 +56,16 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[dic
     most = max_np if max_num_proc is None else max_num_proc
     ranks = _whole("num_proc", ranks, 1, _MOST_RANKS)
     _check(ranks, least, most, reset_limit)
-    _check_hosts(hosts, hostfile)
+    _check_hosts(hosts, hostfile=hostfile, host_discovery_script=host_discovery_script)
     options = ["-n", str(ranks)]
     if least is not None:
         options += ["--min", str(least)]
         if reset_limit is not None:
             options += ["--restarts", str(reset_limit)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    if network_interface is not None:
-        environment["HOCKET_INTERFACE"] = network_interface
+    interfaces = network_interface if network_interfaces is None else ",".join(network_interfaces)
+    if interfaces is not None:
+        environment["HOCKET_INTERFACE"] = interfaces
     with tempfile.TemporaryDirectory(prefix="hocket-launch-") as name:
         folder = pathlib.Path(name)
         (folder / _CALL).write_bytes(_pickled((func, tuple(args), dict(kwargs or {}))))
@@ -98,9 +100,10 @@ def _check(ranks, least, most, restarts):
             raise InvalidArgument(f"reset_limit: {restarts} needs min_num_proc; without it nothing is started again")
 
 
-def _check_hosts(hosts, hostfile):
-    if hostfile is not None:
-        raise InvalidArgument(f"hostfile: '{hostfile}': ranks start on this machine only (docs/launching.md)")
+def _check_hosts(hosts, **ways_to_name_others):
+    for name, value in ways_to_name_others.items():
+        if value is not None:
+            raise InvalidArgument(f"{name}: '{value}': ranks start on this machine only (docs/launching.md)")
     if hosts is not None and not isinstance(hosts, str):
         raise InvalidArgument(f"hosts: {hosts!r} is no text like 'localhost:4'")
     for host in hosts.split(",") if hosts else ():

@@ -108,9 +108,7 @@ RankDemand count(const Plan& plan, const NetworkModel& model, bool coded) {
         if (!forwards(step) || keeps(step)) demand.chunks_decoded += chunks * messages_of(step.sources);
         continue;
       }
-      const size_t results = step.destinations.size();
-      if (step.sources.size() > 1)
-        demand.chunks_combined += chunks * static_cast<int64_t>((step.sources.size() - 1) * results);
+      if (step.sources.size() > 1) demand.chunks_combined += chunks * static_cast<int64_t>(step.sources.size() - 1);
     }
     count_one_way(lane, plan.rank, model, balance, demand);
   }

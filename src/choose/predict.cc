@@ -164,9 +164,19 @@ class Predictor {
   // others' work. The slices after it take what a core's own ranks ask of it: who waits looks as busy as who works, so
   // nobody moves them to where there is less to do.
   Picoseconds busy(const RankDemand& rank, const Crowd& crowd, Picoseconds held_up) const {
-    const Picoseconds own = work(rank);
+    const Picoseconds own = work(rank) + later_turns(rank);
     const int64_t count = std::max<int64_t>(1, chunk_ * demand_.message_chunks / std::max<int64_t>(1, first_slice()));
     return std::max(crowd.share / count - held_up, own / count) + (own + crowd.beside) / count * (count - 1);
+  }
+
+  // Of a message that is longer than a slice, a rank of a crowd finds little more than one whenever it has its turn:
+  // its sender, and who shares a core with either, are no further.
+  Picoseconds later_turns(const RankDemand& rank) const {
+    if (!is_crowded()) return 0;
+    int64_t later = 0;
+    for (const RankDemand::Traffic& traffic : rank.levels)
+      later += slices(traffic.messages_received, traffic.chunks_received) - traffic.messages_received;
+    return later * model_.local.turn;
   }
 
   // Values in a message's first slice.

@@ -16,9 +16,15 @@ namespace {
 constexpr std::array<std::string_view, 5> kByHops = {"ring", "chain", "binomial", "knomial", "bine"};
 constexpr std::array<std::string_view, 3> kByHopsAndAgain = {"rabenseifner", "circulant", "swing"};
 
+constexpr std::string_view kEncodes = "a codec encodes the messages";
+
 bool encodes_again(const Builder& builder) {
   return builder.collective == Collective::kAllReduce && std::ranges::count(kByHopsAndAgain, builder.name) > 0;
 }
+
+// Of blocks that have to stay whole it has none, and what it adds is what it was given: the call has the bits of the
+// same plan without a codec, whatever that is.
+bool changes_nothing(const CodingCost& coding) { return coding.adds_as_stored && coding.block_bytes == 0; }
 
 // Whether passes and messages of a call that would be cut so without a codec are whole blocks of it (coded_cut() in
 // execute/coded.h): where blocks may become longer than they were, a message carries fewer, and so does a pass.
@@ -32,8 +38,9 @@ bool has_whole_blocks(const Cut& plain, const CodingCost& coding) {
 // Why a call whose messages are encoded cannot have such plans.
 std::string_view coding_obstacle(const Builder& builder, const Question& question, size_t max_message) {
   const CodingCost& coding = question.coding;
+  if (changes_nothing(coding)) return builder.uses_windows() ? kEncodes : std::string_view();
   const std::optional<int32_t> times = encodings(builder, question.ranks);
-  if (!times.has_value()) return "a codec encodes the messages";
+  if (!times.has_value()) return kEncodes;
   // What the others decode, each adds as it kept it.
   if (builder.name == "one_shot" && !coding.adds_as_stored) return "what the codec decodes is rounded where it is kept";
   if (*times > coding.encodings) return "it encodes more often than the codec is allowed to (its option encodings)";
@@ -67,10 +74,11 @@ std::string_view obstacle(const Builder& builder, const Question& question, size
 // Half of the chain of hops carries sums, each of which is encoded, and the other half the result.
 std::optional<int32_t> encodings(const Builder& builder, Rank ranks) {
   const bool is_all_reduce = builder.collective == Collective::kAllReduce;
+  if (builder.name == "hierarchical") return is_all_reduce ? 2 : 1;
   if (&builder == coded_builder(builder.collective, ranks)) return is_all_reduce ? 2 : 1;
   if (!is_all_reduce) return std::nullopt;
   if (builder.name == "one_shot") return 1;
-  if (builder.name == "pairwise" || builder.name == "hierarchical") return 2;
+  if (builder.name == "pairwise") return 2;
   const bool by_hops = std::ranges::count(kByHops, builder.name) > 0 || encodes_again(builder);
   return by_hops ? std::optional(*rounds(builder.collective, builder.name, ranks) / 2 + 1) : std::nullopt;
 }

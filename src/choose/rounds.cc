@@ -196,13 +196,17 @@ std::optional<int32_t> tree_rounds(Collective collective, std::span<const std::v
 }
 
 // Each level's groups scatter and gather directly; groups of one have nothing to do. An all-to-all hands over
-// inside, for one group after the other, what one member then sends for all.
+// inside, for one group after the other, what one member then sends for all. Others go between the groups of the last
+// level at once, or from one to the next, and once inside.
 std::optional<int32_t> hierarchical_rounds(Collective collective, const Hierarchy& hierarchy) {
   const auto alone = [](const auto& groups) {
     return std::ranges::all_of(groups, [](const auto& group) { return group.size() == 1; });
   };
   const auto groups = static_cast<int32_t>(hierarchy.levels[0].size());
   if (collective == kAllToAll) return alone(hierarchy.levels[0]) || groups == 1 ? 1 : groups + 1;
+  const int32_t inside = std::ranges::all_of(hierarchy.levels, alone) ? 0 : 1;
+  if (collective == kReduceScatter || collective == kAllGather || collective == kReduce) return 1 + inside;
+  if (collective == kBroadcast) return static_cast<int32_t>(hierarchy.levels.back().size()) - 1 + inside;
   if (collective != kAllReduce || hierarchy.within != "direct") return std::nullopt;
   std::optional<int32_t> chain =
       rounds(collective, hierarchy.across, static_cast<Rank>(hierarchy.levels.back().size()));

@@ -17,22 +17,22 @@ namespace {
 // perf/line_rate.sh.
 Tuning two_cores() {
   Tuning tuning;
-  tuning.local = {.call = 100'000,
+  tuning.local = {.call = 171'000,
                   .step = 100,
-                  .place_byte = 5'000,
-                  .combine_byte = 3'000,
-                  .turn = 1'026'000,
-                  .cold_byte = 65'000,
-                  .cache_bytes = 9'500'000};
+                  .place_byte = 6'500,
+                  .combine_byte = 100,
+                  .turn = 1'374'000,
+                  .cold_byte = 53'400,
+                  .cache_bytes = 15'400'000};
   tuning.memory = {.latency = 1'000,
-                   .send = 32'700,
-                   .receive = 32'700,
-                   .send_byte = 27'000,
-                   .receive_byte = 27'000,
-                   .unbound = 113'000,
+                   .send = 21'900,
+                   .receive = 21'900,
+                   .send_byte = 22'200,
+                   .receive_byte = 22'200,
+                   .unbound = 88'400,
                    .near_bytes = 4'000,
-                   .held_byte = 77'000,
-                   .held_bytes = 850'000};
+                   .held_byte = 54'500,
+                   .held_bytes = 35'500'000};
   tuning.socket = {
       .latency = 1'000, .send = 3'000'000, .receive = 3'000'000, .send_byte = 124'000, .receive_byte = 124'000};
   tuning.network = tuning.socket;
@@ -45,20 +45,22 @@ Tuning two_cores() {
 // The same where a line takes 200 ns from one core to the other instead of 50.
 Tuning far_cores() {
   Tuning tuning = two_cores();
-  tuning.local = {.call = 340'000,
-                  .step = 100,
-                  .place_byte = 5'000,
-                  .combine_byte = 6'000,
-                  .turn = 996'000,
-                  .cold_byte = 60'000,
-                  .cache_bytes = 15'000'000};
-  tuning.memory = {.latency = 126'000,
-                   .send = 159'000,
-                   .receive = 159'000,
-                   .send_byte = 57'400,
-                   .receive_byte = 57'400,
-                   .unbound = 157'000,
-                   .near_bytes = 4'000};
+  tuning.local = {.call = 204'000,
+                  .step = 10'700,
+                  .place_byte = 9'900,
+                  .combine_byte = 100,
+                  .turn = 1'810'000,
+                  .cold_byte = 52'000,
+                  .cache_bytes = 15'100'000};
+  tuning.memory = {.latency = 97'900,
+                   .send = 102'000,
+                   .receive = 102'000,
+                   .send_byte = 44'600,
+                   .receive_byte = 44'600,
+                   .unbound = 110'000,
+                   .near_bytes = 29'700,
+                   .held_byte = 88'700,
+                   .held_bytes = 510'000'000};
   return tuning;
 }
 

@@ -38,6 +38,23 @@ Selection gathered(ConstValues values, std::vector<uint32_t> indices) {
   return selection;
 }
 
+Selection everything(ConstValues values) {
+  Selection selection;
+  append(selection, values, 0, values.count);
+  return selection;
+}
+
+template <typename Bits>
+void append_bits(std::vector<uint32_t>& all, const std::byte* from, size_t count) {
+  const size_t had = all.size();
+  all.resize(had + count);
+  for (size_t i = 0; i < count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, from + i * sizeof bits, sizeof bits);
+    all[had + i] = bits;
+  }
+}
+
 // The bucket that holds the k-th from above (from 1), of at least k.
 struct BucketOf {
   size_t number;
@@ -150,12 +167,6 @@ void keep_best(DataType type, Selection& selection, size_t k) {
   selection.bits.resize(k);
 }
 
-std::vector<uint32_t> everything(size_t count) {
-  std::vector<uint32_t> indices(count);
-  std::iota(indices.begin(), indices.end(), 0u);
-  return indices;
-}
-
 // A random order of the numbers below `count`: a Feistel network over the next power of four, walked until it comes
 // back below.
 class Permutation {
@@ -191,15 +202,24 @@ class Permutation {
 
 }  // namespace
 
+void append(Selection& selection, ConstValues values, size_t first, size_t end) {
+  const size_t had = selection.indices.size(), element = element_bytes(values.type);
+  selection.indices.resize(had + end - first);
+  std::iota(selection.indices.begin() + static_cast<ptrdiff_t>(had), selection.indices.end(),
+            static_cast<uint32_t>(first));
+  const auto append_all = element == sizeof(uint32_t) ? append_bits<uint32_t> : append_bits<uint16_t>;
+  append_all(selection.bits, values.data + first * element, end - first);
+}
+
 Selection largest(ConstValues values, size_t k) {
-  if (k >= values.count) return gathered(values, everything(values.count));
+  if (k >= values.count) return everything(values);
   Selection selection = candidates(values, k);
   keep_best(values.type, selection, k);
   return selection;
 }
 
 Selection about_largest(ConstValues values, size_t k) {
-  if (k >= values.count) return gathered(values, everything(values.count));
+  if (k >= values.count) return everything(values);
   Sample sample(values);
   return collected(values, sample.at_rank(k * sample.size() / values.count), 2 * k);
 }
@@ -220,7 +240,7 @@ Selection at_least(ConstValues values, float least) {
 Selection special(ConstValues values) { return at_least(values, std::numeric_limits<float>::infinity()); }
 
 Selection random(ConstValues values, size_t k, uint64_t draw) {
-  if (k >= values.count) return gathered(values, everything(values.count));
+  if (k >= values.count) return everything(values);
   const Permutation permutation(values.count, draw);
   std::vector<uint32_t> indices(k);
   for (size_t i = 0; i < k; ++i) indices[i] = permutation(i);

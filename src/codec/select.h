@@ -15,7 +15,15 @@ namespace hocket::select {
 struct Selection {
   std::vector<uint32_t> indices;
   std::vector<uint32_t> bits;
+
+  void reserve(size_t count) {
+    indices.reserve(count);
+    bits.reserve(count);
+  }
 };
+
+// Takes all from `first` to before `end`, which lie behind those that were taken.
+void append(Selection& selection, ConstValues values, size_t first, size_t end);
 
 // Exactly min(k, count) of the largest magnitudes; of equal ones those with the lowest indices.
 Selection largest(ConstValues values, size_t k);

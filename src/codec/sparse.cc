@@ -13,23 +13,18 @@
 #include "codec/dense.h"
 #include "codec/select.h"
 #include "codec/sparse_message.h"
+#include "codec/whole.h"
 #include "kernels/random.h"
 #include "kernels/select.h"
 
-namespace hocket::codecs {
+namespace hocket {
+namespace codecs {
 namespace {
 
-// Whether all bits are zero.
+// Whether all bits are zero: of the first byte, and each byte is like the one before. Most blocks are known by their
+// first.
 bool all_zero(std::span<const std::byte> bytes) {
-  uint64_t any = 0;
-  size_t i = 0;
-  for (; i + sizeof any <= bytes.size(); i += sizeof any) {
-    uint64_t some;
-    std::memcpy(&some, &bytes[i], sizeof some);
-    any |= some;
-  }
-  for (; i < bytes.size(); ++i) any |= std::to_integer<uint64_t>(bytes[i]);
-  return any == 0;
+  return bytes[0] == std::byte{0} && std::memcmp(&bytes[0], &bytes[1], bytes.size() - 1) == 0;
 }
 
 // The worst message: all elements and the head.
@@ -115,6 +110,31 @@ class Threshold final : public SparseCodec {
   CodedForm form_;
 };
 
+// As whole.h says of sparse_codec().
+class Nonzeros final : public SparseCodec {
+ public:
+  explicit Nonzeros(double ratio) : SparseCodec("nonzeros"), ratio_(ratio) { allow_encodings(kMostEncodings); }
+
+  CodecDescription describe(DataType type) const override {
+    CodecDescription description = SparseCodec::describe(type);
+    description.relative_error = 0;
+    description.lossless = true;
+    description.encode_speed = 20;
+    description.decode_speed = 50;
+    description.usual_ratio = ratio_;
+    return description;
+  }
+  size_t block() const override { return 1; }
+  size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
+    return sparse::encode(values.type, values.count, select::at_least(values, kLeast), out.data());
+  }
+
+ private:
+  // No magnitude of any type is smaller, but zero.
+  static constexpr float kLeast = 0x1p-149f;
+  double ratio_;
+};
+
 class RandomK final : public SparseCodec {
  public:
   RandomK(std::string specification, double ratio, bool unbiased, uint64_t seed)
@@ -146,17 +166,6 @@ class RandomK final : public SparseCodec {
   uint64_t seed_;
 };
 
-// All from `first` on, up to `end`.
-void take(ConstValues values, size_t first, size_t end, select::Selection& chosen) {
-  const size_t had = chosen.indices.size(), count = end - first;
-  chosen.indices.resize(had + count);
-  chosen.bits.resize(had + count);
-  for (size_t i = 0; i < count; ++i) {
-    chosen.indices[had + i] = static_cast<uint32_t>(first + i);
-    chosen.bits[had + i] = bits_at(values.type, values.data, first + i);
-  }
-}
-
 class BlockSparse final : public SparseCodec {
  public:
   BlockSparse(std::string specification, size_t block) : SparseCodec(std::move(specification)), block_(block) {}
@@ -168,16 +177,26 @@ class BlockSparse final : public SparseCodec {
     return description;
   }
   size_t encode(ConstValues values, uint64_t, std::span<std::byte> out) const override {
+    const std::vector<size_t> firsts = blocks_with_something(values);
+    if (firsts.size() * block_ >= values.count) return sparse::encode_all(values, out.data());
     select::Selection chosen;
-    const size_t element = element_bytes(values.type);
-    for (size_t first = 0; first < values.count; first += block_) {
-      const size_t end = std::min(values.count, first + block_);
-      if (!all_zero({values.data + first * element, (end - first) * element})) take(values, first, end, chosen);
-    }
+    chosen.reserve(firsts.size() * block_);
+    for (const size_t first : firsts) select::append(chosen, values, first, std::min(values.count, first + block_));
     return sparse::encode(values.type, values.count, chosen, out.data());
   }
 
  private:
+  // Where they begin.
+  std::vector<size_t> blocks_with_something(ConstValues values) const {
+    const size_t element = element_bytes(values.type);
+    std::vector<size_t> firsts;
+    for (size_t first = 0; first < values.count; first += block_) {
+      const size_t count = std::min(values.count - first, block_);
+      if (!all_zero({values.data + first * element, count * element})) firsts.push_back(first);
+    }
+    return firsts;
+  }
+
   size_t block_;
 };
 
@@ -206,4 +225,8 @@ MadeCodec make_blocksparse(Specification& specification) {
   return std::make_unique<BlockSparse>(specification.canonical(), block);
 }
 
-}  // namespace hocket::codecs
+}  // namespace codecs
+
+std::shared_ptr<const Codec> sparse_codec(double ratio) { return std::make_shared<codecs::Nonzeros>(ratio); }
+
+}  // namespace hocket

@@ -66,6 +66,13 @@ std::byte* write_u16(uint32_t value, std::byte* out) {
   return out + sizeof narrow;
 }
 
+std::byte* write_head(Form form, size_t selected, std::byte* out) {
+  const auto number = static_cast<uint32_t>(selected);
+  out[0] = static_cast<std::byte>(form);
+  std::memcpy(out + 1, &number, sizeof number);
+  return out + kSparseHead;
+}
+
 std::byte* write_places(Form form, size_t count, std::span<const uint32_t> indices, std::byte* out) {
   if (form == Form::kBitmap) {
     std::memset(out, 0, (count + 7) / 8);
@@ -181,19 +188,22 @@ size_t encode(DataType type, size_t count, const select::Selection& selection, s
   const size_t element = element_bytes(type);
   const std::span<const uint32_t> indices = selection.indices;
   const SparseLayout layout = shortest_layout(count, indices.size(), count_gaps(indices), element);
-  const auto selected = static_cast<uint32_t>(indices.size());
-  out[0] = static_cast<std::byte>(layout.form);
-  std::memcpy(out + 1, &selected, sizeof selected);
-  out += kSparseHead;
+  out = write_head(layout.form, indices.size(), out);
   const bool all = layout.form == Form::kAll;
   if (all) std::fill_n(out, count * element, std::byte{0});
   if (!all) out = write_places(layout.form, count, indices, out);
   with_type(type, [&](auto typed) {
-    for (size_t i = 0; i < selected; ++i) {
+    for (size_t i = 0; i < indices.size(); ++i) {
       typed.write(selection.bits[i], scale, out + (all ? indices[i] : i) * element);
     }
   });
   return kSparseHead + layout.bytes();
+}
+
+size_t encode_all(ConstValues values, std::byte* out) {
+  const size_t bytes = values.count * element_bytes(values.type);
+  std::copy_n(values.data, bytes, write_head(Form::kAll, values.count, out));
+  return kSparseHead + bytes;
 }
 
 Status decode(std::span<const std::byte> message, bool add, Values values) {

@@ -29,6 +29,9 @@ inline size_t max_bytes(size_t count, DataType type) { return kSparseHead + coun
 // it is 1.
 size_t encode(DataType type, size_t count, const select::Selection& selection, std::byte* out, float scale = 1);
 
+// The same of all elements.
+size_t encode_all(ConstValues values, std::byte* out);
+
 // Elements that were not selected count as zero. The failure says what is wrong; the values are undefined then.
 Status decode(std::span<const std::byte> message, bool add, Values values);
 

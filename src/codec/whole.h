@@ -26,4 +26,8 @@ std::shared_ptr<const Codec> wire_of(const std::shared_ptr<const Codec>& codec);
 // The one of what selects: it sends all but zeros.
 std::shared_ptr<const Codec> nonzero_codec();
 
+// The same for vectors of which no zero is negative: it loses nothing, so any plan may take it. The vectors that ranks
+// bring take about this share of their bytes.
+std::shared_ptr<const Codec> sparse_codec(double ratio);
+
 }  // namespace hocket

@@ -51,7 +51,8 @@ Result<CodingEffect> effect_of(const Builder& builder, Rank ranks, const Codec& 
                              .absolute_error = description.absolute_error,
                              .rounding = rounding_of(type),
                              .idempotent = encodes_again_alike(codec, type),
-                             .adds_as_stored = adds_as_stored(codec, type)});
+                             .adds_as_stored = adds_as_stored(codec, type),
+                             .lossless = description.lossless && adds_as_stored(codec, type)});
 }
 
 void raise(CodingEffect& most, const CodingEffect& other) {

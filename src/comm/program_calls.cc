@@ -64,8 +64,8 @@ Status ProgramCalls::all_reduce(DataType type, ReduceOp op, void* values, size_t
   return run_(std::move(request));
 }
 
-Status ProgramCalls::sum(const CodedMessages& messages, float* values, size_t count) {
-  return run_coded(request_of(Collective::kAllReduce, DataType::kFloat32, count, values, values), messages);
+Status ProgramCalls::sum(const CodedMessages& messages, Values values) {
+  return run_coded(request_of(Collective::kAllReduce, values.type, values.count, values.data, values.data), messages);
 }
 
 Status ProgramCalls::reduce_scatter(const CodedMessages& messages, const float* from, float* to,

@@ -26,7 +26,7 @@ class ProgramCalls final : public Collectives {
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
   Status all_reduce(DataType type, ReduceOp op, void* values, size_t count) override;
-  Status sum(const CodedMessages& messages, float* values, size_t count) override;
+  Status sum(const CodedMessages& messages, Values values) override;
   Status reduce_scatter(const CodedMessages& messages, const float* from, float* to,
                         const std::vector<size_t>& counts) override;
   Status all_gather(const CodedMessages& messages, const float* from, float* to,

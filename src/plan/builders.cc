@@ -29,6 +29,7 @@ constexpr std::string_view kPowerOfTwo = "it needs a power of two of ranks";
 constexpr std::string_view kRoutes = "it needs ranks that are dealt out to several hosts";
 constexpr std::string_view kTrees = "it needs trees that a search of the topology found (hocket topo --tuning)";
 constexpr std::string_view kHierarchy = "it needs several hosts, one of which has several ranks";
+constexpr std::string_view kCodedHierarchy = "it needs a codec, and several hosts, one of which has several ranks";
 constexpr std::string_view kTwoBuffers = "it needs two buffers";
 
 constexpr Builder entry(Collective collective, std::string_view name, bool (*fits)(const BuildOptions&),
@@ -81,6 +82,7 @@ constexpr std::array kBuilders = {
   entry(kBroadcast, "direct", fits_any, direct::broadcast),
   entry(kBroadcast, "scatter_all_gather", fits_any, scatter_all_gather::broadcast, kLogarithmic),
   entry(kBroadcast, "routed_trees", routed_trees::fits, routed_trees::broadcast, 0, kTrees),
+  entry(kBroadcast, "hierarchical", hierarchical::fits_rooted, hierarchical::broadcast, 0, kCodedHierarchy),
   entry(kBroadcast, "window", fits_one_lane, window::broadcast, kRecvWindow),
 
   entry(kReduce, "binomial", fits_any, knomial::reduce_binomial, kLogarithmic),
@@ -92,6 +94,7 @@ constexpr std::array kBuilders = {
   entry(kReduce, "direct", fits_any, direct::reduce, kOrdered | kLeftToRight),
   entry(kReduce, "in_order", fits_any, in_order::reduce, kLogarithmic | kOrdered),
   entry(kReduce, "routed_trees", routed_trees::fits, routed_trees::reduce, 0, kTrees),
+  entry(kReduce, "hierarchical", hierarchical::fits_rooted, hierarchical::reduce, 0, kCodedHierarchy),
   entry(kReduce, "window", fits_one_lane, window::reduce, kOrdered | kLeftToRight | kSendWindow),
 
   entry(kAllGather, "ring", fits_one_lane, ring::all_gather),
@@ -101,6 +104,7 @@ constexpr std::array kBuilders = {
   entry(kAllGather, "kbruck", bruck::fits_radix, bruck::all_gather, kLogarithmic),
   entry(kAllGather, "pat", pat::fits, pat::all_gather),
   entry(kAllGather, "direct", fits_one_lane, direct::all_gather),
+  entry(kAllGather, "hierarchical", hierarchical::fits_blocks, hierarchical::all_gather, 0, kCodedHierarchy),
   entry(kAllGather, "window", fits_one_lane, window::all_gather, kRecvWindow),
 
   entry(kReduceScatter, "ring", fits_one_lane, ring::reduce_scatter),
@@ -108,6 +112,7 @@ constexpr std::array kBuilders = {
   entry(kReduceScatter, "circulant", fits_one_lane, circulant::reduce_scatter, kLogarithmic),
   entry(kReduceScatter, "pat", pat::fits, pat::reduce_scatter),
   entry(kReduceScatter, "direct", fits_one_lane, direct::reduce_scatter, kOrdered | kLeftToRight),
+  entry(kReduceScatter, "hierarchical", hierarchical::fits_blocks, hierarchical::reduce_scatter, kEqualChunks, kCodedHierarchy),
   entry(kReduceScatter, "window", fits_one_lane, window::reduce_scatter, kOrdered | kLeftToRight | kSendWindow),
 
   entry(kAllToAll, "direct", fits_any, direct::all_to_all),

@@ -18,7 +18,21 @@ bool sends_result(const Step& step) {
   return !step.destinations.empty() && std::all_of(step.destinations.begin(), step.destinations.end(), is_message);
 }
 
-// The group of the last level that each rank is in, by number.
+// Each step of its plans sends within groups or between them, never both.
+bool stays_or_leaves(const Builder& builder) {
+  return builder.name == "hierarchical" || (builder.collective == Collective::kAllToAll && builder.name == "direct");
+}
+
+}  // namespace
+
+Plan build(const Builder& builder, const BuildOptions& options) {
+  Plan plan = builder.build(options);
+  if (!options.coded) return plan;
+  if (options.hierarchy != nullptr && stays_or_leaves(builder))
+    plan = leave_plain_within(*options.hierarchy, std::move(plan));
+  return keep_what_is_sent(std::move(plan));
+}
+
 std::vector<int32_t> groups_of(const Hierarchy& hierarchy, Rank ranks) {
   std::vector<int32_t> groups(static_cast<size_t>(ranks));
   std::iota(groups.begin(), groups.end(), 0);
@@ -30,15 +44,6 @@ std::vector<int32_t> groups_of(const Hierarchy& hierarchy, Rank ranks) {
     for (int32_t& group : groups) group = above[static_cast<size_t>(group)];
   }
   return groups;
-}
-
-}  // namespace
-
-Plan build(const Builder& builder, const BuildOptions& options) {
-  Plan plan = builder.build(options);
-  if (!options.coded) return plan;
-  if (builder.name == "hierarchical") plan = leave_plain_within(*options.hierarchy, std::move(plan));
-  return keep_what_is_sent(std::move(plan));
 }
 
 Plan leave_plain_within(const Hierarchy& hierarchy, Plan plan) {

@@ -156,13 +156,14 @@ class Interpreter {
 
   void encode(Coded& value) {
     if (value.decoded && errors_.idempotent) return;
+    ++value.encodings;
+    if (errors_.lossless) return;
     value.decoded = true;
     value.stored = false;
     value.version = next_version_++;
     value.relative += errors_.relative_error * (value.contributions + value.relative);
     value.absolute += errors_.relative_error * value.absolute + errors_.absolute_error;
     value.noise += value.contributions;
-    ++value.encodings;
   }
 
   const Network& network_;

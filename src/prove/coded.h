@@ -23,6 +23,7 @@ struct CodingErrors {
   double rounding = 0;          // of one addition in the values' type, to the result
   bool idempotent = false;      // encoding what was decoded changes nothing; chunks are whole blocks of the codec
   bool adds_as_stored = false;  // codec/codec.h
+  bool lossless = false;        // encoding changes nothing at all, and adding a message is adding what it was made of
 };
 
 struct CodingEffect {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -222,6 +223,76 @@ TEST_P(EachCollective, KeepsItsBound) {
 INSTANTIATE_TEST_SUITE_P(Codecs, EachCollective,
                          testing::Values("bf16", "int8", "int4:round=stochastic", "lossless", "topk:ratio=0.1",
                                          "auto:error=0.02"));
+
+// Of one call by ranks that are two on each of what the library is told are two hosts: how many parts of `kPart`
+// elements this rank has encoded; -1: the call failed, or some element is farther off than the library says.
+constexpr size_t kPart = 4096;
+
+template <typename Call>
+int parts_encoded(hocketFunc_t collective, const Values& wanted, const Call& call) {
+  const Codec codec("int8");
+  Values recv(wanted.size());
+  double relative = 0, absolute = 0;
+  hocketCodecDescription_t about{};
+  about.size = sizeof about;
+  if (call(recv.data(), codec) != hocketSuccess || hocketCodecDescribe(codec, hocketFloat32, &about) != hocketSuccess ||
+      hocketCodecErrorBound(codec, collective, hocketFloat32, 4, &relative, &absolute) != hocketSuccess)
+    return -1;
+  constexpr double kLargest = 6;  // of the inputs
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (std::fabs(static_cast<double>(recv[i] - wanted[i])) > relative * kLargest + absolute) return -1;
+  }
+  return static_cast<int>(about.valueBytes / (kPart * sizeof(float)));
+}
+
+const Role hosts_role("coded_hosts", [](const Part& part) {
+  setenv("HOCKET_HOST_ID", std::to_string(part.rank / 2).c_str(), 1);
+  const Member member = part.join();
+  const auto own = static_cast<ptrdiff_t>(kPart) * part.rank;
+  const Values send = input(part.rank, 4 * kPart);
+  Values gathered, exchanged, first = input(0, kPart), sum(4 * kPart);
+  for (int rank = 0; rank < 4; ++rank) {
+    const Values theirs = input(rank, 4 * kPart);
+    gathered.insert(gathered.end(), theirs.begin(), theirs.begin() + kPart);
+    exchanged.insert(exchanged.end(), theirs.begin() + own, theirs.begin() + own + kPart);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += theirs[i];
+  }
+  const Values scattered(sum.begin() + own, sum.begin() + own + kPart);
+  const bool is_root = part.rank == 0;
+  const std::vector<int> encoded = {
+      parts_encoded(hocketFuncReduceScatter, scattered,
+                    [&](float* recv, hocketCodec_t codec) {
+                      return hocketReduceScatterCompressed(send.data(), recv, kPart, hocketFloat32, hocketSum, codec,
+                                                           member.comm, nullptr);
+                    }),
+      parts_encoded(hocketFuncAllGather, gathered,
+                    [&](float* recv, hocketCodec_t codec) {
+                      return hocketAllGatherCompressed(send.data(), recv, kPart, hocketFloat32, codec, member.comm,
+                                                       nullptr);
+                    }),
+      parts_encoded(hocketFuncAllToAll, exchanged,
+                    [&](float* recv, hocketCodec_t codec) {
+                      return hocketAllToAllCompressed(send.data(), recv, kPart, hocketFloat32, codec, member.comm,
+                                                      nullptr);
+                    }),
+      parts_encoded(hocketFuncBroadcast, first,
+                    [&](float* recv, hocketCodec_t codec) {
+                      return hocketBroadcastCompressed(send.data(), recv, kPart, hocketFloat32, 0, codec, member.comm,
+                                                       nullptr);
+                    }),
+      parts_encoded(hocketFuncReduce, is_root ? Values(sum.begin(), sum.begin() + kPart) : Values(),
+                    [&](float* recv, hocketCodec_t codec) {
+                      return hocketReduceCompressed(send.data(), recv, kPart, hocketFloat32, hocketSum, 0, codec,
+                                                    member.comm, nullptr);
+                    })};
+  hocketCommDestroy(member.comm);
+  // To the other host: a sum, the rank's own part, a part for each rank; from the root; the sum of the other host.
+  const bool right = encoded == std::vector<int>{1, 1, 2, is_root ? 1 : 0, part.rank == 2 ? 1 : 0};
+  for (const int parts : encoded) std::printf("%d ", parts);  // which a failure shows
+  return right ? 0 : 1;
+});
+
+TEST(Compressed, EncodesOnlyWhatGoesBetweenHosts) { expect_success("coded_hosts", 4, {}, Seconds(120)); }
 
 TEST(Compressed, SaysWhatItHasSent) {
   run_threads(2, [&](Member& member) {

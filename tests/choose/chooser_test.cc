@@ -9,6 +9,7 @@
 
 #include "choose/choose.h"
 #include "codec/codec.h"
+#include "codec/whole.h"
 #include "plan/coded.h"
 
 namespace hocket {
@@ -166,18 +167,26 @@ TEST(Chooser, AnImpossibleWishIsRefusedWithTheReason) {
   EXPECT_THAT(refusal("window", question), HasSubstr("it needs two buffers"));
 }
 
-// Where hosts have several ranks, only what goes between hosts is encoded.
+// Where hosts have several ranks, only what goes between hosts is encoded. Broadcasts are not among them: of few ranks
+// the model likes the chain of all better.
 TEST(Chooser, EncodesBetweenHosts) {
   Chooser chooser({}, built_in_tuning(), {.ranks = 8, .per_host = 4}, kMaxMessage);
-  Question question{.collective = Collective::kAllReduce, .ranks = 8, .bytes = 32 << 20, .coded = true};
+  Question question{.ranks = 8, .bytes = 32 << 20, .coded = true};
   question.coding = cost_of(**make_codec("int8"), DataType::kFloat32);
-  const Result<Choice> choice = chooser.choose(question);
-  ASSERT_TRUE(choice.ok());
-  EXPECT_EQ(choice->builder->name, "hierarchical");
-  const Plan plan = build(*choice->builder, chooser.options_of(question));
-  const auto& steps = plan.lanes[0].steps;
-  EXPECT_TRUE(std::ranges::any_of(steps, [](const Step& step) { return step.plain; }));
-  EXPECT_TRUE(std::ranges::any_of(steps, [](const Step& step) { return !step.plain; }));
+  for (const Collective collective : {Collective::kReduceScatter, Collective::kAllGather, Collective::kReduce,
+                                      Collective::kAllToAll, Collective::kAllReduce}) {
+    question.collective = collective;
+    question.bytes = (collective == Collective::kAllReduce ? 32 : 4) << 20;
+    const Result<Choice> choice = chooser.choose(question);
+    ASSERT_TRUE(choice.ok()) << name(collective) << ": " << choice.status().message();
+    if (collective != Collective::kAllToAll) {
+      EXPECT_EQ(choice->builder->name, "hierarchical") << name(collective);
+    }
+    const Plan plan = build(*choice->builder, chooser.options_of(question));
+    const auto& steps = plan.lanes[0].steps;
+    EXPECT_TRUE(std::ranges::any_of(steps, [](const Step& step) { return step.plain; })) << name(collective);
+    EXPECT_TRUE(std::ranges::any_of(steps, [](const Step& step) { return !step.plain; })) << name(collective);
+  }
   Chooser one_each({}, built_in_tuning(), {.ranks = 8, .per_host = 1}, kMaxMessage);
   EXPECT_EQ(one_each.choose(question)->builder->name, "two_shot");
 }
@@ -197,6 +206,21 @@ TEST(Chooser, EncodesInOneShotWhereLittleIsSent) {
   EXPECT_NE(chosen("int8", DataType::kFloat32, 8, 32 << 20), "one_shot");
   EXPECT_NE(chosen("int8", DataType::kBfloat16, 4, 4 << 10), "one_shot") << "what is kept was rounded";
   EXPECT_NE(chosen("topk", DataType::kFloat32, 4, 4 << 10), "one_shot") << "zeros are not added";
+}
+
+// What changes nothing may take any plan: of 64 ranks' sparse sums doubling, where nobody has a pipe to everybody.
+TEST(Chooser, TakesAnyPlanWhereNothingIsLost) {
+  const auto chosen = [](const Codec& codec, Rank ranks, size_t bytes) {
+    Chooser chooser({}, built_in_tuning(), {.ranks = ranks, .per_host = 1}, kMaxMessage);
+    Question question = all_reduce(ranks, bytes);
+    question.coded = true;
+    question.coding = cost_of(codec, DataType::kFloat32);
+    return chooser.choose(question)->builder->name;
+  };
+  EXPECT_EQ(chosen(*sparse_codec(0.01), 64, 64 << 10), "recursive_doubling");
+  EXPECT_EQ(chosen(*sparse_codec(0.01), 4, 64 << 10), "one_shot");
+  EXPECT_EQ(chosen(**make_codec("lossless"), 64, 4 << 10), "recursive_doubling");
+  EXPECT_NE(chosen(**make_codec("blocksparse"), 64, 4 << 10), "recursive_doubling") << "zeros are not added";
 }
 
 // Among many ranks, whose two-shot would open a pipe for every pair, a codec that may encode as often as there are

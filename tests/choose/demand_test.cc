@@ -48,6 +48,16 @@ TEST(Demand, SharesAreTheVerifiers) {
   });
 }
 
+// A sum that is kept and sent on, as a ring's last one, is no two sums.
+TEST(Demand, WhatGoesToSeveralIsCombinedOnce) {
+  for (Rank ranks = 2; ranks <= 9; ++ranks) {
+    BuildOptions options;
+    options.ranks = ranks;
+    const Demand ring = *demand(*find_builder(Collective::kAllReduce, "ring"), options, flat(1, 1));
+    EXPECT_EQ(ring.busiest.chunks_combined * ranks, ring.chunks * (ranks - 1)) << ranks;
+  }
+}
+
 // Nothing is sent.
 class UnusedPipes final : public Pipes {
  public:
@@ -159,12 +169,12 @@ TEST(Demand, RoundsOverHostsAreTheVerifiers) {
     size_t ranks = 0;
     for (const auto& host : hosts) ranks += host.size();
     const Hierarchy hierarchy = *make_hierarchy({hosts}, static_cast<Rank>(ranks));
-    const BuildOptions options = over(hierarchy, static_cast<Rank>(ranks));
-    for (const Collective collective : {Collective::kAllReduce, Collective::kAllToAll}) {
-      const Builder& builder = *find_builder(collective, "hierarchical");
-      if (!builder.fits(options)) continue;
+    BuildOptions options = over(hierarchy, static_cast<Rank>(ranks));
+    options.coded = true;
+    for (const Builder& builder : builders()) {
+      if (builder.name != "hierarchical" || !builder.fits(options)) continue;
       EXPECT_EQ(demand(builder, options, flat(1, 1))->rounds, prove(builder, options)->rounds)
-          << name(collective) << " " << ranks;
+          << name(builder.collective) << " " << ranks;
     }
   }
 }

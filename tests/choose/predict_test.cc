@@ -139,6 +139,23 @@ TEST(Predict, OnCrowdedCoresMessagesWaitForTurns) {
   EXPECT_NEAR(turns("ring"), 28.0 / 3, 0.01);
 }
 
+// Nothing else takes time. A ring of eight ranks receives 14 messages of 1 MiB, 16 slices each.
+TEST(Predict, OnCrowdedCoresEachLaterSliceTakesATurn) {
+  NetworkModel model;
+  model.levels.resize(1);
+  model.levels[0] = {"host", 8, {}};
+  model.cores = 2;
+  model.local.turn = 3'000;
+  BuildOptions options;
+  options.ranks = 8;
+  const Demand ring = *demand(*find_builder(Collective::kAllReduce, "ring"), options, model);
+  const Sizes sizes = {.bytes = 8 << 20, .window = kWhole, .slice = 64 << 10};
+  const int64_t chain = 14 * 4 * 2 / 3;
+  EXPECT_NEAR(static_cast<double>(predict(ring, model, 8, sizes).total()) / 3'000, 14 * 15 + chain, 1);
+  model.cores = 8;
+  EXPECT_EQ(predict(ring, model, 8, sizes).total(), 0);
+}
+
 // Nothing but the ends of messages takes time: a unit each.
 NetworkModel ends_only(int32_t cores) {
   NetworkModel model;

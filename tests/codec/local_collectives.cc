@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "codec/whole.h"
+#include "kernels/convert.h"
 
 namespace hocket {
 namespace {
@@ -41,10 +42,15 @@ class LocalTeam::Member final : public Collectives {
     if (type == DataType::kFloat32) return combine<float>(op, values, count);
     return type == DataType::kUint32 ? combine<uint32_t>(op, values, count) : combine<uint64_t>(op, values, count);
   }
-  Status sum(const CodedMessages& messages, float* values, size_t count) override {
-    std::vector<float> own = decoded(messages, values, count);
-    HOCKET_TRY(combine<float>(ReduceOp::kSum, own.data(), count));
-    std::copy(own.begin(), own.end(), values);
+  Status sum(const CodedMessages& messages, Values values) override {
+    std::vector<float> wide(values.count);
+    widen(values.type, values.data, wide.data(), values.count);
+    std::vector<float> own = decoded(messages, wide.data(), values.count);
+    HOCKET_TRY(combine<float>(ReduceOp::kSum, own.data(), values.count));
+    std::vector<std::byte> message(messages.codec->max_encoded_bytes(values.count, values.type));
+    const size_t bytes = messages.codec->encode({values.type, values.data, values.count}, messages.draw, message);
+    team_.sent_bytes_ += bytes * static_cast<size_t>(ranks() - 1);
+    narrow(values.type, own.data(), values.data, values.count);
     return {};
   }
   Status reduce_scatter(const CodedMessages& messages, const float* from, float* to,

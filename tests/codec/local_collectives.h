@@ -21,7 +21,7 @@ class LocalTeam {
 
   // On a thread per rank.
   void run(const std::function<void(Collectives&)>& body);
-  // By exchange() and gather(), from all ranks to others.
+  // By exchange() and gather(), from all ranks to others; and by sum(), as if each sent its message to each.
   uint64_t sent_bytes() const { return sent_bytes_; }
 
  private:

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "codec/codec.h"
 #include "tests/codec/codec_model.h"
@@ -133,15 +134,14 @@ class CodecModel : public testing::TestWithParam<Case> {
     }
   }
 
-  void expect_as_model(DataType type, const samples::Sample& sample) const {
-    const Bytes values = samples::as(type, sample.values);
+  void expect_as_model(DataType type, const Bytes& values, const std::string& what) const {
     const Bytes wanted = GetParam().model->encode(type, values, kDraw);
-    const Floats decoded = GetParam().model->decode(type, wanted, sample.values.size());
+    const Floats decoded = GetParam().model->decode(type, wanted, values.size() / element_bytes(type));
     for (const std::string_view set : instruction_sets()) {
-      SCOPED_TRACE(std::string(set) + ", " + std::string(name(type)) + ", " + sample.name);
+      SCOPED_TRACE(std::string(set) + ", " + std::string(name(type)) + ", " + what);
       ASSERT_TRUE(force_instruction_set(set));
       const Bytes message = encode(type, values);
-      const bool is_open = GetParam().calculates && sample.name.ends_with("nan");
+      const bool is_open = GetParam().calculates && what.ends_with("nan");
       ASSERT_TRUE(is_open ? wanted.size() == message.size() : wanted == message);
       for (const bool add : {false, true}) {
         ASSERT_NO_FATAL_FAILURE(expect_decoded(type, message, decoded, add));
@@ -159,8 +159,38 @@ TEST_P(CodecModel, IsTheModelBitForBit) {
     const bool is_sparse = codec_->block() == 0;
     if (is_sparse) list.push_back(rare());
     for (const samples::Sample& sample : list) {
-      ASSERT_NO_FATAL_FAILURE(expect_as_model(type, sample));
+      ASSERT_NO_FATAL_FAILURE(expect_as_model(type, samples::as(type, sample.values), sample.name));
     }
+  }
+}
+
+// All patterns of a 16-bit type, each `stride` after the one before.
+Bytes all_patterns(uint32_t stride) {
+  constexpr uint32_t kPatterns = 1 << 16;
+  std::vector<uint16_t> patterns(kPatterns);
+  for (uint32_t i = 0; i < kPatterns; ++i) patterns[i] = static_cast<uint16_t>(i * stride);
+  const auto bytes = std::as_bytes(std::span(patterns));
+  return {bytes.begin(), bytes.end()};
+}
+
+// Those that are finite. Blocks of others are NaN whole.
+Bytes finite_of(DataType type, const Bytes& patterns) {
+  const Floats values = samples::from(type, patterns);
+  Bytes finite;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) finite.insert(finite.end(), &patterns[2 * i], &patterns[2 * i] + 2);
+  }
+  return finite;
+}
+
+// Beside its neighbours, and among numbers of all sizes.
+TEST_P(CodecModel, IsTheModelOfEverySixteenBits) {
+  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16}) {
+    if (!codec_->supports(type)) continue;
+    const Bytes mixed = all_patterns(0x9e37);
+    ASSERT_NO_FATAL_FAILURE(expect_as_model(type, all_patterns(1), "in order, nan"));
+    ASSERT_NO_FATAL_FAILURE(expect_as_model(type, mixed, "mixed, nan"));
+    ASSERT_NO_FATAL_FAILURE(expect_as_model(type, finite_of(type, mixed), "mixed, finite"));
   }
 }
 

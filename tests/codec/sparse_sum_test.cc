@@ -8,11 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <cstdio>
 #include <cstring>
 
-#include "codec/select.h"
-#include "codec/sparse_message.h"
 #include "kernels/random.h"
 #include "tests/codec/local_collectives.h"
 
@@ -81,43 +78,6 @@ TEST(SparseSum, SendsLittleOfLittle) {
   const uint64_t sent = check_sum_of(vectors(4, kCount, 0.01));
   // Each element goes to its owner in 6 bytes, and the sum of up to four times as many to three others.
   EXPECT_LT(static_cast<double>(sent), (3 * 6 * 0.01 + 3 * 6 * 0.04) * kCount * 1.05);
-}
-
-// Bytes that all send when pairs exchange what they have, and then pairs of pairs: each message is the sum of its
-// sender's group so far, in the shortest form.
-uint64_t doubling_bytes(const std::vector<SparseVector>& vectors) {
-  uint64_t bytes = 0;
-  for (size_t group = 1; group < vectors.size(); group *= 2) {
-    for (size_t first = 0; first < vectors.size(); first += group) {
-      const auto begin = vectors.begin() + static_cast<ptrdiff_t>(first);
-      const std::vector<float> sum = dense_sum({begin, begin + static_cast<ptrdiff_t>(group)});
-      const ConstValues values{DataType::kFloat32, reinterpret_cast<const std::byte*>(sum.data()), sum.size()};
-      std::vector<std::byte> message(sparse::max_bytes(sum.size(), values.type));
-      bytes += group * sparse::encode(values.type, sum.size(), select::at_least(values, 0x1p-149f), message.data());
-    }
-  }
-  return bytes;
-}
-
-// Where all ranks' places differ, all at once is as many bytes as doubling; where they are the same, owners send less.
-// So doubling could only save what the few bytes are that go to all at once although they overlap.
-TEST(SparseSum, DoublingWouldSaveLittle) {
-  constexpr uint64_t kCount = 40000;
-  for (const int ranks : {2, 4, 16, 64}) {
-    for (const double density : {0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0}) {
-      for (const bool alike : {false, true}) {
-        std::vector<SparseVector> all = vectors(ranks, kCount, density);
-        for (SparseVector& vector : all) vector = alike ? all[0] : vector;
-        const auto sent = static_cast<double>(check_sum_of(all)), doubling = static_cast<double>(doubling_bytes(all));
-        const double one = 1.0 / ranks, heads = 2 * kHead * ranks * (ranks - 1);
-        std::printf("%2d ranks, density %.4f, %s places: %9.0f bytes of a rank, doubling %9.0f\n", ranks, density,
-                    alike ? "the same" : "random", sent * one, doubling * one);
-        const double few = alike ? static_cast<double>(kFewSparseBytes) * ranks : 0;
-        EXPECT_LE(sent, (1 + one) * doubling + heads + few)
-            << ranks << " ranks, density " << density << ", alike " << alike;
-      }
-    }
-  }
 }
 
 TEST(SparseSum, OfAnyShape) {

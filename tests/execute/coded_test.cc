@@ -20,6 +20,7 @@
 #include "comm/binding.h"
 #include "comm/coding.h"
 #include "execute/local_ranks.h"
+#include "kernels/random.h"
 #include "plan/builders.h"
 #include "plan/check.h"
 #include "plan/coded.h"
@@ -43,15 +44,18 @@ std::vector<Plan> build(std::string_view algorithm, Rank ranks) {
   return plans;
 }
 
-// Hosts of so many ranks each, one after the other: only what goes between them is encoded.
-std::vector<Plan> build_over(const std::vector<Rank>& hosts) {
+// Hosts of so many ranks each, one after the other: only what goes between them is encoded. The root is the last rank.
+std::vector<Plan> build_over(const std::vector<Rank>& hosts, Collective collective = Collective::kAllReduce,
+                             std::string_view algorithm = "hierarchical") {
   Hierarchy hierarchy{.levels = {{}}, .across = "two_shot"};
   BuildOptions options{.ranks = 0, .hierarchy = &hierarchy, .coded = true};
   for (const Rank size : hosts) {
     hierarchy.levels[0].emplace_back();
     for (Rank i = 0; i < size; ++i) hierarchy.levels[0].back().push_back(options.ranks++);
   }
-  const Builder* builder = find_builder(Collective::kAllReduce, "hierarchical");
+  const Builder* builder = find_builder(collective, algorithm);
+  if (is_rooted(collective)) options.root = options.ranks - 1;
+  EXPECT_TRUE(builder->fits(options)) << name(collective) << " " << hosts.size();
   std::vector<Plan> plans;
   for (options.rank = 0; options.rank < options.ranks; ++options.rank) plans.push_back(build(*builder, options));
   return plans;
@@ -62,21 +66,30 @@ struct Outcome {
   std::string failure;
 };
 
-// One all-reduce of float32. `losses`, by rank: where each keeps what its encodings lose.
-Outcome all_reduce(LocalRanks& local, const std::vector<Plan>& plans, const Codec* codec,
-                   const std::vector<std::vector<float>>& inputs, uint64_t draw = 1,
-                   std::vector<std::vector<float>>* losses = nullptr) {
+// Elements that a rank ends with, of a call of so many of each.
+size_t result_size(Collective collective, size_t count, size_t ranks) {
+  if (collective == Collective::kAllGather) return count * ranks;
+  return collective == Collective::kReduceScatter ? count / ranks : count;
+}
+
+// One call of float32. `losses`, by rank: where each keeps what its encodings lose. `traffic`: of all ranks.
+Outcome perform(LocalRanks& local, const std::vector<Plan>& plans, const Codec* codec,
+                const std::vector<std::vector<float>>& inputs, uint64_t draw = 1,
+                std::vector<std::vector<float>>* losses = nullptr, CodedTraffic* traffic = nullptr) {
   const auto ranks = static_cast<Rank>(plans.size());
   Outcome outcome;
   if (losses != nullptr) losses->assign(plans.size(), std::vector<float>(inputs[0].size()));
-  outcome.results.assign(plans.size(), std::vector<float>(inputs[0].size(), -1));
+  const Collective collective = plans[0].collective;
+  const size_t count = inputs[0].size();
+  outcome.results.assign(plans.size(), std::vector<float>(result_size(collective, count, plans.size()), -1));
   std::vector<Request> requests(plans.size());
   std::vector<Call> calls(plans.size());
   std::vector<std::vector<std::byte>> scratch(plans.size());
   for (size_t i = 0; i < plans.size(); ++i) {
-    requests[i].facts.collective = Collective::kAllReduce;
+    requests[i].facts.collective = collective;
     requests[i].facts.type = DataType::kFloat32;
-    requests[i].facts.count = inputs[0].size();
+    const bool is_parted = collective == Collective::kReduceScatter || collective == Collective::kAllToAll;
+    requests[i].facts.count = is_parted ? count / plans.size() : count;
     requests[i].send = inputs[i].data();
     requests[i].recv = outcome.results[i].data();
     requests[i].codec = {std::shared_ptr<const Codec>(), codec};  // chunks are whole blocks of it
@@ -87,6 +100,7 @@ Outcome all_reduce(LocalRanks& local, const std::vector<Plan>& plans, const Code
     bind_layouts(requests[i], call);
     call.codec = codec;
     call.draw = draw;
+    call.traffic = traffic;
     call.slice_bytes = kSliceElements * sizeof(float);
     const size_t share = kSliceElements / static_cast<size_t>(plans[i].message_chunks) / kBlock * kBlock;
     call.window = std::max(kBlock, share);
@@ -101,10 +115,10 @@ Outcome all_reduce(LocalRanks& local, const std::vector<Plan>& plans, const Code
   return outcome;
 }
 
-Outcome all_reduce(const std::vector<Plan>& plans, const Codec* codec, const std::vector<std::vector<float>>& inputs,
-                   uint64_t draw = 1) {
+Outcome perform(const std::vector<Plan>& plans, const Codec* codec, const std::vector<std::vector<float>>& inputs,
+                uint64_t draw = 1) {
   LocalRanks local(static_cast<Rank>(plans.size()), kMaxMessage);
-  return all_reduce(local, plans, codec, inputs, draw);
+  return perform(local, plans, codec, inputs, draw);
 }
 
 std::vector<std::vector<float>> gaussian_inputs(Rank ranks, size_t count, float size = 1) {
@@ -160,7 +174,8 @@ CodingErrors errors_of(const Codec& codec) {
           .absolute_error = description.absolute_error,
           .rounding = 0x1p-24,
           .idempotent = description.idempotent,
-          .adds_as_stored = adds_as_stored(codec, DataType::kFloat32)};
+          .adds_as_stored = adds_as_stored(codec, DataType::kFloat32),
+          .lossless = description.lossless && adds_as_stored(codec, DataType::kFloat32)};
 }
 
 std::unique_ptr<const Codec> codec_of(const std::string& specification) {
@@ -253,7 +268,7 @@ TEST(Coded, WhoAddsWhatNobodyElseHasIsFoundOut) {
   const auto effect = prove_coded(plans, {.relative_error = 0.01});
   ASSERT_FALSE(effect.ok());
   EXPECT_EQ("coded, rank 1 ends with other bits in recv[0] than rank 0", effect.status().message());
-  const Outcome outcome = all_reduce(plans, codec_of("int4").get(), gaussian_inputs(2, kBlock));
+  const Outcome outcome = perform(plans, codec_of("int4").get(), gaussian_inputs(2, kBlock));
   ASSERT_EQ("", outcome.failure);
   EXPECT_NE(outcome.results[0], outcome.results[1]);
 }
@@ -280,7 +295,7 @@ TEST_P(Growth, IsAsPredicted) {
     const auto effect = prove_coded(plans, errors_of(*codec));
     ASSERT_TRUE(effect.ok()) << what << ": " << effect.status().message();
     const auto inputs = gaussian_inputs(ranks, count_for(plans, 8));
-    const Outcome outcome = all_reduce(plans, codec.get(), inputs);
+    const Outcome outcome = perform(plans, codec.get(), inputs);
     expect_same_bits(outcome, what);
     const Errors errors = errors_of(outcome.results[0], exact_sum(inputs));
     const double eps = encoding_error(*codec, inputs[0]), lawful = std::sqrt(law(algorithm, ranks));
@@ -341,7 +356,7 @@ TEST_P(EveryCodec, GivesAllRanksTheSameBitsWithinWhatHocketCodecErrorBoundSays) 
     if (!may_take(algorithm, ranks, *codec)) continue;
     const auto bound = (*Coding::make(specification))->error_bound(Collective::kAllReduce, DataType::kFloat32, ranks);
     ASSERT_TRUE(bound.ok()) << bound.status().message();
-    const Outcome outcome = all_reduce(local, plans, codec.get(), inputs);
+    const Outcome outcome = perform(local, plans, codec.get(), inputs);
     ASSERT_NO_FATAL_FAILURE(expect_same_bits(outcome, specification));
     const Errors errors = errors_of(outcome.results[0], sum);
     EXPECT_LE(errors.largest, bound->relative * largest_magnitude(inputs) + bound->absolute) << specification;
@@ -363,7 +378,7 @@ TEST(Coded, ManyRanksHaveAPlanAndABound) {
     ASSERT_TRUE(bound.ok()) << ranks << ": " << bound.status().message();
     if (ranks > 65) continue;
     const auto inputs = gaussian_inputs(ranks, count_for(plans, 1));
-    const Outcome outcome = all_reduce(plans, codec.get(), inputs);
+    const Outcome outcome = perform(plans, codec.get(), inputs);
     ASSERT_NO_FATAL_FAILURE(expect_same_bits(outcome, "stochastic"));
     EXPECT_LE(errors_of(outcome.results[0], exact_sum(inputs)).largest, bound->relative * largest_magnitude(inputs));
   }
@@ -384,13 +399,18 @@ TEST(Coded, BetweenHostsOnly) {
       ASSERT_TRUE(effect.ok()) << what << ": " << effect.status().message();
       EXPECT_LE(effect->relative, prove_coded(build("two_shot", ranks), errors_of(*codec))->relative) << what;
       const auto inputs = gaussian_inputs(ranks, count_for(plans, 2) + 77);
-      const Outcome outcome = all_reduce(plans, codec.get(), inputs);
+      const Outcome outcome = perform(plans, codec.get(), inputs);
       expect_same_bits(outcome, what);
       const Errors errors = errors_of(outcome.results[0], exact_sum(inputs));
       EXPECT_LE(errors.largest, effect->relative * largest_magnitude(inputs) + effect->absolute) << what;
     }
   }
 }
+
+constexpr std::pair<Collective, std::string_view> kBetweenHosts[] = {
+    {Collective::kReduceScatter, "hierarchical"}, {Collective::kAllGather, "hierarchical"},
+    {Collective::kBroadcast, "hierarchical"},     {Collective::kReduce, "hierarchical"},
+    {Collective::kAllToAll, "hierarchical"},      {Collective::kAllToAll, "direct"}};
 
 // No step sends both within a host and between hosts: its messages are encoded or not.
 TEST(Coded, StepsStayWithinHostsOrLeaveThem) {
@@ -399,7 +419,12 @@ TEST(Coded, StepsStayWithinHostsOrLeaveThem) {
     std::vector<size_t> host_of;
     for (size_t host = 0; host < hosts.size(); ++host)
       host_of.insert(host_of.end(), static_cast<size_t>(hosts[host]), host);
-    for (const Plan& plan : build_over(hosts)) {
+    std::vector<Plan> plans = build_over(hosts);
+    for (const auto& [collective, algorithm] : kBetweenHosts) {
+      const std::vector<Plan> more = build_over(hosts, collective, algorithm);
+      plans.insert(plans.end(), more.begin(), more.end());
+    }
+    for (const Plan& plan : plans) {
       for (const Lane& lane : plan.lanes) {
         for (const Step& step : lane.steps) {
           for (const auto* places : {&step.sources, &step.destinations}) {
@@ -415,13 +440,96 @@ TEST(Coded, StepsStayWithinHostsOrLeaveThem) {
   }
 }
 
+// What each rank is to end with.
+std::vector<std::vector<double>> wanted_of(const Plan& plan, const std::vector<std::vector<float>>& inputs) {
+  const size_t ranks = inputs.size(), count = inputs[0].size(), part = count / ranks;
+  const std::vector<double> sum = exact_sum(inputs);
+  std::vector<std::vector<double>> wanted(ranks);
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    std::vector<double>& own = wanted[rank];
+    const auto append = [&](const auto& from, size_t first, size_t some) {
+      own.insert(own.end(), from.begin() + static_cast<ptrdiff_t>(first),
+                 from.begin() + static_cast<ptrdiff_t>(first + some));
+    };
+    if (plan.collective == Collective::kReduceScatter) append(sum, rank * part, part);
+    if (plan.collective == Collective::kBroadcast) append(inputs[static_cast<size_t>(plan.root)], 0, count);
+    if (plan.collective == Collective::kReduce && rank == static_cast<size_t>(plan.root)) append(sum, 0, count);
+    for (const std::vector<float>& theirs : inputs) {
+      if (plan.collective == Collective::kAllGather) append(theirs, 0, count);
+      if (plan.collective == Collective::kAllToAll) append(theirs, rank * part, part);
+    }
+  }
+  return wanted;
+}
+
+// The other collectives likewise: never farther off than by the plan without hosts, nothing lost inside of a host, all
+// ranks with the same bits where they end with the same, and fewer bytes than are encoded without hosts.
+TEST(Coded, OtherCollectivesBetweenHostsOnly) {
+  constexpr size_t kCount = 6 * 5 * 7 * 8 * kBlock / 8 + 8 * 3 * 5 * 7;  // parts for 2 to 8 ranks, not of whole blocks
+  for (const std::vector<Rank>& hosts :
+       std::vector<std::vector<Rank>>{{2, 2}, {3, 1}, {1, 4, 2}, {4, 4}, {2, 2, 2, 2}, {5, 3}, {1, 1, 2}}) {
+    for (const auto& [collective, algorithm] : kBetweenHosts) {
+      const std::vector<Plan> plans = build_over(hosts, collective, algorithm);
+      const auto ranks = static_cast<Rank>(plans.size());
+      const std::string what = fmt::format("{} {} {}", name(collective), algorithm, testing::PrintToString(hosts));
+      const auto proof = prove(plans);
+      ASSERT_TRUE(proof.ok()) << what << ": " << proof.status().message();
+      LocalRanks local(ranks, kMaxMessage);
+      const auto inputs = gaussian_inputs(ranks, kCount / static_cast<size_t>(ranks) * static_cast<size_t>(ranks));
+      const auto wanted = wanted_of(plans[0], inputs);
+      for (const char* specification : {"int8", "int4:scale=minmax,round=stochastic", "fp16", "topk:ratio=0.1"}) {
+        const auto codec = codec_of(specification);
+        const auto effect = prove_coded(plans, errors_of(*codec));
+        ASSERT_TRUE(effect.ok()) << what << ": " << effect.status().message();
+        EXPECT_EQ(1, effect->encodings) << what;
+        const auto bound = (*Coding::make(specification))->error_bound(collective, DataType::kFloat32, ranks);
+        ASSERT_TRUE(bound.ok()) << bound.status().message();
+        EXPECT_LE(effect->relative, bound->relative * (1 + 1e-9)) << what;
+        const Outcome outcome = perform(local, plans, codec.get(), inputs);
+        ASSERT_EQ("", outcome.failure) << what;
+        const bool agree = collective == Collective::kAllGather || collective == Collective::kBroadcast;
+        if (agree) expect_same_bits(outcome, what);
+        for (size_t rank = 0; rank < wanted.size(); ++rank) {
+          if (wanted[rank].empty()) continue;
+          const Errors errors = errors_of(outcome.results[rank], wanted[rank]);
+          EXPECT_LE(errors.largest, effect->relative * largest_magnitude(inputs) + effect->absolute) << what << rank;
+        }
+      }
+    }
+  }
+}
+
+// Of an all-to-all what stays on a host arrives as it is; a reduce-scatter encodes one sum for each rank elsewhere.
+TEST(Coded, WhatStaysOnAHostIsNotEncoded) {
+  const auto codec = codec_of("int4");
+  for (const char* algorithm : {"hierarchical", "direct"}) {
+    const std::vector<Plan> plans = build_over({2, 3}, Collective::kAllToAll, algorithm);
+    const auto inputs = gaussian_inputs(5, 5 * kBlock);
+    const Outcome outcome = perform(plans, codec.get(), inputs);
+    ASSERT_EQ("", outcome.failure);
+    for (size_t to = 0; to < 5; ++to) {
+      for (size_t from = 0; from < 5; ++from) {
+        const bool is_same =
+            std::memcmp(&outcome.results[to][from * kBlock], &inputs[from][to * kBlock], kBlock * sizeof(float)) == 0;
+        EXPECT_EQ((to < 2) == (from < 2), is_same) << algorithm << ": from " << from << " to " << to;
+      }
+    }
+  }
+  const std::vector<Plan> plans = build_over({2, 3}, Collective::kReduceScatter);
+  const auto inputs = gaussian_inputs(5, 5 * kBlock);
+  CodedTraffic traffic;
+  LocalRanks local(5, kMaxMessage);
+  ASSERT_EQ("", perform(local, plans, codec.get(), inputs, 1, nullptr, &traffic).failure);
+  EXPECT_EQ(5 * kBlock * sizeof(float), traffic.value_bytes());
+}
+
 // The result, and all that was lost on the way, are the contributions, whatever the plan.
 void expect_nothing_lost(LocalRanks& local, const std::vector<Plan>& plans, const std::string& specification) {
   const std::string what = fmt::format("{}, {}, {} ranks", specification, plans[0].algorithm, plans.size());
   const auto codec = codec_of(specification);
   const auto inputs = gaussian_inputs(static_cast<Rank>(plans.size()), count_for(plans, 1) - 77);
   std::vector<std::vector<float>> losses;
-  const Outcome outcome = all_reduce(local, plans, codec.get(), inputs, 1, &losses);
+  const Outcome outcome = perform(local, plans, codec.get(), inputs, 1, &losses);
   ASSERT_NO_FATAL_FAILURE(expect_same_bits(outcome, what));
   losses.push_back(outcome.results[0]);
   const std::vector<double> wanted = exact_sum(inputs), found = exact_sum(losses);
@@ -463,14 +571,85 @@ TEST(Coded, WhatManyRanksLoseIsKept) {
   expect_nothing_lost(local, build(coded_builder(Collective::kAllReduce, ranks)->name, ranks), "int4:rotate=1");
 }
 
-TEST(Coded, LosslessChangesNoBit) {
+// All-reduces without windows that codecs may take which change nothing: all there are.
+std::vector<const Builder*> all_reduces(Rank ranks) {
+  std::vector<const Builder*> result;
+  for (const Builder& builder : builders()) {
+    const bool is_one = builder.collective == Collective::kAllReduce && !builder.uses_windows();
+    if (is_one && builder.fits({.ranks = ranks, .coded = true})) result.push_back(&builder);
+  }
+  return result;
+}
+
+TEST(Coded, LosslessChangesNoBitOfAnyPlan) {
   const auto codec = codec_of("lossless");
-  for (std::string_view algorithm : {"two_shot", "ring", "circulant"}) {
-    const std::vector<Plan> plans = build(algorithm, 5);
-    const auto inputs = gaussian_inputs(5, count_for(plans, 3) + 5);
-    const Outcome plain = all_reduce(plans, nullptr, inputs), coded = all_reduce(plans, codec.get(), inputs);
-    expect_same_bits(coded, std::string(algorithm));
-    EXPECT_EQ(plain.results, coded.results) << algorithm;
+  for (const Rank ranks : {2, 5, 8}) {
+    EXPECT_LT(14U, all_reduces(ranks).size());
+    for (const Builder* builder : all_reduces(ranks)) {
+      const std::vector<Plan> plans = build(builder->name, ranks);
+      const std::string what = fmt::format("{}, {} ranks", builder->name, ranks);
+      EXPECT_TRUE(may_take(builder->name, ranks, *codec)) << what;
+      const auto effect = prove_coded(plans, errors_of(*codec));
+      EXPECT_TRUE(effect.ok()) << what << ": " << effect.status().message();
+      const auto inputs = gaussian_inputs(ranks, count_for(plans, 3) + 5);
+      const Outcome plain = perform(plans, nullptr, inputs), coded = perform(plans, codec.get(), inputs);
+      expect_same_bits(coded, what);
+      EXPECT_EQ(plain.results, coded.results) << what;
+    }
+  }
+}
+
+// Whole numbers at a share of the places, others for each rank; and never a negative zero.
+std::vector<std::vector<float>> sparse_inputs(Rank ranks, size_t count, double density) {
+  std::vector<std::vector<float>> inputs(static_cast<size_t>(ranks), std::vector<float>(count));
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const DrawKey key(static_cast<uint64_t>(rank) + 1);
+    std::vector<float>& own = inputs[static_cast<size_t>(rank)];
+    for (size_t i = 0; i < count; ++i) {
+      if (static_cast<double>(random_fraction(key, static_cast<uint32_t>(i))) >= density) continue;
+      own[i] = static_cast<float>(rank % 2 == 0 ? rank % 7 + 1 : -(rank % 5) - 1);
+    }
+  }
+  return inputs;
+}
+
+// Sums of few elements are sent as such, each in the shortest form: so recursive doubling, which adds sums to sums,
+// sends no more than as many dense messages and their heads, of any number of ranks; and where all ranks' elements
+// together are as few as vectors that go by a plan (codec/programs/sparse_sum.h), no plan sends more than a dense
+// two-shot.
+TEST(Coded, SparseSumsByAnyPlanAreExactAndNeverLonger) {
+  constexpr size_t kCount = 3000, kBytes = kCount * sizeof(float), kHead = 5;
+  const auto codec = sparse_codec(0.01);
+  for (const Rank ranks : {2, 3, 4, 5, 7, 8, 12, 16, 33, 64}) {
+    LocalRanks local(ranks, kMaxMessage);
+    for (const double density : {0.0, 0.0003, 0.001, 0.01, 0.1, 0.5, 1.0}) {
+      const auto inputs = sparse_inputs(ranks, kCount, density);
+      const std::vector<double> sum = exact_sum(inputs);
+      size_t most = 0;
+      for (const auto& input : inputs)
+        most = std::max(most, kCount - static_cast<size_t>(std::ranges::count(input, 0)));
+      const bool is_few = (9 + most * 8) * static_cast<size_t>(ranks) <= kBytes;
+      for (const Builder* builder : all_reduces(ranks)) {
+        const bool doubles = builder->name == "recursive_doubling";
+        if (!doubles && (!is_few || ranks > 16)) continue;
+        const std::string what = fmt::format("{}, {} ranks, density {}", builder->name, ranks, density);
+        const std::vector<Plan> plans = build(builder->name, ranks);
+        const auto effect = prove_coded(plans, errors_of(*codec));
+        ASSERT_TRUE(effect.ok()) << what << ": " << effect.status().message();
+        CodedTraffic traffic;
+        const Outcome outcome = perform(local, plans, codec.get(), inputs, 1, nullptr, &traffic);
+        ASSERT_NO_FATAL_FAILURE(expect_same_bits(outcome, what));
+        EXPECT_TRUE(std::ranges::equal(sum, outcome.results[0])) << what;
+        const auto sent = static_cast<double>(traffic.message_bytes());
+        const auto messages = static_cast<double>(traffic.value_bytes()) / kBytes;
+        if (doubles) {
+          EXPECT_LE(sent, messages * (kBytes + kHead)) << what;
+        }
+        if (is_few) {
+          EXPECT_LE(sent, 1.01 * 2.0 * (ranks - 1) * kBytes + 4.0 * ranks * (ranks - 1) * kHead) << what;
+        }
+      }
+    }
   }
 }
 
@@ -478,9 +657,9 @@ TEST(Coded, DrawsRepeat) {
   const auto codec = codec_of("int4:round=stochastic");
   const std::vector<Plan> plans = build("two_shot", 3);
   const auto inputs = gaussian_inputs(3, count_for(plans, 2));
-  const Outcome first = all_reduce(plans, codec.get(), inputs, 1);
-  EXPECT_EQ(first.results, all_reduce(plans, codec.get(), inputs, 1).results);
-  EXPECT_NE(first.results, all_reduce(plans, codec.get(), inputs, 2).results);
+  const Outcome first = perform(plans, codec.get(), inputs, 1);
+  EXPECT_EQ(first.results, perform(plans, codec.get(), inputs, 1).results);
+  EXPECT_NE(first.results, perform(plans, codec.get(), inputs, 2).results);
 }
 
 TEST(Coded, SlicesAreAsLongAsTheirMessagesAllow) {

@@ -32,10 +32,19 @@ LocalRanks::Pair& LocalRanks::pair(Rank from, Rank to, int lane) {
   Pair& found = pairs_[{from, to, lane}];
   if (found.sender == nullptr) {
     const Transport& local = *transports().front();
-    const PipeContext context{real_system(), *poller_, [] {}, max_message_, "a rank of this test"};
+    const auto context = [&](Rank self, Rank peer) {
+      std::shared_ptr<Ties>& ties = ties_[{self, peer, lane}];
+      if (ties == nullptr) ties = local.make_ties();
+      return PipeContext{.system = real_system(),
+                         .poller = *poller_,
+                         .wake_peer = [] {},
+                         .max_message = max_message_,
+                         .peer = "a rank of this test",
+                         .ties = ties};
+    };
     Offer offer;
-    found.sender = std::move(*local.open(context, offer));
-    found.receiver = std::move(*local.accept(context, std::move(offer)));
+    found.sender = std::move(*local.open(context(from, to), offer));
+    found.receiver = std::move(*local.accept(context(to, from), std::move(offer)));
     found.sender->lent_from = found.receiver->into_from = kLentFrom;
   }
   return found;

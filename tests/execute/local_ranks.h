@@ -52,6 +52,7 @@ class LocalRanks {
   size_t max_message_;
   std::unique_ptr<Poller> poller_;
   std::map<std::tuple<Rank, Rank, int>, Pair> pairs_;
+  std::map<std::tuple<Rank, Rank, int>, std::shared_ptr<Ties>> ties_;  // a rank's, of its two ends towards another
   std::vector<std::unique_ptr<View>> views_;
   std::vector<std::unique_ptr<Execution>> executions_;
 };

@@ -35,12 +35,13 @@ Hierarchy hierarchy_of(const std::vector<Groups>& levels, Rank ranks) {
 }
 
 void expect_right(Collective collective, const Hierarchy& hierarchy, Rank ranks, const std::string& title,
-                  int32_t lanes = 1) {
+                  int32_t lanes = 1, Rank root = 0) {
   const Builder& builder = *find_builder(collective, "hierarchical");
   for (const bool in_place : {false, true}) {
-    BuildOptions options{.ranks = ranks, .lanes = lanes};
+    BuildOptions options{.ranks = ranks, .root = root, .lanes = lanes};
     options.hierarchy = &hierarchy;
     options.in_place = in_place;
+    options.coded = builder.needs.starts_with("it needs a codec");
     if (in_place && collective == Collective::kAllToAll) continue;
     ASSERT_TRUE(builder.fits(options)) << title;
     const Result<Proof> proof = prove(builder, options);
@@ -99,9 +100,29 @@ TEST(ProveHierarchy, AnyGroupsOfUpToThreeLevels) {
         const Hierarchy hierarchy = hierarchy_of(levels, ranks);
         expect_right(Collective::kAllReduce, hierarchy, ranks, text_of(levels), 1 + round);
         if (round < 2) expect_right(Collective::kAllToAll, hierarchy, ranks, text_of(levels));
+        if (levels.back().size() == 1) continue;
+        const Rank root = static_cast<Rank>(random() % static_cast<uint32_t>(ranks));
+        for (const Collective collective : {Collective::kReduceScatter, Collective::kAllGather})
+          expect_right(collective, hierarchy, ranks, text_of(levels));
+        for (const Collective collective : {Collective::kBroadcast, Collective::kReduce})
+          expect_right(collective, hierarchy, ranks, text_of(levels), 1 + round, root);
       }
     }
   }
+}
+
+// More members, and more groups, than a step has places.
+TEST(ProveHierarchy, BetweenLargeGroupsAndMany) {
+  for (const std::vector<Rank>& sizes : {std::vector<Rank>{70, 3}, {1, 66}, std::vector<Rank>(64, 2)}) {
+    const Rank ranks = std::accumulate(sizes.begin(), sizes.end(), 0);
+    const Hierarchy hierarchy = hierarchy_of({blocks(sizes)}, ranks);
+    for (const Collective collective :
+         {Collective::kReduceScatter, Collective::kAllGather, Collective::kBroadcast, Collective::kReduce})
+      expect_right(collective, hierarchy, ranks, text_of({blocks(sizes)}));
+  }
+  const Hierarchy many = hierarchy_of({blocks(std::vector<Rank>(65, 1))}, 65);
+  BuildOptions options{.ranks = 65, .hierarchy = &many, .coded = true};
+  EXPECT_FALSE(find_builder(Collective::kAllGather, "hierarchical")->fits(options));
 }
 
 TEST(ProveHierarchy, EveryAlgorithmInsideWithEveryOneAcross) {

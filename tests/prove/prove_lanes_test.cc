@@ -85,10 +85,9 @@ TEST(ProveLanesOfHierarchies, TheSameOverSeveral) {
     for (const auto& host : hosts) ranks += static_cast<Rank>(host.size());
     const Result<Hierarchy> hierarchy = make_hierarchy({hosts}, ranks);
     ASSERT_TRUE(hierarchy.ok()) << hierarchy.status().message();
-    for (const Collective collective : {Collective::kAllReduce, Collective::kAllToAll}) {
-      const BuildOptions options{.ranks = ranks, .hierarchy = &*hierarchy};
-      const Builder& builder = *find_builder(collective, "hierarchical");
-      if (builder.fits(options)) {
+    for (const Builder& builder : builders()) {
+      const BuildOptions options{.ranks = ranks, .hierarchy = &*hierarchy, .coded = true};
+      if (builder.name == "hierarchical" && builder.fits(options)) {
         EXPECT_TRUE(check(builder, options, 4));
       }
     }

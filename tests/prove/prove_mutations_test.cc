@@ -251,6 +251,7 @@ TEST(ProveMutations, FiftyWrongPlansOfEveryAlgorithmAreRejected) {
     const std::vector<std::vector<Rank>> trees{{0, 0, 0, 1, 1, 2}, {1, 3, 3, 3, 5, 1}};
     options.trees = trees;
     options.hierarchy = &hierarchy;
+    options.coded = true;  // which some of those over hosts ask for
     if (!builder.fits(options)) options.ranks = 4;
     ASSERT_TRUE(builder.fits(options)) << name(builder.collective) << " " << builder.name;
     Random random(static_cast<uint32_t>(&builder - builders().data()));

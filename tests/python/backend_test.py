@@ -153,6 +153,8 @@ def moves():
     objects = [["a", 1], None] if rank == 0 else [None, None]
     dist.broadcast_object_list(objects, 0)
     assert objects == [["a", 1], None]
+    dist.gather_object(rank, gathered if rank == 0 else None, 0)
+    assert rank > 0 or gathered == list(range(size))
     got = [None]
     dist.scatter_object_list(got, [f"to {i}" for i in range(size)] if rank == 0 else None, 0)
     assert got == [f"to {rank}"]
@@ -400,6 +402,25 @@ def groups():
     dist.barrier(device_ids=[rank + 5])  # whether there is such a device or not
 
 
+def groups_of_a_group():
+    """Those that a process group itself makes: of some of its ranks, and together with the ranks of another one."""
+    rank, size = ranks()
+    group, limit, x = dist.group.WORLD, datetime.timedelta(seconds=60), torch.ones(2)
+    part = group.split_group([0, 1], limit, None, "part", "two of them")
+    assert (part is None) == (rank > 1)
+    if part is not None:
+        part.allreduce([x]).wait()
+        equal(x, [2] * 2)
+        assert (part.rank(), part.size(), part.group_name, part.group_desc) == (rank, 2, "part", "two of them")
+    alone = dist.new_group([rank], use_local_synchronization=True)
+    store = dist.PrefixStore("together", dist.distributed_c10d._get_default_store())
+    together = alone.merge_remote_group(store, size, limit, "together", "all of them")  # its ranks are as they come
+    everybodys = torch.zeros(size)
+    together.all_gather_single(everybodys, torch.tensor([float(together.rank())])).wait()
+    equal(everybodys, list(range(size)))
+    together._enable_collectives_timing()
+
+
 def every_call(tensor, right, left):
     """(name in errors, call) of all that take a single tensor."""
     whole = torch.ones(4)
@@ -502,8 +523,40 @@ def ended():
 
 
 def other_shapes():
-    rank, _ = ranks()
-    refuses("count", dist.all_reduce, torch.ones(2 + rank), failed=True)
+    """All ranks hear of both sides, at the latest in the next call; other groups are unharmed."""
+    rank, size = ranks()
+    one, whole = torch.ones(2 + rank), torch.ones(size * (2 + rank))
+    parts, on_root = list(whole.split(len(one))), rank == 0
+    for call in (lambda group: dist.all_reduce(one, group=group),
+                 lambda group: dist.all_reduce(one, group=group, async_op=True).wait(),
+                 lambda group: dist.all_reduce_coalesced([one, torch.ones(1)], group=group),
+                 lambda group: dist.reduce(one, 0, group=group), lambda group: dist.broadcast(one, 0, group=group),
+                 lambda group: dist.all_gather_into_tensor(whole, one, group=group),
+                 lambda group: dist.all_gather(parts, one, group=group),
+                 lambda group: dist.reduce_scatter_tensor(one, whole, group=group),
+                 lambda group: dist.reduce_scatter(one, parts, group=group),
+                 lambda group: dist.gather(one, parts if on_root else None, 0, group=group),
+                 lambda group: dist.scatter(one, parts if on_root else None, 0, group=group),
+                 lambda group: dist.all_to_all_single(whole.clone(), whole, group=group),
+                 lambda group: dist.all_reduce(torch.ones(2, dtype=torch.float64 if on_root else torch.float32), group=group),
+                 lambda group: dist.all_reduce(torch.ones(2), dist.ReduceOp.MAX if on_root else dist.ReduceOp.SUM, group=group)):
+        group = dist.new_group()
+        try:
+            call(group)
+            dist.barrier(group)
+        except dist.DistBackendError as error:
+            assert "rank 0" in str(error) and "rank 1" in str(error) and " in " in str(error), error
+        else:
+            raise AssertionError("ranks that differ went on")
+    group = dist.new_group()
+    if on_root:
+        dist.send(torch.ones(3), 1, group=group)
+    else:
+        refuses("does not match rank 0, which called send(count 3, float32, to rank 1) instead (reported by rank 1) in recv of "
+                "Float of shape [2]", dist.recv, torch.ones(2), 0, group=group, failed=True)
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    equal(x, [size])
     return True
 
 
@@ -659,8 +712,8 @@ class Profiles(unittest.TestCase):
 class Calls(unittest.TestCase):
     def test_all(self):
         for body in (reductions, complex_sums, sparse_sums, moves, lists_around_the_input, coalesced, transfers, batches,
-                     batches_side_by_side, batches_of_many_kinds, tags, futures_of_transfers, futures, groups, refusals, ended,
-                     missing):
+                     batches_side_by_side, batches_of_many_kinds, tags, futures_of_transfers, futures, groups, groups_of_a_group,
+                     refusals, ended, missing):
             for size in (2, 3):
                 with self.subTest(body.__name__, size=size):
                     on_ranks(size, body)

@@ -4,9 +4,12 @@
 """The package `hocket` as its users meet it: ranks as threads and as processes, every kind of buffer, wrong input."""
 import array
 import ctypes
+import inspect
 import itertools
 import os
+import pathlib
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +25,8 @@ from threaded_ranks import on_threads
 
 os.environ["HOCKET_COMPRESSION"] = "always"  # in shared memory, too, where it does not pay
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEADER = ROOT / "include" / "hocket" / "hocket.h"
 RANKS = 3
 
 
@@ -383,6 +388,10 @@ class Buffers(unittest.TestCase):
         on_ranks(body)
 
     def test_refusals(self):
+        class NoCapsule:
+            def __dlpack__(self):
+                return 5
+
         def body(comm):
             floats = numpy.ones(6, numpy.float32)
             read_only = floats.copy()
@@ -393,6 +402,8 @@ class Buffers(unittest.TestCase):
                     ((bytes(3),), "send: .*read-only"),
                     ((numpy.ones(2, complex),), "send: .*complex128"),
                     ((numpy.ones(2, ">f4"),), "big-endian"),
+                    ((numpy.ones(2, object),), "send: elements of type object"),
+                    ((NoCapsule(),), "send: int: .*invalid PyCapsule"),
                     (([1, 2],), "send: list is no tensor"),
                     ((floats, numpy.ones(6)), "float32, recv of float64"),
                     ((floats, numpy.ones(5, numpy.float32)), "send has 6 elements, recv 5"),
@@ -417,6 +428,17 @@ class Buffers(unittest.TestCase):
                     (lambda: comm.gather(floats, floats[:1], root=comm.rank), "gather: recv: 1 elements, not 3 times"),
                     (lambda: comm.all_reduce(floats, codec="int8"), "all_reduce: codec: str is no hocket.Codec"),
                     (lambda: comm.barrier(queue="mine"), "barrier: queue: str is neither"),
+                    (lambda: comm.all_gather_v(floats, floats, 6), "all_gather_v: counts and offsets of recv: 6 is no list"),
+                    (lambda: comm.gather_v(floats, floats, None, root=comm.rank), "gather_v: counts .*: there must be 3"),
+                    (lambda: comm.scatter_v(floats, floats, [1, 1, "x"], root=comm.rank), "scatter_v: .*: 'x' is no whole"),
+                    (lambda: comm.reduce_scatter_v(floats, floats, [1, 1, -1]), "reduce_scatter_v: .*: -1 does not fit"),
+                    (lambda: comm.all_to_all_v(floats, [2] * 3, floats, [2] * 3, [0, 2, 2**64]), "all_to_all_v: .* 64 bits"),
+                    (lambda: comm.neighbor_all_to_all_v(floats, [6], floats, [6], 1), "neighbor_.*: neighbors: 1 is no list"),
+                    (lambda: comm.broadcast(floats, root=floats), "broadcast: root: .* is no whole number"),
+                    (lambda: comm.gather(floats, floats, root=None), "gather: root: None is no whole number"),
+                    (lambda: comm.all_reduce(floats, op=[]), r"all_reduce: op: there is no '\[\]'"),
+                    (lambda: comm.pre_mul_sum(1, []), r"pre_mul_sum: datatype: no scalar of \[\]"),
+                    (lambda: comm.shrink(1), "shrink: exclude: 1 is no list of whole numbers"),
                     (lambda: comm.split(2**31), "split: color: 2147483648 does not"),
                     (lambda: comm.register(wide), "register: buffer: the array of shape"),
                     (lambda: comm.all_gather_sparse(floats, []), "all_gather_sparse: send: ndarray is no hocket.Sparse")):
@@ -469,7 +491,7 @@ try:
     if comm.rank == 1: os._exit(3)
     comm.barrier()
 except hocket.RemoteError as error:
-    print(comm.failed(), flush=True)
+    print(comm.failed(), type(comm.failure()).__name__, str(comm.failure()) == str(error), flush=True)
 with comm.shrink() as alone:
     print(alone.rank, 'of', alone.size, flush=True)
 comm.abort()
@@ -660,12 +682,58 @@ class Recovery(unittest.TestCase):
 
     def test_survivors_go_on_after_a_death(self):
         survivor, victim = start_two(program=SURVIVAL)
-        self.assertEqual(survivor.communicate(timeout=PATIENCE)[0], "[1]\n0 of 1\n")
+        self.assertEqual(survivor.communicate(timeout=PATIENCE)[0], "[1] RemoteError True\n0 of 1\n")
         victim.communicate(timeout=PATIENCE)
         self.assertEqual(victim.returncode, 3)
 
 
+    def test_no_failure(self):
+        def body(comm):
+            self.assertIsNone(comm.failure())
+            self.assertIsNone(comm.device)
+            comm.all_reduce(numpy.ones(1))
+            comm.finalize()
+            self.assertIsNone(comm.failure())
+            with self.assertRaisesRegex(hocket.InvalidUsage, "finaliz"):
+                comm.barrier()
+
+        on_ranks(body)
+
+
+# Functions of the header that the package has no use for, and what it calls in their place.
+IN_PLACE_OF = {"AlltoAll": "AllToAll", "Bcast": "Broadcast", "CommInitRank": "CommInitRankConfig",
+               "CommInitRankScalable": "CommInitRankConfig", "CommWindowRegister": "CommRegister",
+               "CommWindowDeregister": "CommDeregister", "QueueSynchronize": "QueueWait", "GetErrorString": "GetLastError",
+               "WinGetUserPtr": "CommRegister"}
+
+
 class Package(unittest.TestCase):
+    def test_every_function_of_the_header(self):
+        code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "python" / "hocket").glob("_*.py"))
+        names = re.findall(r"^HOCKET_API [^(]*\bhocket(\w+)\(", HEADER.read_text(encoding="utf-8"), re.MULTILINE)
+        self.assertGreater(len(names), 80)
+        for name in names:
+            called = IN_PLACE_OF.get(name, name).removesuffix("Compressed")
+            with self.subTest(name):
+                self.assertRegex(code, rf'"{called}"(?!:)|hocket{called}\b')  # a colon: only how it is called
+
+    def test_docstrings_and_type_hints(self):
+        def told(name, function):
+            with self.subTest(name):
+                self.assertTrue(inspect.getdoc(function))
+                signature = inspect.signature(function)
+                kinds = [each.annotation for each in signature.parameters.values() if each.name != "self"]
+                self.assertNotIn(inspect.Signature.empty, [*kinds, signature.return_annotation])
+
+        for name in hocket.__all__:
+            value = getattr(hocket, name)
+            if inspect.isfunction(value):
+                told(name, value)
+            elif inspect.isclass(value) and not issubclass(value, (Exception, tuple)):
+                for method, function in inspect.getmembers(value, inspect.isroutine):
+                    if not method.startswith("_") and method != "run":  # which is for the package's other parts
+                        told(f"{name}.{method}", function)
+
     def test_facts(self):
         self.assertRegex(hocket.__version__, r"^\d+\.\d+\.\d+$")
         self.assertIn("ring", hocket.algorithms("all_reduce"))

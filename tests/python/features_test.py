@@ -108,6 +108,81 @@ def fsdp2_in_mixed_precision():
     return losses + [norm] + [each.full_tensor().sum().item() for each in model.parameters()]
 
 
+def fsdp2_on_the_host():
+    """Parameters that wait on the CPU, and stay whole between forward and backward."""
+    from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+    model = seeded(Transformer)
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    fully_shard(model.layers, mesh=mesh, reshard_after_forward=False)
+    fully_shard(model, mesh=mesh, offload_policy=CPUOffloadPolicy(pin_memory=False))
+    return losses_of(model, torch.optim.Adam(model.parameters(), lr=0.01))
+
+
+def fsdp2_of_tensor_parallel():
+    """On a 2 x 2 mesh."""
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    model = seeded(lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)))
+    model = parallelize_module(model, mesh["tensor"], {"1": ColwiseParallel(), "3": RowwiseParallel()})
+    fully_shard(model, mesh=mesh["data"])
+    return train("cnn", model, torch.optim.SGD(model.parameters(), lr=0.1), mesh["data"].get_local_rank())
+
+
+def sequence_parallel():
+    """With the loss divided, too."""
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel, SequenceParallel, loss_parallel,
+                                                   parallelize_module)
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    model = seeded(lambda: nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16), nn.Linear(16, 12)))
+    plan = {"0": SequenceParallel(), "1": ColwiseParallel(input_layouts=Shard(1)), "3": RowwiseParallel(),
+            "4": ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)}
+    model = parallelize_module(model, mesh, plan)
+    x, y = torch.randn(2, 8, 16), torch.randint(12, (16,))
+    with loss_parallel():
+        loss = nn.functional.cross_entropy(model(distribute_tensor(x, mesh, [Shard(1)])).flatten(0, 1), y)
+        loss.backward()
+    return [loss.full_tensor().item(), *(each.grad.full_tensor().sum().item() for each in model[3].parameters())]
+
+
+def loaded_from_rank_0():
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
+    from torch.distributed.fsdp import fully_shard
+    whole = seeded(Transformer).state_dict()
+    model = Transformer()
+    fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    set_model_state_dict(model, copy.deepcopy(whole) if dist.get_rank() == 0 else {},
+                         options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
+    gathered = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    assert dist.get_rank() != 0 or all(torch.equal(whole[name], gathered[name]) for name in whole)
+    return losses_of(model)
+
+
+def zero_bubble_pipeline():
+    from torch.distributed.pipelining import PipelineStage, ScheduleInterleavedZeroBubble
+    rank, size = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(3)
+    parts = [nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(2 * size)]
+    stages = [PipelineStage(parts[place], place, 2 * size, torch.device("cpu")) for place in (rank, rank + size)]
+    x, y, losses = torch.randn(8, 16), torch.randn(8, 16), []
+    ScheduleInterleavedZeroBubble(stages, 4, loss_fn=nn.functional.mse_loss).step(
+        *[x] if rank == 0 else [], **{"target": y, "losses": losses} if rank == size - 1 else {})
+    return [loss.item() for loss in losses] + [each.grad.sum().item() for stage in stages for each in stage.submod.parameters()]
+
+
+def experts():
+    """Tokens to the experts of other ranks, and gradients back."""
+    import torch.distributed._functional_collectives as functional
+    rank, size = dist.get_rank(), dist.get_world_size()
+    tokens = torch.arange(6.0).reshape(6, 1).requires_grad_()
+    sent = [1 + rank, 5 - rank]  # of two ranks
+    received = [1 + peer if rank == 0 else 5 - peer for peer in range(size)]
+    there = functional.all_to_all_single_autograd(tokens, received, sent, dist.group.WORLD)
+    (there * (1 + rank)).sum().backward()
+    return there.flatten().tolist() + tokens.grad.flatten().tolist()
+
+
 def saved_beside_training(folder):
     """The thread that saves has a group of its own: calls of two threads in one group come in any order."""
     import torch.distributed.checkpoint as dcp
@@ -143,7 +218,7 @@ def interleaved_pipeline():
     return [loss.item() for loss in losses]
 
 
-def compiled_collectives():
+def compiled_collectives(backend):
     import torch.distributed._functional_collectives as functional
     group = dist.group.WORLD
 
@@ -159,7 +234,7 @@ def compiled_collectives():
         return y.sum()
 
     x = torch.arange(4.0) + dist.get_rank()
-    results = [torch.compile(each, backend="aot_eager", fullgraph=True)(x).item() for each in (calculate, in_place)]
+    results = [torch.compile(each, backend=backend, fullgraph=True)(x).item() for each in (calculate, in_place)]
     assert results == [calculate(x).item(), in_place(x).item()]
     return results
 
@@ -241,15 +316,18 @@ class Features(unittest.TestCase):
                 self.agree(uneven_inputs, sharded)
 
     def test_other_ways_to_train(self):
-        for body in (local_sgd, fsdp1, fsdp2_in_mixed_precision, interleaved_pipeline, differentiated, beside_forked_workers,
-                     redistributed):
+        for body in (local_sgd, fsdp1, fsdp2_in_mixed_precision, fsdp2_on_the_host, loaded_from_rank_0, sequence_parallel,
+                     interleaved_pipeline, zero_bubble_pipeline, differentiated, experts, beside_forked_workers, redistributed):
             with self.subTest(body.__name__):
                 self.agree(body)
 
+    def test_two_ways_at_once(self):
+        self.agree(fsdp2_of_tensor_parallel, size=4)  # no group has more than two ranks
+
     def test_compiled(self):
-        for body in (compiled_collectives, compiled_ddp):
-            with self.subTest(body.__name__):
-                self.agree(body)
+        for body, arguments in ((compiled_collectives, ["aot_eager"]), (compiled_collectives, ["inductor"]), (compiled_ddp, [])):
+            with self.subTest(body.__name__, arguments=arguments):
+                self.agree(body, *arguments)
 
     def test_saved_beside_training(self):
         with tempfile.TemporaryDirectory() as folder:

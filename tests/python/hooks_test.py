@@ -18,6 +18,10 @@ from torch_ranks import all_are_past, on_ranks
 os.environ["HOCKET_COMPRESSION"] = "always"  # in shared memory, too, where it does not pay
 
 STEPS = 30
+# One of each kind of docs/codecs.md, and of what they keep.
+CODECS = ("fp16", "bf16", "fp8", "int8", "int6", "int3", "int2", "qsgd", "terngrad", "natural", "sign", "sign:feedback=both",
+          "bounded:error=0.001", "topk:ratio=0.1", "topk:ratio=0.1,select=sampled", "topk:ratio=0.1,feedback=ef21",
+          "threshold:least=0.001", "randomk:ratio=0.2", "blocksparse", "shared", "powersgd", "dgc:ratio=0.1", "auto:error=0.01")
 
 
 def data(step):
@@ -36,6 +40,8 @@ def make(specification, by_hook=False, **options):
     if by_hook or specification is not None:
         hook = hocket.torch.ddp_hook(specification, **options)
         model.register_comm_hook(None, hook)
+    if specification and specification.startswith("dgc"):  # has momentum of its own, which ends where a value is sent
+        return model, hook, torch.optim.SGD(model.parameters(), lr=0.6)
     return model, hook, torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
 
 
@@ -137,6 +143,20 @@ def refuses_gradients():
         hook.close()
 
 
+def refuses_states():
+    """Of another codec, or of none."""
+    hook = hocket.torch.ddp_hook("int8")
+    for state in ({}, {"codec": "int4", "state": hook.state_dict()["state"]}):
+        try:
+            hook.load_state_dict(state)
+        except ValueError as error:
+            assert f"ddp_hook('int8') on rank {dist.get_rank()}: the state is of codec" in str(error), error
+        else:
+            raise AssertionError(f"nothing was raised with {state}")
+    hook.load_state_dict(hook.state_dict())
+    hook.close()
+
+
 def refuses_gradients_as_they_are():
     """Also without a codec, and of sparse ones."""
     name = f"ddp_hook(None) on rank {dist.get_rank()}: gradient of parameter 0"
@@ -217,8 +237,7 @@ def raises():
 
 class Hooks(unittest.TestCase):
     def test_learn(self):
-        for specification, options in (("topk:ratio=0.1", {}), ("int8", {}), ("sign", {}), ("qsgd", {}),
-                                       ("int4:scale=minmax", {"error_feedback": True}), ("fp16", {})):
+        for specification, options in (*((codec, {}) for codec in CODECS), ("int4:scale=minmax", {"error_feedback": True})):
             with self.subTest(specification):
                 on_ranks(2, learns, specification, options)
 
@@ -238,7 +257,9 @@ class Hooks(unittest.TestCase):
         on_ranks(2, learns, "topk:ratio=0.1", {}, backend="gloo")
 
     def test_resume(self):
-        on_ranks(2, resumes, "topk:ratio=0.05")
+        for specification in ("topk:ratio=0.05", "int8", "powersgd", "dgc:ratio=0.05", "topk:ratio=0.1,feedback=ef21"):
+            with self.subTest(specification):
+                on_ranks(2, resumes, specification)
 
     def test_overflow(self):
         on_ranks(2, overflows)
@@ -250,6 +271,7 @@ class Hooks(unittest.TestCase):
         on_ranks(2, refuses)
         on_ranks(2, refuses_gradients)
         on_ranks(2, refuses_gradients_as_they_are)
+        on_ranks(2, refuses_states)
 
     def test_a_rank_that_dies_in_backward_is_named(self):
         self.assertEqual(on_ranks(2, dies_in_backward, may_die=[1]), [True, None])

@@ -142,9 +142,9 @@ class FromWithinAProgram(unittest.TestCase):
             "def rank():\n"
             "    import horovod.torch as hvd\n"
             "    hvd.init()\n"
-            "    return hvd.rank()\n"
-            "print(horovod.run(rank, np=2, hosts='localhost:2', use_gloo=True, verbose=2))\n")
-        self.assertEqual(said, "[0, 1]\n", told)
+            "    return hvd.rank(), os.environ.get('HOCKET_INTERFACE')\n"
+            "print(horovod.run(rank, np=2, hosts='localhost:2', use_gloo=True, verbose=2, network_interfaces=['lo']))\n")
+        self.assertEqual(said, "[(0, 'lo'), (1, 'lo')]\n", told)
 
     def test_those_that_are_left_go_on(self):
         said, told = self.run_program(
@@ -235,7 +235,9 @@ class FromWithinAProgram(unittest.TestCase):
                              ("num_proc=2, min_num_proc=3", "min_num_proc: 3 is not between 1 and 2"),
                              ("reset_limit=1", "reset_limit: 1 needs min_num_proc"),
                              ("hosts=['localhost']", "hosts: ['localhost'] is"),
-                             ("hostfile='hosts'", "hostfile: 'hosts'"), ("hosts='localhost:1,node7:1'", "hosts: 'node7:1' is")):
+                             ("hostfile='hosts'", "hostfile: 'hosts'"),
+                             ("host_discovery_script='find.sh'", "host_discovery_script: 'find.sh'"),
+                             ("hosts='localhost:1,node7:1'", "hosts: 'node7:1' is")):
             _, told = self.run_program(f"run(print, {options})")
             self.assertIn(f"hocket._errors.InvalidArgument: {why}", told)
 

@@ -3,6 +3,7 @@
 # Copyright The Hocket authors
 """hocket.torch as Horovod's users meet it: every call on every kind of tensor, with gradients, right and wrong."""
 import importlib
+import math
 import os
 import unittest
 import warnings
@@ -274,6 +275,11 @@ class Mistakes(Test):
                     (lambda: hvd.allreduce(ones, name="x", op="mean"), "on rank {}: there is no op 'mean'"),
                     (lambda: hvd.allreduce_async([1.0], name="x"), "on rank {}: list is no tensor"),
                     (lambda: hvd.broadcast(ones, 7, name="x"), "broadcast of 'x' on rank {}: root_rank 7"),
+                    (lambda: hvd.allreduce(ones, name="x", prescale_factor=math.nan), "on rank {}: factors nan and 1.0"),
+                    (lambda: hvd.broadcast(ones, None, name="x"), "on rank {}: root_rank: None is no whole number"),
+                    (lambda: hvd.alltoall(ones, [0.5, 1.5], name="x"), "on rank {}: splits: 0.5 is no whole number"),
+                    (lambda: hvd.add_process_set([ones]), "ranks: .* is no whole number"),
+                    (lambda: hvd.add_process_set(1), "ranks: 1 is no list of whole numbers"),
                     (lambda: hvd.allgather(torch.tensor(1.0), name="x"), "allgather of 'x' on rank {}: .* no rows"),
                     (lambda: hvd.alltoall(torch.ones(3), name="x"), "alltoall of 'x' on rank {}: 3 rows"),
                     (lambda: hvd.alltoall(None, name="x"), "alltoall of 'x' on rank {}: NoneType is no tensor"),
@@ -283,6 +289,9 @@ class Mistakes(Test):
                      "on rank {}: codec int8.* not max")):
                 with self.assertRaisesRegex((ValueError, IndexError), why.format(rank)):
                     call()
+            # Numbers of NumPy and of torch are numbers.
+            self.same(hvd.broadcast(ones * rank, torch.tensor(1), name="x"), [1.0, 1.0])
+            self.assertEqual(hvd.add_process_set(torch.arange(1)).ranks, [0])
             with self.assertRaisesRegex(ValueError, "nonsense"):
                 hvd.Compression.codec("nonsense")
             with self.assertRaisesRegex(ValueError, "both"):

@@ -447,7 +447,7 @@ class Parts(unittest.TestCase):
                 refused += 1
         self.assertGreater(refused, 2000)
         for wrong in (b"{}", b"[[]]", b'[["allreduce"]]', b"[" * 100000, whole.replace(b"allreduce", b"sum"),
-                      whole.replace(b"[2]", b"[true]"), whole.replace(b"[2]", b"[1e400]")):
+                      whole.replace(b"[2]", b"[true]"), whole.replace(b"[2]", b"[1e400]"), whole.replace(b"1.0", b"NaN", 1)):
             with self.assertRaises(hocket.InternalError):
                 request_.decode(wrong)
 

@@ -62,6 +62,7 @@ PipePair make_pair(System& system, const Medium& medium, size_t max_message) {
   pair.sender_poller = must(system.network.make_poller());
   pair.receiver_poller = must(system.network.make_poller());
   const Transport& chosen = transport(medium.transport);
+  const Transport& receiving = medium.receiving.empty() ? chosen : transport(medium.receiving);
   Offer offer;
   Offer received;
   if (chosen.carrier() == Transport::Carrier::kSocket) {
@@ -69,14 +70,15 @@ PipePair make_pair(System& system, const Medium& medium, size_t max_message) {
     offer.socket = std::move(sockets.connected);
     received.socket = std::move(sockets.accepted);
   }
-  const PipeContext at_sender{system, *pair.sender_poller, [&poller = *pair.receiver_poller] { poller.wake(); },
-                              max_message, "rank 1"};
-  const PipeContext at_receiver{system, *pair.receiver_poller, [&poller = *pair.sender_poller] { poller.wake(); },
-                                max_message, "rank 0"};
+  const PipeContext at_sender{
+      system, *pair.sender_poller, [&poller = *pair.receiver_poller] { poller.wake(); }, max_message, "rank 1",
+      true,   chosen.make_ties()};
+  const PipeContext at_receiver{
+      system, *pair.receiver_poller, [&poller = *pair.sender_poller] { poller.wake(); }, max_message, "rank 0",
+      true,   receiving.make_ties()};
   pair.sender = must(chosen.open(at_sender, offer));
   received.object = offer.object;
   if (!offer.handles.empty()) received.handles = pass(system, offer.handles);
-  const Transport& receiving = medium.receiving.empty() ? chosen : transport(medium.receiving);
   pair.receiver = must(receiving.accept(at_receiver, std::move(received)));
   return pair;
 }

@@ -68,10 +68,12 @@ Child start_child(const std::function<int(Child&)>& body) {
   child.parent_poller = std::move(*system.network.make_poller());
   child.child_poller = std::move(*system.network.make_poller());
   const auto waker = [&system](Handle handle) { return [&system, handle] { system.network.wake(handle); }; };
-  const PipeContext parent{system, *child.parent_poller, waker(child.child_poller->wake_handle()), kMaxMessage,
-                           "child"};
-  const PipeContext other{system, *child.child_poller, waker(child.parent_poller->wake_handle()), kMaxMessage,
-                          "parent"};
+  const PipeContext parent{
+      system, *child.parent_poller,        waker(child.child_poller->wake_handle()), kMaxMessage, "child",
+      true,   transport("shm").make_ties()};
+  const PipeContext other{
+      system, *child.child_poller,         waker(child.parent_poller->wake_handle()), kMaxMessage, "parent",
+      true,   transport("shm").make_ties()};
   Offer offer;
   child.sender = std::move(*transport("shm").open(parent, offer));
   child.pid = fork();

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from hocket import _interrupt
 from hocket._codec import Codec
 from hocket._communicator import Communicator, unique_id
-from hocket._errors import Error, InvalidUsage
+from hocket._errors import Error, InvalidArgument, InvalidUsage
 
 _Future = torch.futures.Future
 
@@ -153,6 +153,10 @@ class DdpHook:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """What state_dict() returned on this rank, before the first step."""
+        own = None if self._codec is None else self._codec.specification
+        if state.get("codec") != own:
+            raise InvalidArgument(f"{self.__name__} on rank {self._communicator.rank}: the state is of codec {state.get('codec')!r}, "
+                                  f"not {own!r}")
         if self._codec is not None:
             self._codec.load_state(state["state"].numpy().tobytes())
 

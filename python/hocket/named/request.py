@@ -3,6 +3,7 @@
 """What one rank tells the others of a call: everything that must fit together, and nothing of its data."""
 import dataclasses
 import json
+import math
 
 from hocket._errors import InternalError
 
@@ -59,7 +60,7 @@ def _fits(value, kind):
     if kind is tuple:
         return isinstance(value, list) and all(_is_whole(each) for each in value)
     if kind is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
     return _is_whole(value) if kind is int else isinstance(value, str)
 
 

@@ -2,6 +2,7 @@
 # Copyright The Hocket authors
 """Horovod's init, shutdown, ranks, process sets, operations and timeline, on hocket.named."""
 import hocket
+from hocket._library import ints
 from hocket.named import world as world_
 from hocket.named.errors import HorovodInternalError, NotInitialized
 from hocket.named.world import is_initialized, shutdown, world
@@ -22,7 +23,7 @@ class ProcessSet:
     process_set_id = None
 
     def __init__(self, ranks):
-        self.ranks = sorted(set(ranks))
+        self.ranks = sorted(set(ints("ranks", ranks)))
 
     def included(self):
         """Whether this rank is in it; None before it was added."""

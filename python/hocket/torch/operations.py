@@ -8,6 +8,7 @@ synchronize(); a trailing underscore means in place.
 import torch
 
 import hocket
+from hocket._library import ints
 from hocket.named.call import Call
 from hocket.named.request import Request
 from hocket.named.world import world
@@ -135,7 +136,7 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
             raise hocket.InvalidArgument(f"{label}: {rows} rows cannot be shared out equally among {ranks} ranks")
         numbers = (rows // ranks,) * ranks
     else:
-        numbers = tuple(int(each) for each in splits)
+        numbers = tuple(ints(f"{label}: splits", splits))
         if len(numbers) != ranks or min(numbers) < 0 or sum(numbers) != rows:
             raise hocket.InvalidArgument(f"{label}: splits {numbers} do not share out {rows} rows among {ranks} ranks")
     handle = submit("alltoall", tensor, name, process_set, numbers=numbers)

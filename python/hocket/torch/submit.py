@@ -2,10 +2,13 @@
 # Copyright The Hocket authors
 """From a tensor to a call by name, and back: checks what this rank can see alone, and stages what is not in contiguous
 host memory."""
+import math
+
 import torch
 
 import hocket
 from hocket._buffers import buffer_of
+from hocket._library import int_of
 from hocket.named.adasum import check_ranks
 from hocket.named.call import Call
 from hocket.named.request import Request
@@ -28,7 +31,7 @@ def submit_together(calls, process_set):
     return Several(calls)
 
 
-def prepare(kind, tensor, name, process_set, *, output=None, compression=NoneCompressor, **details):
+def prepare(kind, tensor, name, process_set, *, output=None, compression=NoneCompressor, root=-1, **details):
     """Looks at what is to be sent, and returns the call. `output`: a tensor that receives, maybe `tensor` itself; without it
     result() returns a new one on the tensor's device. `details`: of the Request."""
     engine = _engine(process_set)
@@ -36,8 +39,8 @@ def prepare(kind, tensor, name, process_set, *, output=None, compression=NoneCom
     label = f"{kind} of '{name}' on rank {world().rank}"
     host = _on_host(label, tensor)
     codec = compression.codec if tensor.is_floating_point() else None
-    request = Request(kind, name, ARRAYS.datatype(host), ARRAYS.shape(host), **details,
-                      codec=codec.specification if codec else "", feedback=int(bool(codec and compression.feedback)))
+    request = Request(kind, name, ARRAYS.datatype(host), ARRAYS.shape(host), root=int_of(f"{label}: root_rank", root),
+                      **details, codec=codec.specification if codec else "", feedback=int(bool(codec and compression.feedback)))
     _check(label, request, engine)
     direct = output is not None and _on_host(label, output) is output
     return Call(request, ARRAYS, host, output if direct else None, codec, None if direct else _finish(tensor, output))
@@ -74,6 +77,8 @@ def _check(label, request, engine):
         raise hocket.InvalidArgument(f"{label}: there is no op '{request.op}', only {', '.join(ops)}")
     if ops and request.datatype == "bool":
         raise hocket.InvalidArgument(f"{label}: elements of type bool cannot be reduced")
+    if math.isnan(request.prescale) or math.isnan(request.postscale):
+        raise hocket.InvalidArgument(f"{label}: factors {request.prescale} and {request.postscale}; both must be numbers")
     if request.op == "adasum":
         check_ranks(engine.communicator.size, request)
     if request.codec and request.op not in ("sum", "avg"):

@@ -52,7 +52,7 @@ class Dgc final : public Program {
       call.values[i] = unsent[i];
       unsent[i] = momentum[i] = 0;
     }
-    return call.collectives.sum({wire_}, call.values.data(), count);
+    return call.collectives.sum({wire_}, {DataType::kFloat32, reinterpret_cast<std::byte*>(call.values.data()), count});
   }
 
  private:

@@ -35,9 +35,9 @@ class Collectives {
   virtual int ranks() const = 0;
   // In place.
   virtual Status all_reduce(DataType type, ReduceOp op, void* values, size_t count) = 0;
-  // The same sum of float32, with encoded messages.
-  virtual Status sum(const CodedMessages& messages, float* values, size_t count) = 0;
-  // Likewise encoded; counts[i] elements are rank i's. All gather the same bits, who sent them, too.
+  // The sum of all ranks' values, in place, with encoded messages.
+  virtual Status sum(const CodedMessages& messages, Values values) = 0;
+  // Likewise encoded, of float32; counts[i] elements are rank i's. All gather the same bits, who sent them, too.
   virtual Status reduce_scatter(const CodedMessages& messages, const float* from, float* to,
                                 const std::vector<size_t>& counts) = 0;
   virtual Status all_gather(const CodedMessages& messages, const float* from, float* to,

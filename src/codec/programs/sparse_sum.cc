@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "base/bytes.h"
 #include "codec/sparse_message.h"
+#include "codec/whole.h"
+#include "kernels/select.h"
 
 namespace hocket {
 namespace {
@@ -154,6 +157,25 @@ class Summation {
   Bytes memory_;
 };
 
+// With its zeros, none of which is negative.
+Bytes dense(const SparseVector& vector) {
+  const size_t element = element_bytes(vector.type);
+  Bytes values(std::max<size_t>(vector.count, 1) * element);
+  for (size_t i = 0; i < vector.places.size(); ++i) {
+    if (magnitude_of(vector.type, vector.bits[i]) == 0) continue;
+    std::memcpy(values.data() + vector.places[i] * element, &vector.bits[i], element);
+  }
+  return values;
+}
+
+Status sum_by_plan(Collectives& collectives, const SparseVector& mine, double ratio, const SparseSink& sink) {
+  Bytes memory = dense(mine);
+  const Values values{mine.type, memory.data(), static_cast<size_t>(mine.count)};
+  HOCKET_TRY(collectives.sum({sparse_codec(ratio)}, values));
+  sink(0, values);
+  return {};
+}
+
 }  // namespace
 
 Status sum_sparse(Collectives& collectives, const SparseVector& mine, const SparseSink& sink) {
@@ -161,11 +183,13 @@ Status sum_sparse(Collectives& collectives, const SparseVector& mine, const Spar
   const Chunks few = by_length(mine.count, ranks), owners = by_rank(mine.count, ranks);
   const Result<uint64_t> most = agree(collectives, most_bytes(mine, few), mine.count);
   HOCKET_TRY(most.status());
-  // Sent to all at once, of which a dense sum would send at most twice the vector.
+  // Sent to all at once, of which a dense sum would send nearly twice the vector.
   const uint64_t at_once = *most * static_cast<uint64_t>(ranks);
-  const uint64_t dense = 2 * mine.count * element_bytes(mine.type);
-  if (at_once >= kFewSparseBytes || at_once > dense)
+  const uint64_t whole = mine.count * element_bytes(mine.type);
+  if (at_once >= kFewSparseBytes || at_once > whole)
     return Summation(collectives, mine.type, owners, sink).by_owners(messages_of(mine, owners));
+  if (whole <= kShortSparseBytes)
+    return sum_by_plan(collectives, mine, static_cast<double>(*most) / static_cast<double>(whole), sink);
   std::vector<Bytes> all;
   HOCKET_TRY(collectives.gather(joined(messages_of(mine, few)), all));
   return Summation(collectives, mine.type, few, sink).at_once(all);

@@ -103,8 +103,14 @@ bool fits_all_reduce(const BuildOptions& options);
 namespace hierarchical {
 Plan all_reduce(const BuildOptions& options);
 Plan all_to_all(const BuildOptions& options);
+Plan reduce_scatter(const BuildOptions& options);
+Plan all_gather(const BuildOptions& options);
+Plan broadcast(const BuildOptions& options);
+Plan reduce(const BuildOptions& options);
 bool fits_all_reduce(const BuildOptions& options);
 bool fits_all_to_all(const BuildOptions& options);
+bool fits_blocks(const BuildOptions& options);  // reduce-scatter and all-gather
+bool fits_rooted(const BuildOptions& options);  // broadcast and reduce
 }  // namespace hierarchical
 
 namespace shot {

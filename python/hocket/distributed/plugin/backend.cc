@@ -127,12 +127,19 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
                                                  const c10::intrusive_ptr<Options>& opts) {
   const auto self = std::find(ranks.begin(), ranks.end(), getRank());
   if (self == ranks.end()) return nullptr;
-  auto part = c10::dynamic_intrusive_pointer_cast<GroupOptions>(opts);
-  if (part == nullptr) {
-    part = c10::make_intrusive<GroupOptions>(opts ? opts->timeout : options_->timeout, options_->reproducibility);
-  }
   return c10::make_intrusive<Backend>(store, static_cast<int>(self - ranks.begin()), static_cast<int>(ranks.size()),
-                                      std::move(part), getGroupUid() + " part");
+                                      inherited(opts), getGroupUid() + " part");
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                                 const c10::intrusive_ptr<Options>& opts, const int& rank,
+                                                 const int& size) {
+  return c10::make_intrusive<Backend>(store, rank, size, inherited(opts), getGroupUid() + " merged");
+}
+
+c10::intrusive_ptr<GroupOptions> Backend::inherited(const c10::intrusive_ptr<Options>& given) const {
+  if (auto options = c10::dynamic_intrusive_pointer_cast<GroupOptions>(given)) return options;
+  return c10::make_intrusive<GroupOptions>(given ? given->timeout : options_->timeout, options_->reproducibility);
 }
 
 // ---- Issuing

@@ -103,6 +103,10 @@ class Backend final : public c10d::Backend {
   bool supportsSplitting() const override { return true; }
   c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                           const c10::intrusive_ptr<Options>& opts) override;
+  c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                          const c10::intrusive_ptr<Options>& opts, const int& rank,
+                                          const int& size) override;
+  void enableCollectivesTiming() override {}  // there is nothing to enable
   c10d::ErrorType getError() override;
   void abort() override;
   void shutdown() override;
@@ -129,6 +133,8 @@ class Backend final : public c10d::Backend {
   // Runs calls inside a group: as many as there are tensors.
   WorkPtr coalesced(CallTensors tensors, Manner manner, size_t calls, IssueOne issue);
   void end(hocketResult_t (*how)(hocketComm_t));
+  // The options of a group that is made of this one.
+  c10::intrusive_ptr<GroupOptions> inherited(const c10::intrusive_ptr<Options>& given) const;
   void enter(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name);
   // The time that a call has, if that is another one than the communicator's; else 0.
   Milliseconds own_limit(Milliseconds timeout) const;
