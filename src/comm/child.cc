@@ -13,13 +13,12 @@
 namespace hocket {
 namespace {
 
-// Null: the parent was destroyed here.
-Status doom(const std::shared_ptr<Mesh>& parent, const std::vector<Rank>& group, EndsWith ends_with) {
-  if (parent == nullptr || !parent->failed()) return {};
-  const std::vector<Rank> present = parent->present();
+Status doom(const Mesh& parent, const std::vector<Rank>& group, EndsWith ends_with) {
+  if (!parent.failed()) return {};
+  const std::vector<Rank> present = parent.present();
   const auto is_present = [&](Rank rank) { return std::binary_search(present.begin(), present.end(), rank); };
   if (ends_with == EndsWith::kMembers && std::all_of(group.begin(), group.end(), is_present)) return {};
-  const Status failure = parent->status();
+  const Status failure = parent.status();
   return {failure.code(),
           fmt::format("the communicator of which this one was being made has failed: {}", failure.message())};
 }
@@ -34,7 +33,7 @@ Result<std::shared_ptr<Communicator>> open_child(Communicator& parent, const std
   child.id = public_id_of(child.key);
   child.operation_timeout = options.operation_timeout;
   child.context = options.context;
-  child.doom = [parent = parent.watched_mesh(), group, ends_with] { return doom(parent.lock(), group, ends_with); };
+  child.doom = [watched = parent.mesh().watch(), group, ends_with] { return doom(*watched, group, ends_with); };
   for (const Rank rank : group) {
     if (rank == parent.rank()) child.rank = static_cast<Rank>(child.peers.size());
     child.peers.push_back(parent.mesh().peer(rank));

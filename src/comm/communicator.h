@@ -97,7 +97,6 @@ class Communicator {
   Rank ranks() const { return mesh_->ranks(); }
   const Placement& placement() const { return placement_; }
   Mesh& mesh() { return *mesh_; }
-  std::weak_ptr<Mesh> watched_mesh() const { return mesh_; }
   System& system() { return system_; }
   CallLog& call_log() { return *call_log_; }
   const CommunicatorOptions& options() const { return options_; }

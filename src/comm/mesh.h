@@ -112,6 +112,8 @@ class Mesh {
   virtual std::vector<int32_t> lost() const = 0;
   // The ranks that were neither lost nor gone when the survivors agreed; all ranks while there is no failure.
   virtual std::vector<int32_t> present() const = 0;
+  // For who wants to know of failures: the farewell that leave() says is put off until nobody watches, for a while.
+  virtual std::shared_ptr<const Mesh> watch() = 0;
   // It is on another host.
   virtual bool is_far(int32_t peer) const = 0;
   // True when the peer has said farewell (destroyed the communicator, or its program ended): nothing new will come.

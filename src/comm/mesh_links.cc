@@ -15,7 +15,6 @@ namespace hocket {
 namespace {
 
 constexpr size_t kFrameBase = size_t{64} << 10;
-constexpr int kLooksPerTimeout = 32;
 constexpr Duration kSiblingPause = std::chrono::milliseconds(2);
 
 bool has_spares(const Service& service) { return interface_count(service.self().interfaces) > 1; }
@@ -100,8 +99,8 @@ void PeerLinks::dial(int32_t peer, Entry& entry) {
 
 // The peer's own connection is on its way, unless the peer dies or stops meanwhile: without a link nobody would notice.
 void PeerLinks::expect_link(int32_t peer) {
-  const Time look = service_.system().clock.now() + service_.options().timeout / kLooksPerTimeout;
-  service_.reactor().at(look, [this, peer, owner = owner_.shared_owner()] {
+  const Time later = service_.system().clock.now() + service_.look();
+  service_.reactor().at(later, [this, peer, owner = owner_.shared_owner()] {
     const auto found = entries_.find(peer);
     if (found != entries_.end() && found->second.link == nullptr && found->second.dial == nullptr)
       dial(peer, found->second);
@@ -241,6 +240,14 @@ void PeerLinks::on_end(int32_t peer, Link::End end, const Status& why) {
   owner_.on_link_lost(peer, end, reason);
 }
 
+std::vector<int32_t> PeerLinks::missing() const {
+  std::vector<int32_t> missing;
+  for (const auto& [peer, found] : entries_) {
+    if (found.link == nullptr) missing.push_back(peer);
+  }
+  return missing;
+}
+
 bool PeerLinks::flushed() const {
   return std::all_of(entries_.begin(), entries_.end(), [](const auto& each) {
     return each.second.link == nullptr ? each.second.waiting.empty() : each.second.link->flushed();
@@ -255,7 +262,7 @@ bool PeerLinks::arrived() const {
 
 void PeerLinks::stop_dialling(int32_t peer) {
   const auto found = entries_.find(peer);
-  if (found != entries_.end() && found->second.link == nullptr) entries_.erase(found);
+  if (found != entries_.end() && found->second.link == nullptr && !in_this_process(peer)) entries_.erase(found);
 }
 
 }  // namespace hocket

@@ -69,11 +69,13 @@ class PeerLinks {
   Refusal decide(int32_t peer, bool is_move) const;
   void enter(int32_t peer, bool is_move, std::unique_ptr<Socket> socket);
 
+  // To whom there is to be a link, and is none.
+  std::vector<int32_t> missing() const;
   // Nothing waits to be sent, nor for a link.
   bool flushed() const;
   // And the peers' systems have it.
   bool arrived() const;
-  // Who is lost is dialled no more, and what waits for it goes nowhere.
+  // Who has no link is dialled no more, and what waits for it goes nowhere, unless it is a thread of this process.
   void stop_dialling(int32_t peer);
   void close() { entries_.clear(); }
 

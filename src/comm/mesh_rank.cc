@@ -92,11 +92,8 @@ void MeshRank::open(std::vector<PeerInfo> peers, std::function<Status()> doom) {
   publish(std::move(peers));
   doom_ = std::move(doom);
   service_.reactor().post([self = shared_from_this()] {
-    for (const int32_t ahead : ranks_ahead(self->rank_, self->ranks_)) {
-      self->to_come_.insert(ahead);
-      self->links_.open(ahead);
-    }
-    if (self->doom_) self->watch_for_doom();
+    for (const int32_t ahead : ranks_ahead(self->rank_, self->ranks_)) self->links_.open(ahead);
+    if (self->doom_) self->watch_for_doom(kFlushLook);
   });
 }
 
@@ -135,7 +132,6 @@ std::string MeshRank::describe(int32_t peer) const {
 }
 
 void MeshRank::on_link_up(int32_t peer) {
-  to_come_.erase(peer);
   if (said_farewell_) return links_.send(peer, plain_message(MessageType::kFarewell));
   if (!is_far(peer)) {
     links_.send(peer, plain_message(MessageType::kGreeting), {poller_->wake_handle()});
@@ -200,37 +196,47 @@ void MeshRank::flush_pipes() {
   while (!failed() && !(tried(flush).ok() && flushed) && service_.system().clock.now() < limit) wait_for(kFlushLook);
 }
 
-// The service may end at the same time: then nobody would tell us.
+// The service may end at the same time: then nobody would tell us. A loss that keeps peers from a communicator which is
+// being made of this one is known when this rank can wait for nobody's opinion any more; the caller need not wait.
 void MeshRank::leave_service() {
   const System& system = service_.system();
-  const Time limit = system.clock.now() + kLeaveTime;
+  const Time now = system.clock.now();
+  const Time limit = now + kLeaveTime;
   const auto post = [&] {
-    service_.reactor().post([self = shared_from_this(), limit] { self->begin_leaving(limit); });
+    service_.reactor().post([self = shared_from_this(), watched = now + patience()] {
+      self->once(&MeshRank::unwatched, watched, &MeshRank::begin_leaving);
+    });
     return Status();
   };
   while (!tried(post).ok() && system.clock.now() < limit) system.threads.sleep_until(system.clock.now() + kFlushLook);
-  while (!closed_ && system.clock.now() < limit + kLeaveTime) wait_for(kLeaveTime / 10);
+  while (!closed_ && unwatched() && system.clock.now() < limit + kLeaveTime) wait_for(kLeaveTime / 10);
 }
 
 void MeshRank::wait_for(Duration time) {
   (void)tried([&] { return poller_->wait(service_.system().clock.now() + time), Status(); });
 }
 
+// When it has come to be so, or at the limit, or now if there is no memory to look again.
+void MeshRank::once(bool (MeshRank::*is_so)() const, Time limit, void (MeshRank::*then)()) {
+  const Time now = service_.system().clock.now();
+  const auto look_again = [&] {
+    service_.reactor().at(now + kFlushLook,
+                          [self = shared_from_this(), is_so, limit, then] { self->once(is_so, limit, then); });
+    return Status();
+  };
+  if (!(this->*is_so)() && now < limit && tried(look_again).ok()) return;
+  (this->*then)();
+}
+
 // Whatever memory there is, all is closed: here, where it belongs.
-void MeshRank::begin_leaving(Time limit) {
+void MeshRank::begin_leaving() {
   (void)tried([&] { return say_farewell(), Status(); });
   said_farewell_ = true;
   (void)tried([&] { return service_.close_door(id_, rank_), Status(); });
-  finish_leaving(limit);
+  once(&MeshRank::flushed, service_.system().clock.now() + kLeaveTime, &MeshRank::finish_leaving);
 }
 
-void MeshRank::finish_leaving(Time limit) {
-  const Time now = service_.system().clock.now();
-  const auto look_again = [&] {
-    service_.reactor().at(now + kFlushLook, [self = shared_from_this(), limit] { self->finish_leaving(limit); });
-    return Status();
-  };
-  if (!flushed() && now < limit && tried(look_again).ok()) return;
+void MeshRank::finish_leaving() {
   shut();
   poller_->wake();
 }

@@ -74,6 +74,7 @@ class MeshRank final : public Mesh,
   void fail_without_memory() noexcept override;
   std::vector<int32_t> lost() const override;
   std::vector<int32_t> present() const override;
+  std::shared_ptr<const Mesh> watch() override;
   bool is_far(int32_t peer) const override;
   bool has_left(int32_t peer) const override { return left_[static_cast<size_t>(peer)]; }
   void set_recorder(Recorder recorder) override;
@@ -112,8 +113,9 @@ class MeshRank final : public Mesh,
   void flush_pipes();
   void leave_service();
   void wait_for(Duration time);
-  void begin_leaving(Time limit);
-  void finish_leaving(Time limit);
+  void once(bool (MeshRank::*is_so)() const, Time limit, void (MeshRank::*then)());
+  void begin_leaving();
+  void finish_leaving();
 
   // mesh_rank_failure.cc
   void blame(const Status& cause);
@@ -133,7 +135,8 @@ class MeshRank final : public Mesh,
   void wait_for_failure(Duration patience);
   Duration patience() const;
   void note_left(int32_t peer);
-  void watch_for_doom();
+  bool unwatched() const { return watchers_ == 0 || failed(); }
+  void watch_for_doom(Duration pause);
   std::shared_ptr<MeshRank> rank_here(int32_t peer) const;
   // "rank 3 (process 17 on node-b)"; all ranks of its process, since they live and die together.
   std::string describe(int32_t peer) const;
@@ -251,6 +254,7 @@ class MeshRank final : public Mesh,
   std::atomic<bool> disowned_ = false;
   std::atomic<bool> lacks_memory_ = false;  // and nobody has been told
   std::atomic<bool> closed_ = false;
+  std::atomic<int> watchers_ = 0;
   bool has_called_leave_ = false;
 
   // Service thread only.
@@ -268,7 +272,6 @@ class MeshRank final : public Mesh,
   bool pursued_ = false;             // the agreement
   bool spreading_ = false;           // our opinion, in the next turn of the loop
   std::vector<std::function<void()>> until_complete_;
-  std::set<int32_t> to_come_;     // whom we have dialled since we opened, not yet linked
   std::function<Status()> doom_;  // as MeshOptions has it
 };
 

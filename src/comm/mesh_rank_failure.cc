@@ -16,7 +16,6 @@ namespace hocket {
 namespace {
 
 constexpr Duration kLook = std::chrono::microseconds(200);
-constexpr int kLooksPerTimeout = 32;
 constexpr Duration kTellOthers = std::chrono::milliseconds(100);
 // After that long, those whose consent is missing are dialled: perhaps nobody who lives is linked to them.
 constexpr Duration kReachOut = std::chrono::milliseconds(50);
@@ -51,6 +50,7 @@ void MeshRank::on_link_lost(int32_t peer, Link::End end, const Status& why) {
 }
 
 void MeshRank::on_unreachable(int32_t peer, Refusal refusal, const Status& why) {
+  links_.stop_dialling(peer);
   if (refusal == Refusal::kClosed) return note_left(peer);
   if (has_left(peer) || said_farewell_) return;
   const std::string text = fmt::format("rank {} cannot reach {}: {}", rank_, describe(peer), why.message());
@@ -67,18 +67,24 @@ void MeshRank::note_left(int32_t peer) {
 
 // A peer that lives and never opens its side would be waited for until the operation timeout. That it will not is
 // learnt from the parent: the peer itself could only refuse a child that it knows of, and it may never have begun that
-// one. Each rank looks for those ahead alone: of a group that is not complete some rank misses one of those, and tells
-// the others, who are not to wait for the opinion of who has not come.
-void MeshRank::watch_for_doom() {
-  std::erase_if(to_come_, [this](int32_t peer) { return has_left(peer) || rank_here(peer) != nullptr; });
-  if (to_come_.empty() || failed() || said_farewell_) return;
+// one. Each rank looks for whom it has dialled alone: of a group that is not complete some rank misses one of those. It
+// decides for all, who are not to wait for the opinion of who has not come. Who is told so, or leaves, looks on: what
+// it has to say need not wait for who will never hear it.
+void MeshRank::watch_for_doom(Duration pause) {
+  std::vector<int32_t> missing = links_.missing();
+  std::erase_if(missing, [this](int32_t peer) { return has_left(peer) || rank_here(peer) != nullptr; });
+  if (missing.empty() || failed() || said_farewell_) return (void)(doom_ = nullptr);
   const Status end = doom_();
   if (end.ok()) {
-    const Time look = service_.system().clock.now() + service_.options().timeout / kLooksPerTimeout;
-    return (void)service_.reactor().at(look, [self = shared_from_this()] { self->watch_for_doom(); });
+    const Duration longer = std::min(2 * pause, service_.look());
+    return (void)service_.reactor().at(service_.system().clock.now() + pause,
+                                       [self = shared_from_this(), longer] { self->watch_for_doom(longer); });
   }
-  for (const int32_t peer : to_come_) (void)agreement_.note_absent(peer, Absence::kLeft, {});
-  conclude(end);
+  doom_ = nullptr;
+  for (const int32_t peer : missing) (void)agreement_.note_absent(peer, Absence::kLeft, {});
+  (void)agreement_.note_cause(end);
+  if (!agreement_.decided()) agreement_.decide_alone();
+  tell();
 }
 
 void MeshRank::on_dismissal(int32_t peer) {
@@ -146,9 +152,11 @@ void MeshRank::tell() {
     pursue(service_.system().clock.now() + patience());
   }
   spreading_ = false;
-  for (const int32_t lost : agreement_.opinion().view.lost()) {
-    links_.stop_dialling(lost);
-    end_streams(lost);
+  const View& view = agreement_.opinion().view;
+  for (const auto& [rank, report] : view.reports) {
+    if (!view.is_absent(rank)) continue;
+    links_.stop_dialling(rank);
+    end_streams(rank);
   }
   links_.send_to_all(opinion_message(agreement_.opinion()));
   if (agreement_.decided()) reach_verdict();
@@ -183,6 +191,7 @@ void MeshRank::look_for_awaited() {
 void MeshRank::reach_verdict() {
   const Status verdict = agreement_.verdict();
   if (!record(verdict, agreement_.opinion().view)) return;
+  for (const int32_t peer : agreement_.awaited()) links_.stop_dialling(peer);  // it was decided without them
   show_whereabouts(verdict);
   show_failure();
 }
@@ -219,6 +228,11 @@ std::vector<int32_t> MeshRank::present() const {
     if (!agreed_.is_absent(rank)) present.push_back(rank);
   }
   return present;
+}
+
+std::shared_ptr<const Mesh> MeshRank::watch() {
+  ++watchers_;
+  return {this, [self = shared_from_this()](const Mesh*) { --self->watchers_; }};
 }
 
 bool MeshRank::record(const Status& status, const View& view) {

@@ -83,6 +83,8 @@ class Service {
   // What goes over a connection to this address, of ours or of a peer, is encrypted.
   bool seals(const Address& address) const { return options_.encrypt && !address.starts_with("unix:"); }
   const ServiceOptions& options() const { return options_; }
+  // How often is looked for what nobody tells.
+  Duration look() const { return options_.timeout / 32; }
   Link::Context link_context() { return {system_, reactor_, heart_}; }
   // What a call in such a child hears.
   Status forked() const;

@@ -22,20 +22,24 @@ constexpr size_t kNonceBytes = 16;
 // so many is given up: where we run seldom, that takes longer than the timeout.
 constexpr int kTriesPerTimeout = 8;
 
-Duration look(const Service& service) { return service.options().timeout / kTriesPerTimeout; }
+Duration time_of_a_try(const Service& service) { return service.options().timeout / kTriesPerTimeout; }
 
 // A process that is stopped takes connections and bytes (its kernel does) and says nothing. One that lives tells within
 // half of the timeout that it does not know us yet; a root, at the end of its patience, which its refusal must precede.
-int silent_looks(const Service& service, Purpose purpose) {
+int silent_tries(const Service& service, Purpose purpose) {
   if (purpose != Purpose::kCheckIn) return kTriesPerTimeout;
   const Duration patience = service.options().handshake_timeout * 3 / 2;
-  return std::max(kTriesPerTimeout, static_cast<int>(patience / look(service)));
+  return std::max(kTriesPerTimeout, static_cast<int>(patience / time_of_a_try(service)));
 }
 
 }  // namespace
 
 Dial::Dial(Service& service, DialOptions options, Done done)
-    : service_(service), options_(std::move(options)), done_(std::move(done)), pause_(kFirstPause) {
+    : service_(service),
+      options_(std::move(options)),
+      done_(std::move(done)),
+      in_vain_(options_.addresses.size()),
+      pause_(kFirstPause) {
   timer_ = service_.reactor().at(service_.system().clock.now(), [this] { attempt(); });
 }
 
@@ -51,16 +55,16 @@ void Dial::attempt() {
   const Address& address = options_.addresses[attempts_++ % options_.addresses.size()];
   const Status status = connect(address);
   if (!status.ok()) return try_later(status, false);
-  silent_looks_ = 0;
+  silent_tries_ = 0;
   expect_end(address);
   advance();
 }
 
 // Who has made a connection may have let us in already, and must not find it closed.
 void Dial::expect_end(const Address& address) {
-  timer_ = service_.reactor().at(service_.system().clock.now() + look(service_), [this, address] {
+  timer_ = service_.reactor().at(service_.system().clock.now() + time_of_a_try(service_), [this, address] {
     const bool is_connected = handshake_->was_answered();
-    if (is_connected && ++silent_looks_ < silent_looks(service_, options_.hello.purpose)) return expect_end(address);
+    if (is_connected && ++silent_tries_ < silent_tries(service_, options_.hello.purpose)) return expect_end(address);
     const Status late(Code::kTimeout, fmt::format("{} did not answer in time", address));
     if (is_connected || ++unanswered_ >= kTriesPerTimeout) return try_later(late, false);
     last_failure_ = late;
@@ -101,12 +105,16 @@ void Dial::advance() {
   }
 }
 
+// Who answers at one address lives, whatever becomes of the others.
 void Dial::try_later(const Status& status, bool answered) {
   const Refusal refusal = handshake_ != nullptr ? handshake_->refusal() : Refusal::kNone;
   last_failure_ = status;
   close();
   const Time next = service_.system().clock.now() + pause_;
-  if (next >= (answered ? options_.unknown_until : options_.unreachable_until)) return finish(status, refusal);
+  in_vain_ = answered ? 0 : in_vain_ + 1;
+  const bool is_over = answered ? next >= options_.unknown_until
+                                : next >= options_.unreachable_until && in_vain_ >= options_.addresses.size();
+  if (is_over) return finish(status, refusal);
   timer_ = service_.reactor().at(next, [this] { attempt(); });
   if (attempts_ % options_.addresses.size() == 0) pause_ = std::min(pause_ * 2, kLongestPause);
 }

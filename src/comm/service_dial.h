@@ -22,7 +22,7 @@ struct DialOptions {
   std::vector<Address> addresses;  // tried in turn
   Hello hello;
   std::string key;
-  Time unreachable_until;  // how long to try (again) while nothing answers there
+  Time unreachable_until;  // how long to try (again) while nothing answers at any of them
   Time unknown_until;      // how long to try again while something answers that does not (yet) know the communicator
 };
 
@@ -42,7 +42,7 @@ class Dial {
  private:
   void attempt();
   Status connect(const Address& address);
-  // The attempt may last for a look more, or ends.
+  // The attempt may last for the time of a try more, or ends.
   void expect_end(const Address& address);
   void advance();
   void close();
@@ -54,7 +54,8 @@ class Dial {
   Done done_;
   size_t attempts_ = 0;
   int unanswered_ = 0;    // of them
-  int silent_looks_ = 0;  // at the newest one, since its connection was made
+  size_t in_vain_ = 0;    // since somebody has answered, if anybody has
+  int silent_tries_ = 0;  // the time of so many has passed since the newest one's connection was made
   Duration pause_;
   Status last_failure_;
   std::unique_ptr<DialingHandshake> handshake_;

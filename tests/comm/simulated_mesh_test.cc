@@ -180,6 +180,24 @@ TEST(SimulatedMesh, TenMinutesForAMissingRankTakeNoTime) {
   EXPECT_EQ(world.open_handles(), 0u);
 }
 
+// What this rank comes to know of the other, and how long that takes.
+struct Discovery {
+  std::string verdict;
+  Duration after{};
+};
+
+Discovery wait_for_failure(const SimulatedSystem& world, Service& service, const MeshOptions& options) {
+  const Time begin = world.now();
+  const Result<std::shared_ptr<Mesh>> opened = open_mesh(service, options);
+  EXPECT_TRUE(opened.ok()) << opened.status().message();
+  if (!opened.ok()) return {};
+  const Time limit = begin + std::chrono::minutes(1);
+  while (!(*opened)->failed() && world.now() < limit) (void)(*opened)->poller().wait(limit);
+  const Discovery discovery{(*opened)->status().message(), world.now() - begin};
+  (*opened)->leave();
+  return discovery;
+}
+
 // A host with two interfaces, of which one leads nowhere.
 class TwoInterfaces final : public Network {
  public:
@@ -222,14 +240,9 @@ TEST(SimulatedMesh, APeerWithSeveralInterfacesThatDiedIsNamedWithinTheTimeout) {
       mesh.peers.push_back(services.back()->self());
     }
     services.pop_back();
-    const Result<std::shared_ptr<Mesh>> opened = open_mesh(*services[0], mesh);
-    ASSERT_TRUE(opened.ok()) << opened.status().message();
-    const Time begin = world.now();
-    (void)(*opened)->sender(PipeClass::kCollective, 1, 0);
-    while (!(*opened)->failed()) (void)(*opened)->poller().wait(Time::max());
-    EXPECT_THAT((*opened)->status().message(), HasSubstr("cannot reach rank 1 "));
-    EXPECT_LE(world.now() - begin, options.timeout);
-    (*opened)->leave();
+    const Discovery discovery = wait_for_failure(world, *services[0], mesh);
+    EXPECT_THAT(discovery.verdict, HasSubstr("cannot reach rank 1 "));
+    EXPECT_LE(discovery.after, options.timeout);
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
@@ -254,37 +267,15 @@ TEST(SimulatedMesh, WhoAnswersNobodyIsNamedWithinTheTimeout) {
                 testing::AllOf(HasSubstr("cannot check in with the root"), HasSubstr("did not answer in time")));
     EXPECT_LE(world.now() - joining, options.timeout + std::chrono::milliseconds(2));
 
-    const Time opening = world.now();
     MeshOptions mesh;
     mesh.id = std::string(16, 'i');
     mesh.key = std::string(16, 'k');
     mesh.peers = {here.self(), there.self()};
-    const Result<std::shared_ptr<Mesh>> opened = open_mesh(here, mesh);
-    ASSERT_TRUE(opened.ok()) << opened.status().message();
-    while (!(*opened)->failed()) (void)(*opened)->poller().wait(Time::max());
-    EXPECT_THAT((*opened)->status().message(), HasSubstr("cannot reach rank 1 "));
-    EXPECT_LE(world.now() - opening, options.timeout + std::chrono::milliseconds(2));
-    (*opened)->leave();
+    const Discovery discovery = wait_for_failure(world, here, mesh);
+    EXPECT_THAT(discovery.verdict, HasSubstr("cannot reach rank 1 "));
+    EXPECT_LE(discovery.after, options.timeout + std::chrono::milliseconds(2));
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
-}
-
-// What this rank comes to know of the other, and how long that takes.
-struct Discovery {
-  std::string verdict;
-  Duration after{};
-};
-
-Discovery wait_for_failure(const SimulatedSystem& world, Service& service, const MeshOptions& options) {
-  const Time begin = world.now();
-  const Result<std::shared_ptr<Mesh>> opened = open_mesh(service, options);
-  EXPECT_TRUE(opened.ok()) << opened.status().message();
-  if (!opened.ok()) return {};
-  while (!(*opened)->failed() && world.now() < begin + std::chrono::minutes(1))
-    (void)(*opened)->poller().wait(begin + std::chrono::minutes(1));
-  const Discovery discovery{(*opened)->status().message(), world.now() - begin};
-  (*opened)->leave();
-  return discovery;
 }
 
 // As that of a process that was stopped before it had a link: its kernel takes connections, and bytes.
@@ -309,6 +300,34 @@ TEST(SimulatedMesh, WhoTakesConnectionsAndSaysNothingIsNamedWithinTheTimeout) {
     EXPECT_THAT(discovery.verdict,
                 testing::AllOf(HasSubstr("cannot reach rank 1 "), HasSubstr("did not answer in time")));
     EXPECT_LE(discovery.after, options.timeout + std::chrono::milliseconds(10));
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+// Where nobody listens it cannot be reached; where it can be, it says for long that it has no such communicator.
+TEST(SimulatedMesh, WhoAnswersAtOneOfTwoAddressesLives) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    ServiceOptions options;
+    options.timeout = std::chrono::milliseconds(500);
+    std::vector<Seat> seats(2);
+    MeshOptions mesh = seat_on_hosts(world, seats, options);
+    for (PeerInfo& peer : mesh.peers) {
+      const Address living = peer.addresses[0];
+      peer.addresses = {living, living.substr(0, living.rfind(':')) + ":9"};
+    }
+    for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+      MeshOptions own = mesh;
+      own.rank = rank;
+      if (rank == 1) seat.system->threads.sleep_until(world.now() + std::chrono::seconds(5));
+      seat.mesh = open_mesh(*seat.service, own);
+      ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+      Mesh& both = **seat.mesh;
+      while (!both.failed() && both.sender(PipeClass::kCollective, 1 - rank, 0) == nullptr)
+        (void)both.poller().wait(Time::max());
+      EXPECT_TRUE(both.status().ok()) << both.status().message();
+      both.leave();
+    });
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
@@ -617,8 +636,9 @@ TEST(SimulatedMesh, OfTwoThatLoseEachOtherOneGoesAndAllAgreeWhich) {
 
 // ---- A host is cut off while a communicator is made of another
 
-// Some ranks open the child, as after a split's exchange that succeeded on them; others fail with the parent and never
-// come, and one of all is cut off. The child's members are all ranks, or all but that one.
+// Some ranks open the child, as after a split's exchange that succeeded on them, and some of these leave the parent at
+// once; others fail with the parent and never come, and one of all is cut off. The child's members are all ranks, or
+// all but that one.
 class Birth {
  public:
   explicit Birth(uint64_t seed) : random_(seed) { options_.seed = seed; }
@@ -659,19 +679,26 @@ class Birth {
     MeshOptions options;
     options.id = std::string(16, 'c');
     options.key = std::string(16, 'd');
-    options.doom = [mesh = *seat.mesh] { return mesh->status(); };
+    options.doom = [parent = (*seat.mesh)->watch()] { return parent->status(); };
     for (int32_t rank = 0; rank < ranks_; ++rank) {
       if (rank == victim_ && !with_victim_) continue;
       if (rank == parent.rank) options.rank = static_cast<int32_t>(options.peers.size());
       options.peers.push_back(parent.peers[static_cast<size_t>(rank)]);
     }
-    const Result<std::shared_ptr<Mesh>> child = open_mesh(*seat.service, options);
+    const Result<std::shared_ptr<Mesh>> child = open_mesh(*seat.service, std::move(options));
     ASSERT_TRUE(child.ok()) << child.status().message();
+    if (leaves_[static_cast<size_t>(parent.rank)]) leave_at_once(world, **seat.mesh);
     const Time limit = cut + std::chrono::seconds(30);
     while (!(*child)->failed() && world.now() < limit) (void)(*child)->poller().wait(limit);
     EXPECT_LE(world.now() - cut, kTimeout + std::chrono::milliseconds(500)) << "rank " << parent.rank;
     EXPECT_THAT((*child)->status().message(), HasSubstr(" on host" + std::to_string(victim_)));
-    (*child)->leave();
+    leave_at_once(world, **child);
+  }
+
+  void leave_at_once(const SimulatedSystem& world, Mesh& mesh) {
+    const Time begin = world.now();
+    mesh.leave();
+    EXPECT_LE(world.now() - begin, kTimeout / 10) << "rank " << mesh.rank();
   }
 
   SimulationOptions options_;
@@ -685,12 +712,61 @@ class Birth {
     fails[static_cast<size_t>((victim_ + 1 + pick(ranks_ - 1)) % ranks_)] = true;
     return fails;
   }();
+  const std::vector<bool> leaves_ = [this] {
+    std::vector<bool> leaves;
+    for (int32_t rank = 0; rank < ranks_; ++rank) leaves.push_back(pick(3) == 0);
+    return leaves;
+  }();
   const std::vector<Duration> opens_ = [this] {  // so long before the cut, or after
     std::vector<Duration> opens;
     for (int32_t rank = 0; rank < ranks_; ++rank) opens.emplace_back(std::chrono::milliseconds(100 - pick(500)));
     return opens;
   }();
 };
+
+// What it has to say to one that has left before they were linked goes nowhere, at once.
+TEST(SimulatedMesh, LeavingDoesNotWaitForWhoHasLeft) {
+  SimulationOptions far;
+  far.latency = std::chrono::milliseconds(5);
+  SimulatedSystem world(far);
+  const Status ended = world.run([&] {
+    std::vector<Seat> seats(2);
+    MeshOptions mesh = seat_on_hosts(world, seats);
+    for (const int32_t rank : {1, 0}) {
+      mesh.rank = rank;
+      Seat& seat = seats[static_cast<size_t>(rank)];
+      seat.mesh = open_mesh(*seat.service, mesh);
+      ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+      if (rank == 0) (*seat.mesh)->abort(Status(Code::kRemote, "enough"));
+      const Time begin = world.now();
+      (*seat.mesh)->leave();
+      EXPECT_LE(world.now() - begin, std::chrono::milliseconds(100)) << "rank " << rank;
+    }
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+// What a rank concludes before a thread of its own process has come is told to that one, too.
+TEST(SimulatedMesh, AThreadThatComesToAnEndedChildIsToldWhy) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    Service service(world.host("host"));
+    MeshOptions child;
+    child.id = std::string(16, 'c');
+    child.key = std::string(16, 'd');
+    child.peers = {service.self(), service.self()};
+    child.peers[1].rank = 1;
+    MeshOptions first = child;
+    first.doom = [] { return Status(Code::kRemote, "the parent has failed"); };
+    const Result<std::shared_ptr<Mesh>> opened = open_mesh(service, first);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    while (!(*opened)->failed()) (void)(*opened)->poller().wait(Time::max());
+    child.rank = 1;
+    EXPECT_EQ(wait_for_failure(world, service, child).verdict, "the parent has failed");
+    (*opened)->leave();
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
 
 TEST(SimulatedMesh, WhoHasComeToAChildIsNotKeptByThoseWhomTheParentsFailureKeepsAway) {
   const uint64_t first = number("SIMULATION_FIRST", 1);

@@ -11,6 +11,7 @@
 namespace hocket::test {
 namespace {
 
+constexpr Seconds kParentFails{5};
 constexpr size_t kTransferred = 3000;
 
 int draw(std::mt19937_64& random, int below) { return static_cast<int>(random() % static_cast<uint64_t>(below)); }
@@ -24,6 +25,46 @@ int32_t sum_of(int ranks, size_t i, uint32_t round) {
   int32_t sum = 0;
   for (int rank = 0; rank < ranks; ++rank) sum += value_of(rank, i, round);
   return sum;
+}
+
+// A child fails with its ranks, and the rank that is lost is the parent's, too: it fails by itself, without a call.
+hocketResult_t failure_of(const Member& parent) {
+  hocketResult_t failure = hocketSuccess;
+  const auto until = std::chrono::steady_clock::now() + kParentFails;
+  while (failure == hocketSuccess && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    hocketCommGetAsyncError(parent.comm, &failure);
+  }
+  if (failure == hocketSuccess) std::printf("wrong end: a child failed, and its parent has not\n");
+  return failure;
+}
+
+// Only when all are through may one leave.
+hocketResult_t use(const Member& child, uint32_t round, int color) {
+  std::mt19937_64 random(round * 3 + static_cast<uint32_t>(color));
+  hocketResult_t result = hocketSuccess;
+  for (int i = 0; i < 2 && result == hocketSuccess; ++i) result = collective(child, random, round);
+  return result == hocketSuccess ? hocketBarrier(child.comm, nullptr) : result;
+}
+
+hocketResult_t child(const Member& parent, std::mt19937_64& random, uint32_t round) {
+  const int colors = draw(random, 4);
+  const int color = colors == 0 ? 0 : parent.rank % colors;
+  // A failed one is shrunk by all alike, to go on.
+  hocketResult_t failure = hocketSuccess;
+  hocketCommGetAsyncError(parent.comm, &failure);
+  if (failure != hocketSuccess) return failure;
+  Member member;
+  hocketResult_t result = colors == 0
+                              ? hocketCommShrink(parent.comm, nullptr, 0, &member.comm, nullptr, HOCKET_SHRINK_DEFAULT)
+                              : hocketCommSplit(parent.comm, color, 0, &member.comm, nullptr);
+  if (result == hocketSuccess) {
+    hocketCommUserRank(member.comm, &member.rank);
+    hocketCommCount(member.comm, &member.ranks);
+    result = use(member, round, color);
+  }
+  hocketCommDestroy(member.comm);
+  return result == hocketSuccess ? result : failure_of(parent);
 }
 
 hocketResult_t queued(const Member& member, uint32_t round) {
@@ -117,6 +158,10 @@ hocketResult_t any_call(const Member& member, std::mt19937_64& random, uint32_t 
     default:
       return collective(member, random, round);
   }
+}
+
+hocketResult_t any_call_or_child(const Member& member, std::mt19937_64& random, uint32_t round) {
+  return draw(random, 2) == 0 ? child(member, random, round) : any_call(member, random, round);
 }
 
 }  // namespace hocket::test

@@ -16,5 +16,7 @@ using RandomCall = hocketResult_t(const Member& member, std::mt19937_64& random,
 RandomCall collective;
 // A collective, some on a queue, or a group of transfers.
 RandomCall any_call;
+// The same, or collectives of a communicator that is made of this one for them and destroyed.
+RandomCall any_call_or_child;
 
 }  // namespace hocket::test

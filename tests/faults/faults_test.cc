@@ -175,6 +175,9 @@ TEST(Faults, SurvivorsAgreeAndGoOn) { expect_agreement("survivor"); }
 // In queued calls and in groups, too.
 TEST(Faults, SurvivorsOfAnyCallAgreeAndGoOn) { expect_agreement("busy"); }
 
+// While ranks split, copy and destroy communicators: the loss may end the split of some ranks only.
+TEST(Faults, SurvivorsOfAnySplitAgreeAndGoOn) { expect_agreement("parent"); }
+
 // Runs in which something is the matter, and nobody is lost: calls go on, and none fails.
 class NoLoss : public testing::Test {
  protected:

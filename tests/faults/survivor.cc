@@ -106,6 +106,7 @@ int survive(const Part& part, RandomCall* call) {
 
 const Role survivor_role("survivor", [](const Part& part) { return survive(part, collective); });
 const Role busy_role("busy", [](const Part& part) { return survive(part, any_call); });
+const Role parent_role("parent", [](const Part& part) { return survive(part, any_call_or_child); });
 
 // Calls as often as it is told, with nothing going wrong.
 const Role steady_role("steady", [](const Part& part) {
