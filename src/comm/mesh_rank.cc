@@ -209,7 +209,7 @@ void MeshRank::leave_service() {
     return Status();
   };
   while (!tried(post).ok() && system.clock.now() < limit) system.threads.sleep_until(system.clock.now() + kFlushLook);
-  while (!closed_ && unwatched() && system.clock.now() < limit + kLeaveTime) wait_for(kLeaveTime / 10);
+  while (!closed_ && system.clock.now() < limit + kLeaveTime) wait_for(kLeaveTime / 10);
 }
 
 void MeshRank::wait_for(Duration time) {

@@ -4,6 +4,7 @@
 // What survivors do: learn who is lost, revoke, go on without them, and take in newcomers.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -175,6 +176,28 @@ TEST(Grow, RefusesWhatCannotBe) {
 }
 
 // A process that is killed is replaced: the others shrink, one tells the newcomer the id, and all grow again.
+// Nobody ends its program in a usual way, as Python's forked workers do not: whoever destroys has taken its leave.
+const Role leaving_role("leaving", [](const Part& part) {
+  const Member member = part.join();
+  hocketComm_t part_of_all = nullptr;
+  if (hocketCommSplit(member.comm, 0, part.rank, &part_of_all, nullptr) != hocketSuccess) return 1;
+  if (part.rank != 2) {
+    hocketCommDestroy(member.comm);
+    hocketCommDestroy(part_of_all);
+    _exit(0);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  for (const hocketComm_t comm : {member.comm, part_of_all}) {
+    hocketResult_t failure = hocketSuccess;
+    EXPECT_EQ(hocketCommGetAsyncError(comm, &failure), hocketSuccess);
+    EXPECT_EQ(failure, hocketSuccess) << hocketGetLastError(comm);
+    hocketCommDestroy(comm);
+  }
+  return testing::Test::HasFailure() ? 2 : 0;
+});
+
+TEST(Split, WhoDestroysACommunicatorAndItsPartIsNotTakenForDead) { expect_success("leaving", 4, {}, Seconds(60)); }
+
 const Role lasting_role("lasting", [](const Part& part) {
   Member member = part.join();
   std::printf("running\n");

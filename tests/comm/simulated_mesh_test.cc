@@ -687,18 +687,18 @@ class Birth {
     }
     const Result<std::shared_ptr<Mesh>> child = open_mesh(*seat.service, std::move(options));
     ASSERT_TRUE(child.ok()) << child.status().message();
-    if (leaves_[static_cast<size_t>(parent.rank)]) leave_at_once(world, **seat.mesh);
+    if (leaves_[static_cast<size_t>(parent.rank)]) leave_within(world, **seat.mesh, std::chrono::seconds(2));
     const Time limit = cut + std::chrono::seconds(30);
     while (!(*child)->failed() && world.now() < limit) (void)(*child)->poller().wait(limit);
     EXPECT_LE(world.now() - cut, kTimeout + std::chrono::milliseconds(500)) << "rank " << parent.rank;
     EXPECT_THAT((*child)->status().message(), HasSubstr(" on host" + std::to_string(victim_)));
-    leave_at_once(world, **child);
+    leave_within(world, **child, kTimeout / 10);
   }
 
-  void leave_at_once(const SimulatedSystem& world, Mesh& mesh) {
+  void leave_within(const SimulatedSystem& world, Mesh& mesh, Duration limit) {
     const Time begin = world.now();
     mesh.leave();
-    EXPECT_LE(world.now() - begin, kTimeout / 10) << "rank " << mesh.rank();
+    EXPECT_LE(world.now() - begin, limit) << "rank " << mesh.rank();
   }
 
   SimulationOptions options_;
