@@ -93,8 +93,29 @@ CombineFunction kernel(DataType type, ReduceOp op) {
   return host::table_in_use().kernels[static_cast<size_t>(type)][static_cast<size_t>(op)];
 }
 
+void copy_by_vectors(std::byte* destination, const std::byte* source, size_t bytes, bool around) {
+  Combine combine;
+  combine.sources = {&source, 1};
+  combine.destinations = {&destination, 1};
+  combine.count = bytes;
+  combine.around_mask = around ? 1 : 0;
+  kernel(combine.type, combine.op)(combine);
+}
+
+// From here on the C library moves strings, which an EPYC does at half the speed where the two lie differently in their
+// lines, and out of another core's lines at two thirds of it.
+constexpr size_t kStringFrom = 4 << 10;
+
+bool lie_alike(const std::byte* a, const std::byte* b) {
+  constexpr uintptr_t kLine = 64;
+  return (reinterpret_cast<uintptr_t>(a) - reinterpret_cast<uintptr_t>(b)) % kLine == 0;
+}
+
 void copy_plain(std::byte* destination, const std::byte* source, size_t bytes) {
-  if (destination != source && bytes > 0) std::memcpy(destination, source, bytes);
+  if (destination == source || bytes == 0) return;
+  if (bytes >= kStringFrom && !lie_alike(destination, source))
+    return copy_by_vectors(destination, source, bytes, false);
+  std::memcpy(destination, source, bytes);
 }
 
 // One source, unchanged: bytes are bytes. To one destination after the other: each is written as suits it best, and the
@@ -179,12 +200,7 @@ void copy(std::byte* destination, const std::byte* source, size_t bytes, Streami
   if (destination == source || bytes == 0) return;
   if (way == Streaming::kStrings) return move_string(destination, source, bytes);
   if (way == Streaming::kPlain) return copy_plain(destination, source, bytes);
-  Combine combine;
-  combine.sources = {&source, 1};
-  combine.destinations = {&destination, 1};
-  combine.count = bytes;
-  combine.around_mask = 1;
-  kernel(combine.type, combine.op)(combine);
+  copy_by_vectors(destination, source, bytes, true);
 }
 
 std::string_view instruction_set() { return host::table_in_use().instruction_set; }

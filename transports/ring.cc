@@ -75,7 +75,7 @@ RingSender::RingSender(Ring ring, SharedMemory& memory, Clock& clock, std::strin
       name_(std::move(name)),
       wake_peer_(std::move(wake_peer)) {
   slot_of_.fill(kNoSlot);
-  if (trade_ != nullptr) trade_->set_ours(ring_);
+  trade_->set_ours(ring_);
   streaming_from = kStreamFrom;
   std::random_device random;  // another container may have a process of our number, with a ring at our address
   proof_ = uint64_t{random()} << 32 | random();
@@ -145,17 +145,11 @@ bool RingSender::reserve_slot(size_t bytes) {
 
 bool RingSender::reserve_traded_slot() {
   if (slot_ != kNoSlot) return true;
-  if (trade_ == nullptr) return false;
   traded_slots_ |= trade_->take();
   if (traded_slots_ == 0 && !may_give()) return false;
   slot_ = traded_slots_ != 0 ? std::countr_zero(traded_slots_) : next_spare_;
   streaming_from = SIZE_MAX;
   return true;
-}
-
-bool RingSender::may_give() const {
-  return next_spare_ < static_cast<int>(Ring::kSlots) && trade_->hears() &&
-         ring_.control().trades.load(std::memory_order_relaxed) != 0;
 }
 
 // Of the slots that are used in turn, or else the first that is free.
@@ -236,10 +230,7 @@ RingReceiver::RingReceiver(Ring ring, SharedMemory& memory, std::string name, st
       trade_(std::move(trade)),
       name_(std::move(name)),
       wake_peer_(std::move(wake_peer)) {
-  if (trade_ != nullptr) {
-    trade_->set_theirs(ring_);
-    ring_.control().trades.store(1, std::memory_order_relaxed);
-  }
+  trade_->set_theirs(ring_);
   uint64_t found = 0;
   if (!memory_.read(proof_.process, proof_.address, std::as_writable_bytes(std::span(&found, 1)))) return;
   if (found != proof_.value) return;
@@ -297,7 +288,7 @@ bool RingReceiver::find_slot(uint32_t number) {
   if (kind == (RingPlace::kGiven | RingPlace::kHome)) return false;
   if (kind != 0) {
     const uint32_t bit = kind == RingPlace::kHome ? slot : slot + SlotTrade::kTheirs;
-    if (trade_ == nullptr || !trade_->can_come(bit)) return false;
+    if (!trade_->can_come(bit)) return false;
     coming_ = bit;
   }
   message_.data = kind == RingPlace::kHome ? trade_->our_slot(slot) : ring_.slot(slot);
@@ -328,7 +319,7 @@ void RingReceiver::release() {
   if (!peeked_) return;
   peeked_ = false;
   ++released_;
-  if (message_.size >= kTradedFrom && trade_ != nullptr) trade_->hear();
+  if (message_.size >= kTradedFrom) trade_->hear();
   if (coming_) trade_->come(*std::exchange(coming_, std::nullopt));
   if (!std::exchange(borrowed_, false)) announce(released_);
 }

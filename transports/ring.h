@@ -27,9 +27,9 @@ namespace hocket {
 
 class RingSender final : public Sender {
  public:
-  // Without a `trade` (of this end and its rank's receiver from the same peer) it gives no slots away.
+  // `trade` is what this end and its rank's receiver from the same peer have in common.
   RingSender(Ring ring, SharedMemory& memory, Clock& clock, std::string name, std::function<void()> wake_peer,
-             std::shared_ptr<SlotTrade> trade = nullptr);
+             std::shared_ptr<SlotTrade> trade);
   ~RingSender() override;
 
   std::byte* reserve(size_t bytes) override;
@@ -53,7 +53,7 @@ class RingSender final : public Sender {
   // One that we have read last and may write, or one more to give. True also when a slot is reserved already.
   bool reserve_traded_slot();
   // One more slot, of those that are beside what the pipe promises.
-  bool may_give() const;
+  bool may_give() const { return next_spare_ < static_cast<int>(Ring::kSlots) && trade_->hears(); }
   int next_slot(size_t bytes) const;
   // The slot goes with the next message: what its cell says of it.
   uint32_t send_slot();
@@ -84,7 +84,7 @@ class RingSender final : public Sender {
 class RingReceiver final : public Receiver {
  public:
   RingReceiver(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer,
-               std::shared_ptr<SlotTrade> trade = nullptr);
+               std::shared_ptr<SlotTrade> trade);
 
   const Message* peek() override;
   void release() override;

@@ -54,7 +54,6 @@ struct RingControl {
   std::atomic<uint32_t> withdrawn;                           // what was lent is not to be read any more
   alignas(kCacheLine) std::atomic<uint32_t> reader_waiting;  // set by the consumer, read by each commit
   std::atomic<uint32_t> borrows;                             // set by a consumer that can read the producer's memory
-  std::atomic<uint32_t> trades;                              // ... that takes slots, and gives them back
   alignas(kCacheLine) std::atomic<uint64_t> released;        // messages the consumer has released; read when needed
   alignas(kCacheLine) RingProof proof;                       // written before the consumer maps it
   std::array<RingCell, kRingCells> cells;

@@ -36,7 +36,7 @@ Status bad_id(std::string_view why) {
 
 void add_ports(std::string_view address, int ports, std::vector<Address>* addresses) {
   const size_t colon = address.rfind(':');
-  int first = 0;
+  uint16_t first = 0;
   const char* const end = address.data() + address.size();
   const bool has_port = colon != std::string_view::npos && !address.starts_with("unix:") &&
                         std::from_chars(address.data() + colon + 1, end, first).ptr == end;
@@ -44,7 +44,8 @@ void add_ports(std::string_view address, int ports, std::vector<Address>* addres
     addresses->emplace_back(address);
     return;
   }
-  for (int port = first; port < first + ports && port <= UINT16_MAX; ++port) {
+  // None of an address without a port that is one: `first` is 0.
+  for (int port = first; first > 0 && port < first + ports && port <= UINT16_MAX; ++port) {
     addresses->push_back(fmt::format("{}:{}", address.substr(0, colon), port));
   }
 }
@@ -93,7 +94,7 @@ Result<UniqueId> decode_unique_id(std::string_view bytes) {
   if (bytes[4] != kFormat) return bad_id(fmt::format("format {}, known is {}", int{bytes[4]}, int{kFormat}));
   if (bytes.substr(kCheckAt, kCheckBytes) != check_of(bytes)) return bad_id("its bytes were damaged on the way");
   const auto length = static_cast<size_t>(static_cast<unsigned char>(bytes[6]));
-  if (length == 0 || length > kAddressesLimit) return bad_id("it holds no address");
+  if (length > kAddressesLimit) return bad_id("its addresses end behind it");
   const int ports = bytes[7];
   if (ports < 1 || ports > kMaxPorts) return bad_id("it holds no port");
   UniqueId id;
@@ -105,6 +106,7 @@ Result<UniqueId> decode_unique_id(std::string_view bytes) {
     if (!address.empty()) add_ports(address, ports, &id.addresses);
     rest.remove_prefix(std::min(rest.size(), address.size() + 1));
   }
+  if (id.addresses.empty()) return bad_id("it holds no address");
   return id;
 }
 

@@ -14,9 +14,11 @@ namespace hocket {
 
 class ScriptedSocket final : public Socket {
  public:
-  // At most `piece` bytes at a time, and then none any more. `handle`: somebody else's.
-  ScriptedSocket(std::string bytes, size_t piece, Handle handle = kNoHandle)
-      : bytes_(std::move(bytes)), piece_(piece), handle_(handle) {}
+  enum class Then : uint8_t { kSilence, kEnd };  // of the stream
+
+  // At most `piece` bytes at a time. `handle`: somebody else's.
+  ScriptedSocket(std::string bytes, size_t piece, Handle handle = kNoHandle, Then then = Then::kSilence)
+      : bytes_(std::move(bytes)), piece_(piece), handle_(handle), then_(then) {}
 
   Result<size_t> send(std::span<const std::span<const std::byte>> parts) override {
     size_t total = 0;
@@ -24,6 +26,7 @@ class ScriptedSocket final : public Socket {
     return total;
   }
   Result<size_t> receive(std::span<std::byte> into) override {
+    if (read_ == bytes_.size() && then_ == Then::kEnd) return Status(Code::kRemote, "end of stream");
     const size_t count = std::min({into.size(), bytes_.size() - read_, piece_});
     std::memcpy(into.data(), bytes_.data() + read_, count);
     read_ += count;
@@ -38,6 +41,7 @@ class ScriptedSocket final : public Socket {
   const std::string bytes_;
   const size_t piece_;
   const Handle handle_;
+  const Then then_;
   size_t read_ = 0;
 };
 

@@ -19,6 +19,9 @@ namespace {
 
 constexpr size_t kMaxMessage = 100'000;
 
+// Of an end whose rank has no pipe the other way.
+std::shared_ptr<SlotTrade> alone() { return std::make_shared<SlotTrade>(); }
+
 // Both ends over memory that the test can also write.
 class RingTest : public testing::Test {
  protected:
@@ -28,8 +31,10 @@ class RingTest : public testing::Test {
                [bytes = bytes_](void* memory) { munmap(memory, bytes); }),
         memory_(static_cast<std::byte*>(owner_.get())),
         control_(*reinterpret_cast<RingControl*>(memory_)),
-        sender_(ring(), real_system().memory, real_system().clock, "a pipe to rank 1", [this] { ++woken_reader_; }),
-        receiver_(ring(), real_system().memory, "a pipe from rank 0", [this] { ++woken_writer_; }) {}
+        sender_(
+            ring(), real_system().memory, real_system().clock, "a pipe to rank 1", [this] { ++woken_reader_; },
+            alone()),
+        receiver_(ring(), real_system().memory, "a pipe from rank 0", [this] { ++woken_writer_; }, alone()) {}
 
   Ring ring() { return Ring(owner_, {memory_, bytes_}, kMaxMessage); }
 
@@ -188,9 +193,9 @@ TEST_F(LendingRingTest, RefusesWhatIsNotThere) {
 // Containers may give their processes one number, and programs without address randomisation use one address.
 TEST_F(RingTest, ProvesItselfByWhatNoOtherProcessHolds) {
   std::optional<RingSender> sender;
-  sender.emplace(ring(), real_system().memory, real_system().clock, "to", nullptr);
+  sender.emplace(ring(), real_system().memory, real_system().clock, "to", nullptr, alone());
   const RingProof first = control_.proof;
-  sender.emplace(ring(), real_system().memory, real_system().clock, "to", nullptr);
+  sender.emplace(ring(), real_system().memory, real_system().clock, "to", nullptr, alone());
   EXPECT_EQ(first.process, control_.proof.process);
   EXPECT_EQ(first.address, control_.proof.address);
   EXPECT_NE(first.value, control_.proof.value);
@@ -208,8 +213,8 @@ class OnlyShared final : public SharedMemory {
 TEST_F(RingTest, LendsNothingToAReceiverThatCannotRead) {
   std::memset(memory_, 0, sizeof(RingControl));
   OnlyShared memory;
-  RingSender sender(ring(), memory, real_system().clock, "to", nullptr);
-  RingReceiver receiver(ring(), memory, "from", nullptr);
+  RingSender sender(ring(), memory, real_system().clock, "to", nullptr, alone());
+  RingReceiver receiver(ring(), memory, "from", nullptr, alone());
   const std::vector<std::byte> bytes(kMaxMessage);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(sender.lend(bytes, Envelope{}), kCopied);
@@ -223,8 +228,8 @@ TEST_F(RingTest, SurvivesRandomControlMemory) {
   std::vector<std::byte> read(kMaxMessage);
   for (int round = 0; round < 20'000; ++round) {
     std::memset(memory_, 0, sizeof(RingControl));
-    RingSender sender(ring(), real_system().memory, real_system().clock, "to", nullptr);
-    RingReceiver receiver(ring(), real_system().memory, "from", nullptr);
+    RingSender sender(ring(), real_system().memory, real_system().clock, "to", nullptr, alone());
+    RingReceiver receiver(ring(), real_system().memory, "from", nullptr, alone());
     for (int step = 0; step < 12; ++step) {
       auto* words = reinterpret_cast<uint64_t*>(memory_);
       words[random() % (sizeof(RingControl) / 8)] = random() >> random() % 64;
@@ -324,7 +329,7 @@ TEST(ClaimsTest, TellHowFarTheReaderIsByHowLongALookTakes) {
 }
 
 TEST_F(RingTest, AReaderAtMiddleDistanceIsFarForWhoOnlySends) {
-  RingSender sender(ring(), real_system().memory, real_system().clock, "to", nullptr);
+  RingSender sender(ring(), real_system().memory, real_system().clock, "to", nullptr, alone());
   const auto far = [&](Distance is) {
     sender.reader_distance = is;
     return std::pair(sender.reader_is_far(false), sender.reader_is_far(true));
@@ -339,8 +344,8 @@ TEST_F(RingTest, LooksHowFarItsReaderIsWhereThatHasRead) {
   std::memset(memory_, 0, sizeof(RingControl));
   Steps clock;
   clock.step = std::chrono::milliseconds(1);
-  RingSender sender(ring(), real_system().memory, clock, "to", nullptr);
-  RingReceiver receiver(ring(), real_system().memory, "from", nullptr);
+  RingSender sender(ring(), real_system().memory, clock, "to", nullptr, alone());
+  RingReceiver receiver(ring(), real_system().memory, "from", nullptr, alone());
   const auto pass = [&](size_t bytes) {
     ASSERT_NE(sender.reserve(bytes), nullptr);
     sender.commit(bytes, Envelope{});

@@ -250,22 +250,5 @@ TEST(SlotTradeLife, NothingToCommitIsNoHarm) {
   EXPECT_TRUE(trader.sender.progress().ok());
 }
 
-TEST(SlotTradeLife, WhoTradesNotIsGivenNothing) {
-  Memory memory, back;
-  Trader trader(memory, back);
-  memory.control().trades.store(0);
-  RingReceiver receiver(memory.ring(), real_system().memory, "from", nullptr);
-  RingSender sender(back.ring(), real_system().memory, real_system().clock, "to", nullptr);
-  ASSERT_NE(sender.reserve(2000), nullptr);
-  sender.commit(2000, {});
-  ASSERT_NE(trader.receiver.peek(), nullptr);
-  trader.receiver.release();
-  for (int i = 0; i < 3 * static_cast<int>(kPipeDepth); ++i) {
-    ASSERT_TRUE(trader.send(2000, 1));
-    ASSERT_NE(receiver.peek(), nullptr) << receiver.progress().message();
-    receiver.release();
-  }
-}
-
 }  // namespace
 }  // namespace hocket
