@@ -58,7 +58,7 @@ class Handshake {
   // Goes as far as the socket allows. Once not kPending, it stays so.
   State advance();
   State state() const { return state_; }
-  Socket& socket() { return *socket_; }
+  Socket& socket() const { return *socket_; }
   // Of a successful exchange: the socket, sealed if that was said, with keys that no other connection has.
   std::unique_ptr<Socket> take_socket();
   // Of a failed exchange: why, naming the other end's address; and the refusal that was said or heard, if one was.
@@ -99,6 +99,7 @@ class DialingHandshake final : public Handshake {
  public:
   DialingHandshake(std::unique_ptr<Socket> socket, uint32_t library_version, const Hello& hello, std::string key,
                    std::string nonce);
+  bool was_challenged() const { return stage_ > Stage::kChallenge; }
 
  private:
   std::optional<Keys> keys() const override;

@@ -130,11 +130,12 @@ void MeshRank::dial_pipe(const PipeName& name, uint8_t transport) {
       Purpose::kData, id_, rank_, name.peer, static_cast<uint8_t>(name.pipe_class), static_cast<uint16_t>(name.lane),
       transport};
   if (sending != nullptr) hello.connection = static_cast<uint16_t>(sending->connection() + 1);
-  pipe_dials_[name] =
-      std::make_unique<Dial>(service_, links_.dial_options(name.peer, std::move(hello)),
-                             [this, name, transport](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
-                               on_pipe_dialled(name, transport, std::move(socket), refusal);
-                             });
+  DialOptions options = links_.dial_options(name.peer, std::move(hello));
+  options.on_silence = [this, peer = name.peer] { links_.open(peer); };  // a link learns whether the peer lives
+  pipe_dials_[name] = std::make_unique<Dial>(
+      service_, std::move(options), [this, name, transport](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
+        on_pipe_dialled(name, transport, std::move(socket), refusal);
+      });
 }
 
 void MeshRank::on_pipe_dialled(const PipeName& name, uint8_t transport, Result<std::unique_ptr<Socket>> socket,

@@ -21,12 +21,14 @@ constexpr size_t kNonceBytes = 16;
 // Packets may be lost, and the kernel repeats its request for a connection only after a second. Whoever answers none of
 // so many is given up: where we run seldom, that takes longer than the timeout.
 constexpr int kTriesPerTimeout = 8;
+constexpr int kTriesPerConnection = 2;
+constexpr size_t kMaxConnections = 4;  // at once
 
 Duration time_of_a_try(const Service& service) { return service.options().timeout / kTriesPerTimeout; }
 
 // A process that is stopped takes connections and bytes (its kernel does) and says nothing. One that lives tells within
 // half of the timeout that it does not know us yet; a root, at the end of its patience, which its refusal must precede.
-int silent_tries(const Service& service, Purpose purpose) {
+int max_silent_tries(const Service& service, Purpose purpose) {
   if (purpose != Purpose::kCheckIn) return kTriesPerTimeout;
   const Duration patience = service.options().handshake_timeout * 3 / 2;
   return std::max(kTriesPerTimeout, static_cast<int>(patience / time_of_a_try(service)));
@@ -45,32 +47,26 @@ Dial::Dial(Service& service, DialOptions options, Done done)
 
 Dial::~Dial() { close(); }
 
+std::unique_ptr<DialingHandshake> Dial::take(const DialingHandshake* handshake) {
+  service_.reactor().unwatch(handshake->socket().handle());
+  const auto found = std::find_if(attempts_.begin(), attempts_.end(),
+                                  [&](const Attempt& each) { return each.handshake.get() == handshake; });
+  std::unique_ptr<DialingHandshake> taken = std::move(found->handshake);
+  attempts_.erase(found);
+  return taken;
+}
+
 void Dial::close() {
   service_.reactor().cancel(timer_);
-  if (handshake_ != nullptr) service_.reactor().unwatch(handshake_->socket().handle());
-  handshake_.reset();
+  while (!attempts_.empty()) (void)take(attempts_.back().handshake.get());
 }
 
 void Dial::attempt() {
-  const Address& address = options_.addresses[attempts_++ % options_.addresses.size()];
+  const Address& address = options_.addresses[connections_++ % options_.addresses.size()];
   const Status status = connect(address);
-  if (!status.ok()) return try_later(status, false);
-  silent_tries_ = 0;
-  expect_end(address);
-  advance();
-}
-
-// Who has made a connection may have let us in already, and must not find it closed.
-void Dial::expect_end(const Address& address) {
-  timer_ = service_.reactor().at(service_.system().clock.now() + time_of_a_try(service_), [this, address] {
-    const bool is_connected = handshake_->was_answered();
-    if (is_connected && ++silent_tries_ < silent_tries(service_, options_.hello.purpose)) return expect_end(address);
-    const Status late(Code::kTimeout, fmt::format("{} did not answer in time", address));
-    if (is_connected || ++unanswered_ >= kTriesPerTimeout) return try_later(late, false);
-    last_failure_ = late;
-    close();
-    attempt();
-  });
+  if (!status.ok() && attempts_.empty()) return try_later(status, false);
+  expect_end();
+  if (status.ok()) advance(attempts_.back().handshake.get());
 }
 
 Status Dial::connect(const Address& address) {
@@ -81,42 +77,80 @@ Status Dial::connect(const Address& address) {
   const Handle handle = (*socket)->handle();
   Hello hello = options_.hello;
   hello.sealed = service_.seals(address);
-  handshake_ = std::make_unique<DialingHandshake>(std::move(*socket), service_.options().library_version, hello,
-                                                  options_.key, std::move(*nonce));
-  return service_.reactor().watch(handle, [this] { advance(); });
+  auto handshake = std::make_unique<DialingHandshake>(std::move(*socket), service_.options().library_version, hello,
+                                                      options_.key, std::move(*nonce));
+  HOCKET_TRY(service_.reactor().watch(handle, [this, raw = handshake.get()] { advance(raw); }));
+  attempts_.push_back({address, std::move(handshake)});
+  return {};
 }
 
-void Dial::advance() {
-  switch (handshake_->advance()) {
+void Dial::expect_end() {
+  service_.reactor().cancel(timer_);
+  timer_ = service_.reactor().at(service_.system().clock.now() + time_of_a_try(service_), [this] { on_try_over(); });
+}
+
+void Dial::on_try_over() {
+  const Attempt& newest = attempts_.back();
+  const Status late(Code::kTimeout, fmt::format("{} did not answer in time", newest.address));
+  if (newest.handshake->was_answered()) return on_silence(late);
+  last_failure_ = late;
+  (void)take(newest.handshake.get());
+  if (++unanswered_ >= kTriesPerTimeout) return try_later(late, false);
+  attempt();
+}
+
+// Who has had our proof may have let us in already, and must not find the connection closed.
+void Dial::on_silence(const Status& late) {
+  if (options_.on_silence) options_.on_silence();
+  if (++silent_tries_ >= max_silent_tries(service_, options_.hello.purpose)) {
+    if (!options_.on_silence) return try_later(late, false);
+    if (!attempts_.back().handshake->was_challenged()) return try_later(late, true);
+  }
+  const bool more = options_.several && attempts_.size() < kMaxConnections;
+  if (more && silent_tries_ % kTriesPerConnection == 0) return attempt();
+  expect_end();
+}
+
+void Dial::advance(DialingHandshake* handshake) {
+  const bool was_challenged = handshake->was_challenged();
+  switch (handshake->advance()) {
     case Handshake::State::kPending:
+      if (handshake->was_challenged() != was_challenged) silent_tries_ = 0;
       return;
-    case Handshake::State::kDone: {
-      service_.reactor().unwatch(handshake_->socket().handle());
-      std::unique_ptr<Socket> socket = handshake_->take_socket();
-      handshake_.reset();
-      return finish(std::move(socket), Refusal::kNone);
-    }
+    case Handshake::State::kDone:
+      return finish(take(handshake)->take_socket(), Refusal::kNone);
     case Handshake::State::kFailed:
-      const Refusal refusal = handshake_->refusal();
-      const Status status = handshake_->status();
-      if (refusal == Refusal::kNone || refusal == Refusal::kUnknown)
-        return try_later(status, handshake_->was_answered());
-      return finish(status, refusal);
+      return on_failure(handshake);
   }
 }
 
+// What the others of several come to is waited for: the door has let one of them in, or is about to.
+void Dial::on_failure(DialingHandshake* handshake) {
+  const Refusal refusal = handshake->refusal();
+  const Status status = handshake->status();
+  const bool answered = handshake->was_answered();
+  const bool may_change = refusal == Refusal::kNone || refusal == Refusal::kUnknown;
+  if (attempts_.size() > 1 && (may_change || refusal == Refusal::kDuplicate)) {
+    if (refusal != Refusal::kNone) silent_tries_ = 0;
+    last_failure_ = status;
+    return (void)take(handshake);
+  }
+  if (may_change) return try_later(status, answered, refusal);
+  finish(status, refusal);
+}
+
 // Who answers at one address lives, whatever becomes of the others.
-void Dial::try_later(const Status& status, bool answered) {
-  const Refusal refusal = handshake_ != nullptr ? handshake_->refusal() : Refusal::kNone;
+void Dial::try_later(const Status& status, bool answered, Refusal refusal) {
+  in_vain_ = answered ? 0 : in_vain_ + std::max(attempts_.size(), size_t{1});
   last_failure_ = status;
   close();
+  silent_tries_ = 0;
   const Time next = service_.system().clock.now() + pause_;
-  in_vain_ = answered ? 0 : in_vain_ + 1;
   const bool is_over = answered ? next >= options_.unknown_until
                                 : next >= options_.unreachable_until && in_vain_ >= options_.addresses.size();
   if (is_over) return finish(status, refusal);
   timer_ = service_.reactor().at(next, [this] { attempt(); });
-  if (attempts_ % options_.addresses.size() == 0) pause_ = std::min(pause_ * 2, kLongestPause);
+  if (connections_ % options_.addresses.size() == 0) pause_ = std::min(pause_ * 2, kLongestPause);
 }
 
 void Dial::finish(Result<std::unique_ptr<Socket>> socket, Refusal refusal) {

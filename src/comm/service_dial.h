@@ -3,7 +3,8 @@
 //
 // One attempt after another to reach a door at one of several addresses, until it opens or patience ends. An address
 // that takes no connection has an eighth of HOCKET_TIMEOUT at a time; one that takes it and says nothing, the whole.
-// Service thread; destroying a dial gives it up.
+// Meanwhile others may be tried beside it: what a network loses twice of so short an exchange, TCP sends again only
+// after 0.6 s. Service thread; destroying a dial gives it up.
 #pragma once
 
 #include <functional>
@@ -24,6 +25,10 @@ struct DialOptions {
   std::string key;
   Time unreachable_until;  // how long to try (again) while nothing answers at any of them
   Time unknown_until;      // how long to try again while something answers that does not (yet) know the communicator
+  bool several = false;    // at once: the door lets one of them in, and refuses the others as duplicates
+  // Silence of who has taken the connection is told here, again and again, and counts as an answer: another knows
+  // whether the peer lives.
+  std::function<void()> on_silence;
 };
 
 class Dial {
@@ -40,26 +45,36 @@ class Dial {
   const Status& last_failure() const { return last_failure_; }
 
  private:
+  struct Attempt {
+    Address address;
+    std::unique_ptr<DialingHandshake> handshake;
+  };
+
   void attempt();
   Status connect(const Address& address);
-  // The attempt may last for the time of a try more, or ends.
-  void expect_end(const Address& address);
-  void advance();
+  // The newest attempt has the time of a try.
+  void expect_end();
+  void on_try_over();
+  void on_silence(const Status& late);
+  void advance(DialingHandshake* handshake);
+  void on_failure(DialingHandshake* handshake);
+  // Not any more among those under way.
+  std::unique_ptr<DialingHandshake> take(const DialingHandshake* handshake);
   void close();
-  void try_later(const Status& status, bool answered);
+  void try_later(const Status& status, bool answered, Refusal refusal = Refusal::kNone);
   void finish(Result<std::unique_ptr<Socket>> socket, Refusal refusal);
 
   Service& service_;
   const DialOptions options_;
   Done done_;
-  size_t attempts_ = 0;
-  int unanswered_ = 0;    // of them
-  size_t in_vain_ = 0;    // since somebody has answered, if anybody has
-  int silent_tries_ = 0;  // the time of so many has passed since the newest one's connection was made
+  std::vector<Attempt> attempts_;  // under way; newest last
+  size_t connections_ = 0;         // tried so far
+  int unanswered_ = 0;             // of them
+  size_t in_vain_ = 0;             // of them, since somebody has answered, if anybody has
+  int silent_tries_ = 0;           // the time of so many has passed since something was heard
   Duration pause_;
   Status last_failure_;
-  std::unique_ptr<DialingHandshake> handshake_;
-  TimerId timer_{};  // the attempt's deadline, or the end of a pause
+  TimerId timer_{};  // the end of a try, or of a pause
 };
 
 }  // namespace hocket

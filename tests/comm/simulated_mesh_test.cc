@@ -40,17 +40,24 @@ std::vector<Seat> make_seats(SimulatedSystem& world, int32_t ranks) {
   return seats;
 }
 
-// One rank per host. What the ranks need to open a mesh without a rendezvous.
-MeshOptions seat_on_hosts(SimulatedSystem& world, std::vector<Seat>& seats, const ServiceOptions& options = {}) {
+// What ranks need to open a mesh without a rendezvous.
+MeshOptions mesh_of(std::vector<PeerInfo> peers) {
   MeshOptions mesh;
   mesh.id = std::string(16, 'i');
   mesh.key = std::string(16, 'k');
+  mesh.peers = std::move(peers);
+  return mesh;
+}
+
+// One rank per host.
+MeshOptions seat_on_hosts(SimulatedSystem& world, std::vector<Seat>& seats, const ServiceOptions& options = {}) {
+  std::vector<PeerInfo> peers;
   for (size_t rank = 0; rank < seats.size(); ++rank) {
     seats[rank].system = &world.host("host" + std::to_string(rank));
     seats[rank].service = std::make_unique<Service>(*seats[rank].system, options);
-    mesh.peers.push_back(seats[rank].service->self());
+    peers.push_back(seats[rank].service->self());
   }
-  return mesh;
+  return mesh_of(std::move(peers));
 }
 
 template <typename Body>
@@ -267,10 +274,7 @@ TEST(SimulatedMesh, WhoAnswersNobodyIsNamedWithinTheTimeout) {
                 testing::AllOf(HasSubstr("cannot check in with the root"), HasSubstr("did not answer in time")));
     EXPECT_LE(world.now() - joining, options.timeout + std::chrono::milliseconds(2));
 
-    MeshOptions mesh;
-    mesh.id = std::string(16, 'i');
-    mesh.key = std::string(16, 'k');
-    mesh.peers = {here.self(), there.self()};
+    MeshOptions mesh = mesh_of({here.self(), there.self()});
     const Discovery discovery = wait_for_failure(world, here, mesh);
     EXPECT_THAT(discovery.verdict, HasSubstr("cannot reach rank 1 "));
     EXPECT_LE(discovery.after, options.timeout + std::chrono::milliseconds(2));
@@ -278,7 +282,21 @@ TEST(SimulatedMesh, WhoAnswersNobodyIsNamedWithinTheTimeout) {
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
 
-// As that of a process that was stopped before it had a link: its kernel takes connections, and bytes.
+// As that of a process that is stopped: its kernel takes connections, and bytes.
+class SilentAddress {
+ public:
+  explicit SilentAddress(System& system) {
+    const auto interfaces = system.network.interfaces();
+    EXPECT_TRUE(interfaces.ok());
+    listener_ = system.network.listen(interfaces->front().host + ":0");
+    EXPECT_TRUE(listener_.ok()) << listener_.status().message();
+  }
+  Address address() const { return (*listener_)->address(); }
+
+ private:
+  Result<std::unique_ptr<Listener>> listener_ = Status(Code::kInternal, "not open");
+};
+
 TEST(SimulatedMesh, WhoTakesConnectionsAndSaysNothingIsNamedWithinTheTimeout) {
   SimulatedSystem world;
   const Status ended = world.run([&] {
@@ -286,20 +304,65 @@ TEST(SimulatedMesh, WhoTakesConnectionsAndSaysNothingIsNamedWithinTheTimeout) {
     options.timeout = std::chrono::milliseconds(500);
     Service here(world.host("here"), options);
     Service there(world.host("there"), options);
-    Network& network = world.host("stopped").network;
-    const auto interfaces = network.interfaces();
-    ASSERT_TRUE(interfaces.ok());
-    const Result<std::unique_ptr<Listener>> stopped = network.listen(interfaces->front().host + ":0");
-    MeshOptions mesh;
-    mesh.id = std::string(16, 'i');
-    mesh.key = std::string(16, 'k');
-    mesh.peers = {here.self(), there.self()};
-    ASSERT_TRUE(stopped.ok()) << stopped.status().message();
-    mesh.peers[1].addresses = {(*stopped)->address()};
+    const SilentAddress stopped(world.host("stopped"));
+    MeshOptions mesh = mesh_of({here.self(), there.self()});
+    mesh.peers[1].addresses = {stopped.address()};
     const Discovery discovery = wait_for_failure(world, here, mesh);
     EXPECT_THAT(discovery.verdict,
                 testing::AllOf(HasSubstr("cannot reach rank 1 "), HasSubstr("did not answer in time")));
     EXPECT_LE(discovery.after, options.timeout + std::chrono::milliseconds(10));
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+// The other is tried while the first says nothing.
+TEST(SimulatedMesh, WhoIsSilentAtOneOfTwoAddressesIsLinkedByTheOther) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    ServiceOptions options;
+    options.timeout = std::chrono::milliseconds(500);
+    std::vector<Seat> seats(2);
+    MeshOptions mesh = seat_on_hosts(world, seats, options);
+    const SilentAddress silent(*seats[1].system);
+    mesh.peers[1].addresses = {silent.address(), mesh.peers[1].addresses[0]};
+    const Time begin = world.now();
+    for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+      MeshOptions own = mesh;
+      own.rank = rank;
+      seat.mesh = open_mesh(*seat.service, own);
+      ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+      if (rank == 0) (*seat.mesh)->fail(Status(Code::kTimeout, "enough"));
+      while (!(*seat.mesh)->failed()) (void)(*seat.mesh)->poller().wait(Time::max());
+      EXPECT_LT(world.now() - begin, options.timeout / 2);
+      EXPECT_EQ((*seat.mesh)->status().message(), "enough (reported by rank 0)");
+      (*seat.mesh)->leave();
+    });
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+// Its link, within the host, is alive; a pipe that it does not take is waited for.
+TEST(SimulatedMesh, WhoTakesNoPipeAndIsLinkedIsNotLost) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    ServiceOptions options;
+    options.timeout = std::chrono::milliseconds(500);
+    options.transports = "tcp";
+    Service here(world.host("host"), options);
+    Service there(world.host("host"), options);
+    const SilentAddress silent(world.host("host"));
+    MeshOptions mesh = mesh_of({here.self(), there.self()});
+    mesh.peers[1].addresses = {silent.address()};
+    const Result<std::shared_ptr<Mesh>> lives = open_mesh(here, mesh);
+    mesh.rank = 1;
+    const Result<std::shared_ptr<Mesh>> other = open_mesh(there, mesh);
+    ASSERT_TRUE(lives.ok() && other.ok());
+    (void)(*lives)->sender(PipeClass::kCollective, 1, 0);
+    const Time limit = world.now() + 4 * options.timeout;
+    while (!(*lives)->failed() && world.now() < limit) (void)(*lives)->poller().wait(limit);
+    EXPECT_TRUE((*lives)->status().ok()) << (*lives)->status().message();
+    world.host("host").threads.sleep_until(limit);
+    for (const auto& mesh_of_one : {*lives, *other}) mesh_of_one->leave();
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
@@ -340,10 +403,7 @@ TEST(SimulatedMesh, WhoDiesBetweenTwoConnectionsIsNamed) {
     options.timeout = std::chrono::milliseconds(500);
     Service here(world.host("here"), options);
     Service there(world.host("there"), options);
-    MeshOptions mesh;
-    mesh.id = std::string(16, 'i');
-    mesh.key = std::string(16, 'k');
-    mesh.peers = {there.self(), here.self()};
+    MeshOptions mesh = mesh_of({there.self(), here.self()});
     MeshOptions astray = mesh;
     astray.peers[1] = Service(world.host("here")).self();  // nobody listens there any more
     const Result<std::shared_ptr<Mesh>> dies = open_mesh(there, astray);

@@ -56,11 +56,14 @@ class Hosts {
   bool cut(int host, bool off) const {
     return run("ip -n " + name() + std::to_string(host) + " link set eth0 " + (off ? "down" : "up"));
   }
-  // One in twenty of the packets that any host sends is lost from now on.
+  // One in twenty of the packets that any host sends is lost from now on. Who asks the local network where a host is
+  // asks again after 50 ms: after a second, as kernels do else, the timeout of these tests is over.
   bool lose_packets() const {
     bool all = up_;
     for (int host = 0; host < kMaxRanks; ++host) {
       const std::string tc = "tc -n " + name() + std::to_string(host);
+      all = all && run("ip netns exec " + name() + std::to_string(host) +
+                       " sh -c 'for ip in ipv4 ipv6; do echo 50 > /proc/sys/net/$ip/neigh/eth0/retrans_time_ms; done'");
       // Classic BPF: of a random number below 2^32, is it below 19/20 of that? Then 0 (goes on), else 2 (is dropped).
       all = all && run(tc + " qdisc add dev eth0 clsact") &&
             run(tc +
