@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <random>
 #include <thread>
@@ -54,7 +55,8 @@ class Hosts {
   Hosts& operator=(const Hosts&) = delete;
   bool up() const { return up_; }
   bool cut(int host, bool off) const {
-    return run("ip -n " + name() + std::to_string(host) + " link set eth0 " + (off ? "down" : "up"));
+    return run("ip -n " + name() + std::to_string(host) + " link set eth0 " + (off ? "down" : "up")) &&
+           (off || is_back(host));
   }
   // One in twenty of the packets that any host sends is lost from now on. Who asks the local network where a host is
   // asks again after 50 ms: after a second, as kernels do else, the timeout of these tests is over.
@@ -81,6 +83,16 @@ class Hosts {
   static std::string name() { return "hk" + std::to_string(getpid() % 100000) + "f"; }
 
  private:
+  // Kernels look at links that change once a second at most, and their bridges carry nothing until then.
+  static bool is_back(int host) {
+    constexpr int kForwarding = 3;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    for (int state = 0; state != kForwarding; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+      std::ifstream("/sys/class/net/" + name() + "v" + std::to_string(host) + "/brport/state") >> state;
+      if (std::chrono::steady_clock::now() > limit) return false;
+    }
+    return true;
+  }
   static bool script(const std::string& task) {
     return run(HOSTS_SCRIPT " " + task + " " + name() + " " + std::to_string(kMaxRanks));
   }

@@ -28,6 +28,8 @@ up() {
   ip link set "${prefix}bs" up
   for ((i = 0; i < count; i++)); do
     ip netns add "$prefix$i"
+    # What is cut off and comes back has its addresses still.
+    ip netns exec "$prefix$i" sh -c 'echo 1 > /proc/sys/net/ipv6/conf/all/keep_addr_on_down'
     ip link add "${prefix}v$i" type veth peer name eth0 netns "$prefix$i"
     ip link set "${prefix}v$i" master "${prefix}br" up
     ip -n "$prefix$i" addr add "10.77.0.$((i + 1))/24" dev eth0
