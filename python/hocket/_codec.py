@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Optional
 from hocket import _library
 from hocket._buffers import TYPES
 from hocket._errors import InvalidArgument
-from hocket._library import call
+from hocket._library import bytes_of, call, int_of, text_of
 
 
 class CodecDescription(NamedTuple):
@@ -35,12 +35,10 @@ class Codec:
     """Made from a specification such as "fp16", "int8:block=128" or "topk:ratio=0.01" (docs/codecs.md)."""
 
     def __init__(self, specification: str) -> None:
-        if not isinstance(specification, str):
-            raise InvalidArgument(f"specification: {type(specification).__name__} is no text")
         self.specification = specification
         self.handle: Any = None
         handle = _library.Handle()
-        call("CodecCreate", ctypes.byref(handle), specification.encode())
+        call("CodecCreate", ctypes.byref(handle), text_of("specification", specification))
         self.handle = handle
 
     def describe(self, datatype: str = "float32") -> CodecDescription:
@@ -55,7 +53,7 @@ class Codec:
         if collective not in _library.COMPRESSED:
             raise InvalidArgument(f"collective: '{collective}' takes no codec, only {', '.join(_library.COMPRESSED)} do")
         relative, absolute = ctypes.c_double(), ctypes.c_double()
-        call("CodecErrorBound", self.handle, _library.COMPRESSED[collective], _type_code(datatype), ranks,
+        call("CodecErrorBound", self.handle, _library.COMPRESSED[collective], _type_code(datatype), int_of("ranks", ranks),
              ctypes.byref(relative), ctypes.byref(absolute))
         return relative.value, absolute.value
 
@@ -69,11 +67,12 @@ class Codec:
 
     def load_state(self, state: bytes) -> None:
         """What save_state() returned, maybe in another process."""
-        call("CodecLoadState", self.handle, bytes(state), len(state))
+        state = bytes_of("state", state)
+        call("CodecLoadState", self.handle, state, len(state))
 
     def reset_state(self, key: Optional[str] = None) -> None:
         """Forgets what is kept under the key, or under all."""
-        call("CodecResetState", self.handle, None if key is None else key.encode())
+        call("CodecResetState", self.handle, text_of("key", key))
 
     def close(self) -> None:
         """Frees it. Operations under way keep what they need."""

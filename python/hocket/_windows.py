@@ -129,7 +129,11 @@ class Windows:
     @attributed
     def wait_signal(self, awaited: Sequence[tuple[int, int, int]], *, queue: Order = None) -> None:
         """Waits until of each (peer, signal, count) so many have come that no earlier wait took, and takes them."""
-        raw = (_library.WaitSignal * len(awaited))(*[
+        try:
+            signals = [(peer, signal, count) for peer, signal, count in awaited]
+        except (TypeError, ValueError):
+            raise Refusal(f"awaited: {awaited!r} is no list of (peer, signal, count)") from None
+        raw = (_library.WaitSignal * len(signals))(*[
             _library.WaitSignal(int_of("count", count), int_of("peer", peer), int_of("signal", signal), 0)
-            for peer, signal, count in awaited])
-        self.run("WaitSignal", queue, (raw,), len(awaited), raw)
+            for peer, signal, count in signals])
+        self.run("WaitSignal", queue, (raw,), len(signals), raw)

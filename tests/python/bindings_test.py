@@ -56,6 +56,22 @@ class Collectives(unittest.TestCase):
 
         on_ranks(body)
 
+    def test_truth_values_stay_truth_values(self):
+        def body(comm):
+            mine = numpy.array([True, comm.rank == 0, False])
+            for op, expected in (("sum", [1, 1, 0]), ("max", [1, 1, 0]), ("prod", [1, 0, 0]), ("min", [1, 0, 0]),
+                                 ("bit_xor", [RANKS % 2, 1, 0]), ("logical_and", [1, 0, 0])):
+                self.assertEqual(expected, comm.all_reduce(mine, mine.copy(), op=op).view(numpy.uint8).tolist(), op)
+            self.assertEqual([1, 1, 0], comm.scan(mine.copy()).view(numpy.uint8).tolist())
+            counts = [1, 1, 1]
+            self.assertEqual([comm.rank < 2], comm.reduce_scatter_v(mine, numpy.empty(1, bool), counts).tolist())
+            with self.assertRaisesRegex(ValueError, "all_reduce: op: truth values have no 'avg'"):
+                comm.all_reduce(mine, op="avg")
+            with self.assertRaisesRegex(ValueError, "send has elements of bool, recv of uint8"):
+                comm.all_reduce(mine, numpy.empty(3, numpy.uint8))
+
+        on_ranks(body)
+
     def test_parts(self):
         def body(comm):
             mine = numpy.arange(2.0) + 10 * comm.rank
@@ -309,7 +325,7 @@ class Buffers(unittest.TestCase):
     def sums_to_three(self, make, expected):
         def body(comm):
             buffer = make(comm.rank)
-            comm.all_reduce(buffer)
+            self.assertIs(comm.all_reduce(buffer), buffer)
             self.assertEqual(list(memoryview(buffer)) if not hasattr(buffer, "tolist") else buffer.tolist(), expected)
 
         on_ranks(body)
@@ -330,7 +346,8 @@ class Buffers(unittest.TestCase):
 
         def body(comm):
             values = numpy.full((2, 3), comm.rank, numpy.float64)
-            comm.all_reduce(Foreign(values))
+            foreign = Foreign(values)
+            self.assertIs(comm.all_reduce(foreign), foreign)
             self.assertTrue((values == 3).all())
             with self.assertRaisesRegex(ValueError, "not contiguous"):
                 comm.all_reduce(Foreign(values.T))
@@ -427,6 +444,11 @@ class Buffers(unittest.TestCase):
                     (lambda: comm.reduce_scatter(floats, floats[:1].copy()), "reduce_scatter: send: 6 elements"),
                     (lambda: comm.gather(floats, floats[:1], root=comm.rank), "gather: recv: 1 elements, not 3 times"),
                     (lambda: comm.all_reduce(floats, codec="int8"), "all_reduce: codec: str is no hocket.Codec"),
+                    (lambda: comm.all_reduce(floats, codec=hocket.Codec("topk:ratio=0.1"), key=3), "all_reduce: key: 3 is no text"),
+                    (lambda: comm.split(0, name=3), "split: name: 3 is no text"),
+                    (lambda: comm.split(0, timeout="5"), "split: timeout: '5' is no number of seconds"),
+                    (lambda: comm.wait_signal((0, 0, 1)), r"wait_signal: awaited: \(0, 0, 1\) is no list of \(peer, signal, count"),
+                    (lambda: comm.wait_signal([(0, 0)]), "wait_signal: awaited: "),
                     (lambda: comm.barrier(queue="mine"), "barrier: queue: str is neither"),
                     (lambda: comm.all_gather_v(floats, floats, 6), "all_gather_v: counts and offsets of recv: 6 is no list"),
                     (lambda: comm.gather_v(floats, floats, None, root=comm.rank), "gather_v: counts .*: there must be 3"),
@@ -601,6 +623,12 @@ class Codecs(unittest.TestCase):
                 codec.describe("quad")
             with self.assertRaises(ValueError):
                 codec.load_state(b"garbage")
+            for wrong, why in ((lambda: codec.load_state("text"), "state: str has no bytes"),
+                               (lambda: codec.reset_state(3), "key: 3 is no text"),
+                               (lambda: codec.error_bound("2"), "ranks: '2' is no whole number"),
+                               (lambda: hocket.Codec(8), "specification: 8 is no text")):
+                with self.assertRaisesRegex(ValueError, why):
+                    wrong()
 
 
 class SparseTensors(unittest.TestCase):
@@ -642,7 +670,8 @@ class SparseTensors(unittest.TestCase):
             for wrong, why in ((hocket.Sparse(2, 8, numpy.zeros(1, numpy.int32), mine.values), "int32, not uint64"),
                                (hocket.Sparse(2, 8, mine.indices, mine.values[:1]), "values: 1 elements, 2 are needed"),
                                (hocket.Sparse(2, 8, mine.indices, mine.values, numpy.zeros(2, numpy.int64)), "offsets: 2 elem"),
-                               (hocket.Sparse(-2, 8, mine.indices, mine.values), "cannot be negative"),
+                               (hocket.Sparse(-2, 8, mine.indices, mine.values), "send.rows: -2 does not fit"),
+                               (hocket.Sparse("2", 8, mine.indices, mine.values), "send.rows: '2' is no whole number"),
                                (mine.values, "ndarray is no hocket.Sparse")):
                 with self.assertRaisesRegex(ValueError, why):
                     comm.all_reduce_sparse(wrong, self.room(4))
@@ -652,6 +681,8 @@ class SparseTensors(unittest.TestCase):
                 comm.all_reduce_sparse_to_dense(mine, numpy.empty(16))
             with self.assertRaisesRegex(ValueError, "2 tensors, there must be 3"):
                 comm.all_gather_sparse(mine, [self.room(4)] * 2)
+            with self.assertRaisesRegex(ValueError, "recv: Sparse is no list of tensors"):
+                comm.all_gather_sparse(mine, self.room(4))
 
         on_ranks(body)
 
