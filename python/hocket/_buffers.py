@@ -112,7 +112,7 @@ def _is_contiguous(shape, strides, unit):
 
 
 def _of_array(name, array, interface, writable, stream=None):
-    if not isinstance(interface.get("data"), tuple):
+    if not isinstance(interface, dict) or not isinstance(interface.get("data"), tuple):  # of a class, such as numpy.float32
         raise Refusal(f"{name}: {type(array).__name__} does not tell where its elements lie")
     address, read_only = interface["data"]
     if writable and read_only:

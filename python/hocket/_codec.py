@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, Optional
 
 from hocket import _library
 from hocket._buffers import TYPES
-from hocket._errors import InvalidArgument
-from hocket._library import bytes_of, call, int_of, text_of
+from hocket._library import bytes_of, call, choice_of, int_of, text_of
 
 
 class CodecDescription(NamedTuple):
@@ -25,12 +24,6 @@ class CodecDescription(NamedTuple):
     message_bytes: int
 
 
-def _type_code(datatype):
-    if datatype not in TYPES:
-        raise InvalidArgument(f"datatype: there is no '{datatype}', only {', '.join(TYPES)}")
-    return TYPES[datatype]
-
-
 class Codec:
     """Made from a specification such as "fp16", "int8:block=128" or "topk:ratio=0.01" (docs/codecs.md)."""
 
@@ -44,17 +37,15 @@ class Codec:
     def describe(self, datatype: str = "float32") -> CodecDescription:
         """A CodecDescription."""
         raw = _library.CodecDescription(size=ctypes.sizeof(_library.CodecDescription))
-        call("CodecDescribe", self.handle, _type_code(datatype), ctypes.byref(raw))
+        call("CodecDescribe", self.handle, choice_of("datatype", datatype, TYPES), ctypes.byref(raw))
         return CodecDescription(raw.ratio, raw.relative_error, raw.absolute_error, raw.range, bool(raw.lossless),
                                 bool(raw.unbiased), raw.specification.decode(), raw.value_bytes, raw.message_bytes)
 
     def error_bound(self, ranks: int, datatype: str = "float32", collective: str = "all_reduce") -> tuple[float, float]:
         """(relative, absolute): the most that an element of such a collective with this codec, and without a key, is off."""
-        if collective not in _library.COMPRESSED:
-            raise InvalidArgument(f"collective: '{collective}' takes no codec, only {', '.join(_library.COMPRESSED)} do")
         relative, absolute = ctypes.c_double(), ctypes.c_double()
-        call("CodecErrorBound", self.handle, _library.COMPRESSED[collective], _type_code(datatype), int_of("ranks", ranks),
-             ctypes.byref(relative), ctypes.byref(absolute))
+        call("CodecErrorBound", self.handle, choice_of("collective with a codec", collective, _library.COMPRESSED),
+             choice_of("datatype", datatype, TYPES), int_of("ranks", ranks), ctypes.byref(relative), ctypes.byref(absolute))
         return relative.value, absolute.value
 
     def save_state(self) -> bytes:

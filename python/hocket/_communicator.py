@@ -12,15 +12,15 @@ from hocket._buffers import TYPES, buffer_of
 from hocket._codec import Codec
 from hocket._errors import Refusal, attributed
 from hocket._interrupt import Interruptible
-from hocket._library import call, handle_of, int_of, integer_of, ints, sizes, text_of
+from hocket._library import call, choice_of, handle_of, int_of, integer_of, ints, sizes, text_of
 from hocket._operations import Op, Operation, operation_code
 from hocket._queue import Order, hold, stream_of
 from hocket._recovery import Recovery
 from hocket._sparse import SparseSums
 from hocket._windows import Windows
 
-_PYTHON_TYPES = {0: ctypes.c_int8, 1: ctypes.c_uint8, 2: ctypes.c_int32, 3: ctypes.c_uint32, 4: ctypes.c_int64,
-                 5: ctypes.c_uint64, 7: ctypes.c_float, 8: ctypes.c_double}
+_SCALARS = {"int8": ctypes.c_int8, "uint8": ctypes.c_uint8, "int32": ctypes.c_int32, "uint32": ctypes.c_uint32,
+            "int64": ctypes.c_int64, "uint64": ctypes.c_uint64, "float32": ctypes.c_float, "float64": ctypes.c_double}
 _HOST_SCALAR = 1
 NO_COLOR = -1
 # torch tensors, arrays of NumPy and CuPy, and whatever has the buffer protocol, an array interface or DLPack
@@ -133,12 +133,9 @@ class Communicator(Recovery, Windows, SparseSums):
     @attributed
     def pre_mul_sum(self, scalar: float, datatype: str) -> Operation:
         """The sum of scalar * x, for collectives of that datatype ("float32", ...); the scalar is this rank's own."""
-        code = TYPES.get(datatype, -1) if isinstance(datatype, str) else -1
-        if code not in _PYTHON_TYPES:
-            raise Refusal(f"datatype: no scalar of {datatype} can be given here")
-        value = _scalar_of(scalar, datatype, _PYTHON_TYPES[code])
+        value = _scalar_of(scalar, datatype, choice_of("datatype", datatype, _SCALARS))
         op = ctypes.c_int()
-        call("RedOpCreatePreMulSum", ctypes.byref(op), ctypes.byref(value), code, _HOST_SCALAR, handle_of(self))
+        call("RedOpCreatePreMulSum", ctypes.byref(op), ctypes.byref(value), TYPES[datatype], _HOST_SCALAR, handle_of(self))
         return Operation(self, op.value, None)
 
     @attributed
@@ -159,7 +156,7 @@ class Communicator(Recovery, Windows, SparseSums):
 
         kept = _library.ReduceFunction(callback)
         op = ctypes.c_int()
-        call("RedOpCreate", ctypes.byref(op), kept, None, int(commutative), handle_of(self))
+        call("RedOpCreate", ctypes.byref(op), kept, None, bool(commutative), handle_of(self))
         return Operation(self, op.value, kept)
 
     # ---- Collectives

@@ -7,7 +7,7 @@ from typing import Any, Union
 
 from hocket._buffers import BOOL
 from hocket._errors import Refusal
-from hocket._library import call
+from hocket._library import call, choice_of
 
 # hocketRedOp_t
 OPERATIONS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "bit_and": 5, "bit_or": 6, "bit_xor": 7,
@@ -36,10 +36,9 @@ def operation_code(op: Op, datatype: str = "") -> int:
     """As hocketRedOp_t, for elements of that type."""
     if isinstance(op, Operation):
         return op.code
-    if not isinstance(op, str) or op not in OPERATIONS:
-        raise Refusal(f"op: there is no '{op}', only {', '.join(OPERATIONS)}")
-    if datatype == BOOL:
-        if op == "avg":
-            raise Refusal("op: truth values have no 'avg'")
-        op = _OF_TRUTH_VALUES.get(op, op)
-    return OPERATIONS[op]
+    code = choice_of("op", op, OPERATIONS)
+    if datatype != BOOL:
+        return code
+    if op == "avg":
+        raise Refusal("op: truth values have no 'avg'")
+    return OPERATIONS[_OF_TRUTH_VALUES.get(op, op)]

@@ -210,7 +210,7 @@ class Collectives(unittest.TestCase):
                 self.assertEqual(window.fetch_op(0, 0, 32), 6)
                 numbers_that_do_not_fit(window)
                 numpy.testing.assert_array_equal(values[2:4], [7, 8])
-                with self.assertRaisesRegex(ValueError, "no atomics of 'float32'"):
+                with self.assertRaisesRegex(ValueError, "datatype: there is no 'float32', only int32"):
                     window.fetch_op(1, 0, datatype="float32")
                 with self.assertRaisesRegex(ValueError, "the peer's part has 64 bytes"):
                     window.put(numpy.zeros(9), left)
@@ -267,6 +267,10 @@ class Collectives(unittest.TestCase):
                 mark = queue.mark()
                 queue.wait(mark)
                 self.assertTrue(queue.test(mark))
+                for wrong, why in ((lambda: queue.test("all"), "mark: 'all' is no whole number"),
+                                   (lambda: queue.wait(timeout="5"), "timeout: '5' is no number of seconds")):
+                    with self.assertRaisesRegex(ValueError, why):
+                        wrong()
                 for i, result in enumerate(results):
                     self.assertTrue((result == 3 * i).all())
 
@@ -422,6 +426,7 @@ class Buffers(unittest.TestCase):
                     ((numpy.ones(2, object),), "send: elements of type object"),
                     ((NoCapsule(),), "send: int: .*invalid PyCapsule"),
                     (([1, 2],), "send: list is no tensor"),
+                    ((numpy.float32,), "send: type does not tell where"),
                     ((floats, numpy.ones(6)), "float32, recv of float64"),
                     ((floats, numpy.ones(5, numpy.float32)), "send has 6 elements, recv 5"),
                     ((floats, None, "mean"), "op: there is no 'mean'")):
@@ -459,7 +464,7 @@ class Buffers(unittest.TestCase):
                     (lambda: comm.broadcast(floats, root=floats), "broadcast: root: .* is no whole number"),
                     (lambda: comm.gather(floats, floats, root=None), "gather: root: None is no whole number"),
                     (lambda: comm.all_reduce(floats, op=[]), r"all_reduce: op: there is no '\[\]'"),
-                    (lambda: comm.pre_mul_sum(1, []), r"pre_mul_sum: datatype: no scalar of \[\]"),
+                    (lambda: comm.pre_mul_sum(1, []), r"pre_mul_sum: datatype: there is no '\[\]'"),
                     (lambda: comm.shrink(1), "shrink: exclude: 1 is no list of whole numbers"),
                     (lambda: comm.split(2**31), "split: color: 2147483648 does not"),
                     (lambda: comm.register(wide), "register: buffer: the array of shape"),
@@ -594,7 +599,7 @@ class Codecs(unittest.TestCase):
                     comm.broadcast(bytes(4), root=comm.rank, codec=codec)
                 with self.assertRaisesRegex(ValueError, "'x' needs a codec"):
                     comm.all_reduce(mine, key="x")
-                with self.assertRaisesRegex(ValueError, "'scan' takes no codec"):
+                with self.assertRaisesRegex(ValueError, "collective with a codec: there is no 'scan'"):
                     codec.error_bound(2, collective="scan")
 
         on_ranks(body)
@@ -626,6 +631,7 @@ class Codecs(unittest.TestCase):
             for wrong, why in ((lambda: codec.load_state("text"), "state: str has no bytes"),
                                (lambda: codec.reset_state(3), "key: 3 is no text"),
                                (lambda: codec.error_bound("2"), "ranks: '2' is no whole number"),
+                               (lambda: codec.describe([]), r"datatype: there is no '\[\]', only int8"),
                                (lambda: hocket.Codec(8), "specification: 8 is no text")):
                 with self.assertRaisesRegex(ValueError, why):
                     wrong()
