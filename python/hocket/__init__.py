@@ -33,7 +33,7 @@ def _version():
 
 def algorithms(collective: str) -> list[str]:
     """The names of a collective's algorithms, as HOCKET_ALGORITHM takes them; empty for an unknown collective."""
-    names = _library.LIBRARY.hocketGetAlgorithms(collective.encode())
+    names = _library.LIBRARY.hocketGetAlgorithms(_library.text_of("collective", collective))
     return names.decode().split(",") if names else []
 
 

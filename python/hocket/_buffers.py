@@ -11,12 +11,14 @@ from hocket._errors import Refusal
 # hocketDataType_t
 TYPES = {"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6, "float32": 7,
          "float64": 8, "bfloat16": 9, "float8_e4m3fn": 10, "float8_e5m2": 11}
-_BY_TYPESTR = {"i1": "int8", "u1": "uint8", "b1": "uint8", "i4": "int32", "u4": "uint32", "i8": "int64", "u8": "uint64",
+BOOL = "bool"  # travels as uint8, which is 0 or 1
+_BY_TYPESTR = {"i1": "int8", "u1": "uint8", "b1": BOOL, "i4": "int32", "u4": "uint32", "i8": "int64", "u8": "uint64",
                "f2": "float16", "f4": "float32", "f8": "float64"}
-_BY_FORMAT = {"b": "int8", "B": "uint8", "c": "uint8", "?": "uint8", "e": "float16", "f": "float32", "d": "float64"}
+_BY_FORMAT = {"b": "int8", "B": "uint8", "c": "uint8", "?": BOOL, "e": "float16", "f": "float32", "d": "float64"}
 _DLPACK_HOST = (1, 3)  # the CPU; memory of the host that CUDA has pinned
 _DLPACK_CUDA = (2, 13)  # a device's; managed
-_DLPACK_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "uint"}  # 6: bool
+_DLPACK_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
+_DLPACK_BOOL = 6
 _DLPACK_FLOAT8 = {10: "float8_e4m3fn", 12: "float8_e5m2"}
 _DLPACK_VERSION = (1, 0)  # the first that tells what is read-only
 _DLPACK_READ_ONLY = 1
@@ -42,11 +44,13 @@ class Buffer:
     @property
     def code(self):
         """As hocketDataType_t."""
-        return TYPES[self.datatype]
+        return TYPES["uint8" if self.datatype == BOOL else self.datatype]
 
     @property
     def itemsize(self):
         """Bytes of an element."""
+        if self.datatype == BOOL:
+            return 1
         digits = "".join(letter for letter in self.datatype.partition("_")[0] if letter.isdigit())
         return int(digits) // 8
 
@@ -79,7 +83,7 @@ def _check_jax(name, array, writable):
 
 
 def _known(name, datatype):
-    if datatype not in TYPES:
+    if datatype not in TYPES and datatype != BOOL:
         raise Refusal(f"{name}: elements of type {datatype}; possible are {', '.join(TYPES)}")
     return datatype
 
@@ -91,8 +95,7 @@ def _of_tensor(name, tensor):
         raise Refusal(f"{name}: a tensor of layout {tensor.layout}, not dense")
     if not tensor.is_contiguous():
         raise Refusal(f"{name}: the tensor of shape {tuple(tensor.shape)} is not contiguous")
-    datatype = str(tensor.dtype).removeprefix("torch.")
-    datatype = _known(name, {"bool": "uint8"}.get(datatype, datatype))
+    datatype = _known(name, str(tensor.dtype).removeprefix("torch."))
     stream = None
     if tensor.device.type == "cuda":
         stream = sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream or DEFAULT_CUDA_STREAM
@@ -109,7 +112,7 @@ def _is_contiguous(shape, strides, unit):
 
 
 def _of_array(name, array, interface, writable, stream=None):
-    if not isinstance(interface.get("data"), tuple):
+    if not isinstance(interface, dict) or not isinstance(interface.get("data"), tuple):  # of a class, such as numpy.float32
         raise Refusal(f"{name}: {type(array).__name__} does not tell where its elements lie")
     address, read_only = interface["data"]
     if writable and read_only:
@@ -219,6 +222,8 @@ def _tensor_in(name, capsule, writable):
 
 
 def _datatype_in(tensor):
+    if (tensor.code, tensor.bits, tensor.lanes) == (_DLPACK_BOOL, 8, 1):
+        return BOOL
     name = _DLPACK_FLOAT8.get(tensor.code) or f"{_DLPACK_CODES.get(tensor.code, f'DLPack code {tensor.code} ')}{tensor.bits}"
     return name if tensor.lanes == 1 else f"{name} x {tensor.lanes}"
 

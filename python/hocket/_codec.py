@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, Optional
 
 from hocket import _library
 from hocket._buffers import TYPES
-from hocket._errors import InvalidArgument
-from hocket._library import call
+from hocket._library import bytes_of, call, choice_of, int_of, text_of
 
 
 class CodecDescription(NamedTuple):
@@ -25,38 +24,28 @@ class CodecDescription(NamedTuple):
     message_bytes: int
 
 
-def _type_code(datatype):
-    if datatype not in TYPES:
-        raise InvalidArgument(f"datatype: there is no '{datatype}', only {', '.join(TYPES)}")
-    return TYPES[datatype]
-
-
 class Codec:
     """Made from a specification such as "fp16", "int8:block=128" or "topk:ratio=0.01" (docs/codecs.md)."""
 
     def __init__(self, specification: str) -> None:
-        if not isinstance(specification, str):
-            raise InvalidArgument(f"specification: {type(specification).__name__} is no text")
         self.specification = specification
         self.handle: Any = None
         handle = _library.Handle()
-        call("CodecCreate", ctypes.byref(handle), specification.encode())
+        call("CodecCreate", ctypes.byref(handle), text_of("specification", specification))
         self.handle = handle
 
     def describe(self, datatype: str = "float32") -> CodecDescription:
         """A CodecDescription."""
         raw = _library.CodecDescription(size=ctypes.sizeof(_library.CodecDescription))
-        call("CodecDescribe", self.handle, _type_code(datatype), ctypes.byref(raw))
+        call("CodecDescribe", self.handle, choice_of("datatype", datatype, TYPES), ctypes.byref(raw))
         return CodecDescription(raw.ratio, raw.relative_error, raw.absolute_error, raw.range, bool(raw.lossless),
                                 bool(raw.unbiased), raw.specification.decode(), raw.value_bytes, raw.message_bytes)
 
     def error_bound(self, ranks: int, datatype: str = "float32", collective: str = "all_reduce") -> tuple[float, float]:
         """(relative, absolute): the most that an element of such a collective with this codec, and without a key, is off."""
-        if collective not in _library.COMPRESSED:
-            raise InvalidArgument(f"collective: '{collective}' takes no codec, only {', '.join(_library.COMPRESSED)} do")
         relative, absolute = ctypes.c_double(), ctypes.c_double()
-        call("CodecErrorBound", self.handle, _library.COMPRESSED[collective], _type_code(datatype), ranks,
-             ctypes.byref(relative), ctypes.byref(absolute))
+        call("CodecErrorBound", self.handle, choice_of("collective with a codec", collective, _library.COMPRESSED),
+             choice_of("datatype", datatype, TYPES), int_of("ranks", ranks), ctypes.byref(relative), ctypes.byref(absolute))
         return relative.value, absolute.value
 
     def save_state(self) -> bytes:
@@ -69,11 +58,12 @@ class Codec:
 
     def load_state(self, state: bytes) -> None:
         """What save_state() returned, maybe in another process."""
-        call("CodecLoadState", self.handle, bytes(state), len(state))
+        state = bytes_of("state", state)
+        call("CodecLoadState", self.handle, state, len(state))
 
     def reset_state(self, key: Optional[str] = None) -> None:
         """Forgets what is kept under the key, or under all."""
-        call("CodecResetState", self.handle, None if key is None else key.encode())
+        call("CodecResetState", self.handle, text_of("key", key))
 
     def close(self) -> None:
         """Frees it. Operations under way keep what they need."""

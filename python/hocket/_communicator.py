@@ -12,15 +12,15 @@ from hocket._buffers import TYPES, buffer_of
 from hocket._codec import Codec
 from hocket._errors import Refusal, attributed
 from hocket._interrupt import Interruptible
-from hocket._library import call, handle_of, int_of, integer_of, ints, sizes
+from hocket._library import call, choice_of, handle_of, int_of, integer_of, ints, sizes, text_of
 from hocket._operations import Op, Operation, operation_code
 from hocket._queue import Order, hold, stream_of
 from hocket._recovery import Recovery
 from hocket._sparse import SparseSums
 from hocket._windows import Windows
 
-_PYTHON_TYPES = {0: ctypes.c_int8, 1: ctypes.c_uint8, 2: ctypes.c_int32, 3: ctypes.c_uint32, 4: ctypes.c_int64,
-                 5: ctypes.c_uint64, 7: ctypes.c_float, 8: ctypes.c_double}
+_SCALARS = {"int8": ctypes.c_int8, "uint8": ctypes.c_uint8, "int32": ctypes.c_int32, "uint32": ctypes.c_uint32,
+            "int64": ctypes.c_int64, "uint64": ctypes.c_uint64, "float32": ctypes.c_float, "float64": ctypes.c_double}
 _HOST_SCALAR = 1
 NO_COLOR = -1
 # torch tensors, arrays of NumPy and CuPy, and whatever has the buffer protocol, an array interface or DLPack
@@ -41,7 +41,8 @@ class Communicator(Recovery, Windows, SparseSums):
     __cuda_array_interface__ or DLPack: contiguous, used without a copy. `queue` runs a call in the background; without it a
     call on host memory returns when it is done on this rank. A call on CUDA memory has its place in a CUDA stream, which
     may be named as `queue`; else it is torch's current one, or that of the array's interface, or the default stream (for
-    arrays that have DLPack alone). Pinned memory of the host has to live until the stream has come so far. A `codec` encodes what is sent. All ranks issue the same collectives in the same
+    arrays that have DLPack alone). Pinned memory of the host has to live until the stream has come so far. A `codec` encodes what
+    is sent. Of truth values "sum" and "max" are "or", "prod" and "min" are "and". All ranks issue the same collectives in the same
     order. One thread at a time uses a communicator; abort() may come from any.
     """
 
@@ -74,7 +75,7 @@ class Communicator(Recovery, Windows, SparseSums):
     @classmethod
     def all(cls, size: int) -> list[Communicator]:
         """`size` ranks in this process, for a thread each or for groups."""
-        handles = (_library.Handle * size)()
+        handles = (_library.Handle * int_of("size", size, 31, signed=False))()
         call("CommInitAll", handles, size, None)
         return [cls(_library.Handle(handle)) for handle in handles]
 
@@ -132,12 +133,9 @@ class Communicator(Recovery, Windows, SparseSums):
     @attributed
     def pre_mul_sum(self, scalar: float, datatype: str) -> Operation:
         """The sum of scalar * x, for collectives of that datatype ("float32", ...); the scalar is this rank's own."""
-        code = TYPES.get(datatype, -1) if isinstance(datatype, str) else -1
-        if code not in _PYTHON_TYPES:
-            raise Refusal(f"datatype: no scalar of {datatype} can be given here")
-        value = _scalar_of(scalar, datatype, _PYTHON_TYPES[code])
+        value = _scalar_of(scalar, datatype, choice_of("datatype", datatype, _SCALARS))
         op = ctypes.c_int()
-        call("RedOpCreatePreMulSum", ctypes.byref(op), ctypes.byref(value), code, _HOST_SCALAR, handle_of(self))
+        call("RedOpCreatePreMulSum", ctypes.byref(op), ctypes.byref(value), TYPES[datatype], _HOST_SCALAR, handle_of(self))
         return Operation(self, op.value, None)
 
     @attributed
@@ -158,7 +156,7 @@ class Communicator(Recovery, Windows, SparseSums):
 
         kept = _library.ReduceFunction(callback)
         op = ctypes.c_int()
-        call("RedOpCreate", ctypes.byref(op), kept, None, int(commutative), handle_of(self))
+        call("RedOpCreate", ctypes.byref(op), kept, None, bool(commutative), handle_of(self))
         return Operation(self, op.value, kept)
 
     # ---- Collectives
@@ -174,8 +172,8 @@ class Communicator(Recovery, Windows, SparseSums):
             return self._reducing("AllReduce", send, recv, op, queue)
         source, target = self._pair(send, recv)
         self.run("AllReduceCompressed", queue, (source, target, codec), source.address, target.address, source.count,
-                  source.code, operation_code(op), _handle_of(codec), None if key is None else key.encode())
-        return target.keep
+                  source.code, operation_code(op), _handle_of(codec), text_of("key", key))
+        return send if recv is None else recv
 
     @attributed
     def scan(self, send: Elements, recv: Elements = None, op: Op = "sum", *, queue: Order = None) -> Elements:
@@ -194,8 +192,10 @@ class Communicator(Recovery, Windows, SparseSums):
         root = int_of("root", root)
         source, target = self._pair(send, recv) if self.rank == root else (buffer_of("send", send), None)
         self.run("Reduce", queue, (source, target), source.address, target and target.address, source.count,
-                  source.code, operation_code(op), root, codec=codec)
-        return target and target.keep
+                  source.code, operation_code(op, source.datatype), root, codec=codec)
+        if target is None:
+            return None
+        return send if recv is None else recv
 
     @attributed
     def broadcast(self, buffer: Elements, root: int = 0, *, codec: Optional[Codec] = None,
@@ -222,7 +222,7 @@ class Communicator(Recovery, Windows, SparseSums):
         """send has a part for each rank; recv = this rank's part combined over all ranks."""
         target, source = self._parts("recv", recv, "send", send, whole_is_read=True)
         self.run("ReduceScatter", queue, (source, target), source.address, target.address, target.count, target.code,
-                  operation_code(op), codec=codec)
+                  operation_code(op, target.datatype), codec=codec)
         return recv
 
     @attributed
@@ -302,7 +302,7 @@ class Communicator(Recovery, Windows, SparseSums):
         counts, _ = self._reach("send", source, counts, None)
         self._room("recv", target, counts[self.rank])
         self.run("ReduceScatterV", queue, (source, target), source.address, target.address, counts, source.code,
-                  operation_code(op))
+                  operation_code(op, source.datatype))
         return recv
 
     @attributed
@@ -374,8 +374,8 @@ class Communicator(Recovery, Windows, SparseSums):
     def _reducing(self, name, send, recv, op, queue):
         source, target = self._pair(send, recv)
         self.run(name, queue, (source, target), source.address, target.address, source.count, source.code,
-                  operation_code(op))
-        return target.keep
+                  operation_code(op, source.datatype))
+        return send if recv is None else recv
 
     @staticmethod
     def _pair(send, recv):

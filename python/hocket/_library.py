@@ -56,17 +56,14 @@ REPRODUCIBILITY = {None: _UNDEFINED, "fast": 0, "ordered": 1, "exact": 2}
 
 def reproducibility_code(value):
     """As hocketConfig_t has it."""
-    if value not in REPRODUCIBILITY:
-        raise _errors.InvalidArgument(f"reproducibility: there is no '{value}', only fast, ordered, exact")
-    return REPRODUCIBILITY[value]
+    return choice_of("reproducibility", value, REPRODUCIBILITY)
 
 
 def config(name=None, timeout=None, reproducibility=None, algorithm=None):
     """A Config, of the options of Communicator.join()."""
-    milliseconds = 0 if timeout is None else max(1, round(1000 * timeout))
-    name, algorithm = (text if text is None else text.encode() for text in (name, algorithm))
-    return Config(ctypes.sizeof(Config), name, milliseconds, algorithm, _CONFIG_MAGIC, version(), None,
-                  (Int * 21)(*[_UNDEFINED] * 21), reproducibility_code(reproducibility))
+    milliseconds = 0 if timeout is None else max(1, milliseconds_of(timeout))
+    return Config(ctypes.sizeof(Config), text_of("name", name), milliseconds, text_of("algorithm", algorithm), _CONFIG_MAGIC,
+                  version(), None, (Int * 21)(*[_UNDEFINED] * 21), reproducibility_code(reproducibility))
 
 
 class Simulation(ctypes.Structure):
@@ -81,6 +78,7 @@ def simulation():
 
 def identity_of(value):
     """The bytes of unique_id() as C takes them."""
+    value = bytes_of("identity", value)
     if len(value) != ctypes.sizeof(UniqueIdBytes):
         raise _errors.InvalidArgument(f"identity: {len(value)} bytes, not {ctypes.sizeof(UniqueIdBytes)}")
     return UniqueIdBytes.from_buffer_copy(value)
@@ -235,6 +233,40 @@ def handle_of(communicator):
     if not communicator.handle:
         raise _errors.Refusal("the communicator is closed")
     return communicator.handle
+
+
+def choice_of(name, value, table):
+    """What a table has for it."""
+    try:
+        return table[value]
+    except (KeyError, TypeError):
+        known = ", ".join(each for each in table if each is not None)
+        raise _errors.Refusal(f"{name}: there is no '{value}', only {known}") from None
+
+
+def milliseconds_of(timeout):
+    """Seconds as C takes them."""
+    try:
+        return int_of("timeout", round(1000 * timeout), 64)
+    except (TypeError, ValueError, OverflowError):  # no number, not a number, infinite
+        raise _errors.Refusal(f"timeout: {timeout!r} is no number of seconds") from None
+
+
+def text_of(name, value):
+    """A text as C takes it; None stays None."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise _errors.Refusal(f"{name}: {value!r} is no text")
+    return value.encode()
+
+
+def bytes_of(name, value):
+    """The bytes of what has some."""
+    try:
+        return bytes(memoryview(value))
+    except TypeError:
+        raise _errors.Refusal(f"{name}: {type(value).__name__} has no bytes") from None
 
 
 def int_of(name, value, bits=32, signed=True):

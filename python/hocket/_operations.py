@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from typing import Any, Union
 
+from hocket._buffers import BOOL
 from hocket._errors import Refusal
-from hocket._library import call
+from hocket._library import call, choice_of
 
 # hocketRedOp_t
 OPERATIONS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "bit_and": 5, "bit_or": 6, "bit_xor": 7,
               "logical_and": 8, "logical_or": 9, "logical_xor": 10}
+# As NumPy and torch have it, so that the result is one again.
+_OF_TRUTH_VALUES = {"sum": "logical_or", "max": "logical_or", "prod": "logical_and", "min": "logical_and"}
 Op = Union[str, "Operation"]
 
 
@@ -29,10 +32,13 @@ class Operation:
             call("RedOpDestroy", self.code, communicator.handle)
 
 
-def operation_code(op: Op) -> int:
-    """As hocketRedOp_t."""
+def operation_code(op: Op, datatype: str = "") -> int:
+    """As hocketRedOp_t, for elements of that type."""
     if isinstance(op, Operation):
         return op.code
-    if not isinstance(op, str) or op not in OPERATIONS:
-        raise Refusal(f"op: there is no '{op}', only {', '.join(OPERATIONS)}")
-    return OPERATIONS[op]
+    code = choice_of("op", op, OPERATIONS)
+    if datatype != BOOL:
+        return code
+    if op == "avg":
+        raise Refusal("op: truth values have no 'avg'")
+    return OPERATIONS[_OF_TRUTH_VALUES.get(op, op)]

@@ -14,7 +14,7 @@ from typing import Any, Iterable, Iterator, Optional
 from hocket import _library
 from hocket._buffers import DEFAULT_CUDA_STREAM
 from hocket._errors import Refusal
-from hocket._library import call
+from hocket._library import call, int_of, milliseconds_of
 
 _group = threading.local()
 Order = Any  # a Queue or a CUDA stream (its number, torch's, CuPy's, or what has __cuda_stream__); None: by the buffers
@@ -62,21 +62,24 @@ class Queue:
     def test(self, mark: Optional[int] = None) -> bool:
         """Whether all up to the mark (default: all that was issued) has ended. Raises the first error among it."""
         done = ctypes.c_int()
-        call("QueueTest", self._handle, self.mark() if mark is None else mark, ctypes.byref(done))
+        call("QueueTest", self._handle, self._number_of(mark), ctypes.byref(done))
         self._release()
         return bool(done.value)
 
     def wait(self, mark: Optional[int] = None, timeout: Optional[float] = None) -> bool:
         """Returns True when all up to the mark (default: all that was issued) has ended; False when that takes more than
         `timeout` seconds. Raises the first error among it."""
-        mark = self.mark() if mark is None else mark
+        mark = self._number_of(mark)
         done = ctypes.c_int(1)
         if timeout is None:
             call("QueueWait", self._handle, mark)
         else:
-            call("QueueWaitFor", self._handle, mark, round(1000 * timeout), ctypes.byref(done))
+            call("QueueWaitFor", self._handle, mark, milliseconds_of(timeout), ctypes.byref(done))
         self._release()
         return bool(done.value)
+
+    def _number_of(self, mark):
+        return self.mark() if mark is None else int_of("mark", mark, 64, signed=False)
 
     def close(self) -> None:
         """Waits for all that was issued, and frees."""

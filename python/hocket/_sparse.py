@@ -41,9 +41,6 @@ def _raw(name, tensor, writable):
     """A tensor as C takes it, the type of its elements, and what holds its memory."""
     if not isinstance(tensor, Sparse):
         raise Refusal(f"{name}: {type(tensor).__name__} is no hocket.Sparse")
-    if min(tensor.rows, tensor.columns, tensor.nonzeros) < 0:
-        raise Refusal(f"{name}: rows, columns and nonzeros ({tensor.rows}, {tensor.columns}, {tensor.nonzeros}) cannot be "
-                      "negative")
     for part in ("rows", "columns", "nonzeros"):
         size_of(f"{name}.{part}", getattr(tensor, part))
     values = buffer_of(f"{name}.values", tensor.values, writable)
@@ -94,6 +91,8 @@ class SparseSums:
     def all_gather_sparse(self, send: Sparse, recv: Sequence[Sparse]) -> Sequence[Sparse]:
         """recv[i] = the send of rank i."""
         raw, code, _send = _raw("send", send, False)
+        if not isinstance(recv, Sequence):
+            raise Refusal(f"recv: {type(recv).__name__} is no list of tensors")
         if len(recv) != self.size:
             raise Refusal(f"recv: {len(recv)} tensors, there must be {self.size}, one for each rank")
         results = [_raw(f"recv[{rank}]", tensor, True) for rank, tensor in enumerate(recv)]

@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional, Sequence
 from hocket import _library
 from hocket._buffers import TYPES, buffer_of
 from hocket._errors import Refusal, attributed
-from hocket._library import call, handle_of, int_of, integer_of, size_of
+from hocket._library import call, choice_of, handle_of, int_of, integer_of, size_of
 from hocket._operations import Op, operation_code
 from hocket._queue import Order
 
@@ -77,7 +77,7 @@ class Window:
     @attributed
     def fetch_op(self, operand: int, peer: int, offset: int = 0, op: Op = "sum", datatype: str = "int64") -> int:
         """Atomic: there is then (what was there) op operand; returns what was there."""
-        kind = _integer(datatype)
+        kind = choice_of("datatype", datatype, _INTEGERS)
         given, found = integer_of("operand", operand, kind), kind()
         self._communicator.run("FetchOp", None, (), ctypes.byref(given), ctypes.byref(found), TYPES[datatype],
                                operation_code(op), int_of("peer", peer), self._handle, size_of("offset", offset))
@@ -86,7 +86,7 @@ class Window:
     @attributed
     def compare_swap(self, compare: int, desired: int, peer: int, offset: int = 0, datatype: str = "int64") -> int:
         """Atomic: there is then `desired`, if `compare` was there; returns what was there."""
-        kind = _integer(datatype)
+        kind = choice_of("datatype", datatype, _INTEGERS)
         expected, wanted, found = integer_of("compare", compare, kind), integer_of("desired", desired, kind), kind()
         self._communicator.run("CompareSwap", None, (), ctypes.byref(expected), ctypes.byref(wanted), ctypes.byref(found),
                                TYPES[datatype], int_of("peer", peer), self._handle, size_of("offset", offset))
@@ -97,12 +97,6 @@ class Window:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _integer(datatype):
-    if datatype not in _INTEGERS:
-        raise Refusal(f"datatype: there are no atomics of '{datatype}', only of {', '.join(_INTEGERS)}")
-    return _INTEGERS[datatype]
 
 
 class Windows:
@@ -129,7 +123,11 @@ class Windows:
     @attributed
     def wait_signal(self, awaited: Sequence[tuple[int, int, int]], *, queue: Order = None) -> None:
         """Waits until of each (peer, signal, count) so many have come that no earlier wait took, and takes them."""
-        raw = (_library.WaitSignal * len(awaited))(*[
+        try:
+            signals = [(peer, signal, count) for peer, signal, count in awaited]
+        except (TypeError, ValueError):
+            raise Refusal(f"awaited: {awaited!r} is no list of (peer, signal, count)") from None
+        raw = (_library.WaitSignal * len(signals))(*[
             _library.WaitSignal(int_of("count", count), int_of("peer", peer), int_of("signal", signal), 0)
-            for peer, signal, count in awaited])
-        self.run("WaitSignal", queue, (raw,), len(awaited), raw)
+            for peer, signal, count in signals])
+        self.run("WaitSignal", queue, (raw,), len(signals), raw)

@@ -7,13 +7,14 @@
 or `import hocket.horovod_alias` before the first import of horovod.
 """
 import importlib
+import os
 import runpy
 import sys
 import types
 
 from hocket import launch
 
-_VERSION = "0.28.1"  # of Horovod: whose names these are
+VERSION = "0.28.1"  # of Horovod: whose names these are
 _MODULES = {"horovod.torch": "hocket.torch", "horovod.torch.elastic": "hocket.torch.elastic",
             "horovod.torch.compression": "hocket.torch.compression",
             "horovod.torch.mpi_ops": "hocket.torch", "horovod.torch.functions": "hocket.torch.objects",
@@ -41,7 +42,7 @@ class _Finder:
         """The real module, or a package for the names below it."""
         if spec.name not in _MODULES:
             module = types.ModuleType(spec.name)
-            module.__version__ = _VERSION
+            module.__version__ = VERSION
             module.run = launch.run
             return module
         return _facade(spec.name, importlib.import_module(_MODULES[spec.name]))
@@ -59,9 +60,10 @@ def _facade(name, real):
 
 
 def install():
-    """From now on `import horovod` means Hocket."""
+    """From now on `import horovod` means Hocket, also in processes that multiprocessing spawns, which begin with our path."""
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)
+        sys.path.insert(1, os.path.join(os.path.dirname(__file__), "spawned"))
 
 
 install()
@@ -70,4 +72,5 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit("usage: python -m hocket.horovod_alias SCRIPT [ARGUMENT...]")
     sys.argv = sys.argv[1:]
+    sys.path[0] = os.path.dirname(os.path.realpath(sys.argv[0]))  # as `python SCRIPT` has it
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -3,6 +3,7 @@
 """Ranks from within a program: run() does with a function what `hocket run` does with a program. Its parameters are those of
 horovod.run()."""
 import contextlib
+import importlib
 import operator
 import os
 import pathlib
@@ -71,7 +72,7 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[dic
         (folder / _CALL).write_bytes(_pickled((func, tuple(args), dict(kwargs or {}))))
         python = executable or sys.executable
         status, said = _carried_out([python, "-I", "-S", "-c", _LEASH, str(os.getpid()), _program(), "run", *options, python,
-                                     "-m", *_module(), name], environment)
+                                     "-m", "hocket.launch", name, *_alias()], environment)
         if status != 0:
             raise RuntimeError(f"hocket.launch.run: {_first_failure(folder) or said or f'ended with status {status}'}")
         if least is None:
@@ -119,10 +120,9 @@ def _pickled(call):
     return cloudpickle.dumps(call)
 
 
-def _module():
-    """This one; where `import horovod` means Hocket it does in the ranks, too."""
-    is_alias = getattr(sys.modules.get("horovod"), "run", None) is run
-    return ["hocket.horovod_alias", __file__] if is_alias else ["hocket.launch"]
+def _alias():
+    """Where `import horovod` means Hocket it does in the ranks, too: what they import before all else."""
+    return ["hocket.horovod_alias"] if getattr(sys.modules.get("horovod"), "run", None) is run else []
 
 
 def _program():
@@ -207,4 +207,6 @@ def _let_others_tell(folder):
 
 
 if __name__ == "__main__":
+    for module in sys.argv[2:]:
+        importlib.import_module(module)
     _be_a_rank(pathlib.Path(sys.argv[1]))

@@ -56,6 +56,22 @@ class Collectives(unittest.TestCase):
 
         on_ranks(body)
 
+    def test_truth_values_stay_truth_values(self):
+        def body(comm):
+            mine = numpy.array([True, comm.rank == 0, False])
+            for op, expected in (("sum", [1, 1, 0]), ("max", [1, 1, 0]), ("prod", [1, 0, 0]), ("min", [1, 0, 0]),
+                                 ("bit_xor", [RANKS % 2, 1, 0]), ("logical_and", [1, 0, 0])):
+                self.assertEqual(expected, comm.all_reduce(mine, mine.copy(), op=op).view(numpy.uint8).tolist(), op)
+            self.assertEqual([1, 1, 0], comm.scan(mine.copy()).view(numpy.uint8).tolist())
+            counts = [1, 1, 1]
+            self.assertEqual([comm.rank < 2], comm.reduce_scatter_v(mine, numpy.empty(1, bool), counts).tolist())
+            with self.assertRaisesRegex(ValueError, "all_reduce: op: truth values have no 'avg'"):
+                comm.all_reduce(mine, op="avg")
+            with self.assertRaisesRegex(ValueError, "send has elements of bool, recv of uint8"):
+                comm.all_reduce(mine, numpy.empty(3, numpy.uint8))
+
+        on_ranks(body)
+
     def test_parts(self):
         def body(comm):
             mine = numpy.arange(2.0) + 10 * comm.rank
@@ -194,7 +210,7 @@ class Collectives(unittest.TestCase):
                 self.assertEqual(window.fetch_op(0, 0, 32), 6)
                 numbers_that_do_not_fit(window)
                 numpy.testing.assert_array_equal(values[2:4], [7, 8])
-                with self.assertRaisesRegex(ValueError, "no atomics of 'float32'"):
+                with self.assertRaisesRegex(ValueError, "datatype: there is no 'float32', only int32"):
                     window.fetch_op(1, 0, datatype="float32")
                 with self.assertRaisesRegex(ValueError, "the peer's part has 64 bytes"):
                     window.put(numpy.zeros(9), left)
@@ -251,6 +267,10 @@ class Collectives(unittest.TestCase):
                 mark = queue.mark()
                 queue.wait(mark)
                 self.assertTrue(queue.test(mark))
+                for wrong, why in ((lambda: queue.test("all"), "mark: 'all' is no whole number"),
+                                   (lambda: queue.wait(timeout="5"), "timeout: '5' is no number of seconds")):
+                    with self.assertRaisesRegex(ValueError, why):
+                        wrong()
                 for i, result in enumerate(results):
                     self.assertTrue((result == 3 * i).all())
 
@@ -309,7 +329,7 @@ class Buffers(unittest.TestCase):
     def sums_to_three(self, make, expected):
         def body(comm):
             buffer = make(comm.rank)
-            comm.all_reduce(buffer)
+            self.assertIs(comm.all_reduce(buffer), buffer)
             self.assertEqual(list(memoryview(buffer)) if not hasattr(buffer, "tolist") else buffer.tolist(), expected)
 
         on_ranks(body)
@@ -330,7 +350,8 @@ class Buffers(unittest.TestCase):
 
         def body(comm):
             values = numpy.full((2, 3), comm.rank, numpy.float64)
-            comm.all_reduce(Foreign(values))
+            foreign = Foreign(values)
+            self.assertIs(comm.all_reduce(foreign), foreign)
             self.assertTrue((values == 3).all())
             with self.assertRaisesRegex(ValueError, "not contiguous"):
                 comm.all_reduce(Foreign(values.T))
@@ -405,6 +426,7 @@ class Buffers(unittest.TestCase):
                     ((numpy.ones(2, object),), "send: elements of type object"),
                     ((NoCapsule(),), "send: int: .*invalid PyCapsule"),
                     (([1, 2],), "send: list is no tensor"),
+                    ((numpy.float32,), "send: type does not tell where"),
                     ((floats, numpy.ones(6)), "float32, recv of float64"),
                     ((floats, numpy.ones(5, numpy.float32)), "send has 6 elements, recv 5"),
                     ((floats, None, "mean"), "op: there is no 'mean'")):
@@ -427,6 +449,11 @@ class Buffers(unittest.TestCase):
                     (lambda: comm.reduce_scatter(floats, floats[:1].copy()), "reduce_scatter: send: 6 elements"),
                     (lambda: comm.gather(floats, floats[:1], root=comm.rank), "gather: recv: 1 elements, not 3 times"),
                     (lambda: comm.all_reduce(floats, codec="int8"), "all_reduce: codec: str is no hocket.Codec"),
+                    (lambda: comm.all_reduce(floats, codec=hocket.Codec("topk:ratio=0.1"), key=3), "all_reduce: key: 3 is no text"),
+                    (lambda: comm.split(0, name=3), "split: name: 3 is no text"),
+                    (lambda: comm.split(0, timeout="5"), "split: timeout: '5' is no number of seconds"),
+                    (lambda: comm.wait_signal((0, 0, 1)), r"wait_signal: awaited: \(0, 0, 1\) is no list of \(peer, signal, count"),
+                    (lambda: comm.wait_signal([(0, 0)]), "wait_signal: awaited: "),
                     (lambda: comm.barrier(queue="mine"), "barrier: queue: str is neither"),
                     (lambda: comm.all_gather_v(floats, floats, 6), "all_gather_v: counts and offsets of recv: 6 is no list"),
                     (lambda: comm.gather_v(floats, floats, None, root=comm.rank), "gather_v: counts .*: there must be 3"),
@@ -437,7 +464,7 @@ class Buffers(unittest.TestCase):
                     (lambda: comm.broadcast(floats, root=floats), "broadcast: root: .* is no whole number"),
                     (lambda: comm.gather(floats, floats, root=None), "gather: root: None is no whole number"),
                     (lambda: comm.all_reduce(floats, op=[]), r"all_reduce: op: there is no '\[\]'"),
-                    (lambda: comm.pre_mul_sum(1, []), r"pre_mul_sum: datatype: no scalar of \[\]"),
+                    (lambda: comm.pre_mul_sum(1, []), r"pre_mul_sum: datatype: there is no '\[\]'"),
                     (lambda: comm.shrink(1), "shrink: exclude: 1 is no list of whole numbers"),
                     (lambda: comm.split(2**31), "split: color: 2147483648 does not"),
                     (lambda: comm.register(wide), "register: buffer: the array of shape"),
@@ -572,7 +599,7 @@ class Codecs(unittest.TestCase):
                     comm.broadcast(bytes(4), root=comm.rank, codec=codec)
                 with self.assertRaisesRegex(ValueError, "'x' needs a codec"):
                     comm.all_reduce(mine, key="x")
-                with self.assertRaisesRegex(ValueError, "'scan' takes no codec"):
+                with self.assertRaisesRegex(ValueError, "collective with a codec: there is no 'scan'"):
                     codec.error_bound(2, collective="scan")
 
         on_ranks(body)
@@ -601,6 +628,13 @@ class Codecs(unittest.TestCase):
                 codec.describe("quad")
             with self.assertRaises(ValueError):
                 codec.load_state(b"garbage")
+            for wrong, why in ((lambda: codec.load_state("text"), "state: str has no bytes"),
+                               (lambda: codec.reset_state(3), "key: 3 is no text"),
+                               (lambda: codec.error_bound("2"), "ranks: '2' is no whole number"),
+                               (lambda: codec.describe([]), r"datatype: there is no '\[\]', only int8"),
+                               (lambda: hocket.Codec(8), "specification: 8 is no text")):
+                with self.assertRaisesRegex(ValueError, why):
+                    wrong()
 
 
 class SparseTensors(unittest.TestCase):
@@ -642,7 +676,8 @@ class SparseTensors(unittest.TestCase):
             for wrong, why in ((hocket.Sparse(2, 8, numpy.zeros(1, numpy.int32), mine.values), "int32, not uint64"),
                                (hocket.Sparse(2, 8, mine.indices, mine.values[:1]), "values: 1 elements, 2 are needed"),
                                (hocket.Sparse(2, 8, mine.indices, mine.values, numpy.zeros(2, numpy.int64)), "offsets: 2 elem"),
-                               (hocket.Sparse(-2, 8, mine.indices, mine.values), "cannot be negative"),
+                               (hocket.Sparse(-2, 8, mine.indices, mine.values), "send.rows: -2 does not fit"),
+                               (hocket.Sparse("2", 8, mine.indices, mine.values), "send.rows: '2' is no whole number"),
                                (mine.values, "ndarray is no hocket.Sparse")):
                 with self.assertRaisesRegex(ValueError, why):
                     comm.all_reduce_sparse(wrong, self.room(4))
@@ -652,6 +687,8 @@ class SparseTensors(unittest.TestCase):
                 comm.all_reduce_sparse_to_dense(mine, numpy.empty(16))
             with self.assertRaisesRegex(ValueError, "2 tensors, there must be 3"):
                 comm.all_gather_sparse(mine, [self.room(4)] * 2)
+            with self.assertRaisesRegex(ValueError, "recv: Sparse is no list of tensors"):
+                comm.all_gather_sparse(mine, self.room(4))
 
         on_ranks(body)
 

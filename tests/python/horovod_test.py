@@ -5,6 +5,10 @@
 import importlib
 import math
 import os
+import pathlib
+import subprocess
+import sys
+import tempfile
 import unittest
 import warnings
 
@@ -47,6 +51,23 @@ class Alias(unittest.TestCase):
         self.assertIs(horovod.torch.allreduce, hvd.allreduce)
         self.assertIs(horovod.torch.elastic.state.TorchState, hvd.elastic.TorchState)
         self.assertTrue(horovod.common.util.gloo_built(verbose=True))
+
+    def test_a_script_has_what_lies_beside_it_and_may_spawn(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "train.py")
+            script.with_name("beside.py").write_text("WORD = 'beside'\n", encoding="utf-8")
+            script.write_text("""import multiprocessing, beside, horovod
+def told(queue):
+    queue.put((beside.WORD, horovod.__version__, horovod.common.exceptions.HorovodInternalError.__module__))
+import horovod.common.exceptions
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    context.Process(target=told, args=(queue,)).start()
+    print(queue.get(timeout=60))
+""", encoding="utf-8")
+            said = subprocess.run([sys.executable, "-m", "hocket.horovod_alias", str(script)], capture_output=True, text=True, check=False)
+            self.assertEqual(said.stdout.strip(), "('beside', '0.28.1', 'hocket.named.errors')", said.stderr)
 
 
 class Basics(Test):
