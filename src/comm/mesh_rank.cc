@@ -88,7 +88,7 @@ void MeshRank::send_table(const Result<std::vector<TableExchange::Outgoing>>& ou
   if (exchange_.complete() && !complete_) publish(exchange_.take_peers());
 }
 
-void MeshRank::open(std::vector<PeerInfo> peers, std::function<Status()> doom) {
+void MeshRank::open(std::vector<PeerInfo> peers, std::function<View()> doom) {
   publish(std::move(peers));
   doom_ = std::move(doom);
   service_.reactor().post([self = shared_from_this()] {
