@@ -13,7 +13,9 @@
 namespace hocket {
 namespace {
 
-bool contains(const std::vector<Rank>& ranks, Rank rank) { return std::binary_search(ranks.begin(), ranks.end(), rank); }
+bool contains(const std::vector<Rank>& ranks, Rank rank) {
+  return std::binary_search(ranks.begin(), ranks.end(), rank);
+}
 
 // What has ended the parent ends the child of this group, in which this rank is `self`.
 View doom(const Mesh& parent, const std::vector<Rank>& group, Rank self, EndsWith ends_with) {

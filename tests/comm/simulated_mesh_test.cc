@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <random>
@@ -168,6 +169,7 @@ TEST(SimulatedMesh, ARankSaysNothingOfTheMachineThatSimulates) {
 
 TEST(SimulatedMesh, TenMinutesForAMissingRankTakeNoTime) {
   SimulatedSystem world;
+  testing::internal::CaptureStderr();
   const Status ended = world.run([&] {
     std::vector<Seat> seats = make_seats(world, 3);
     const Result<std::string> id = make_unique_id(*seats[0].service);
@@ -178,6 +180,11 @@ TEST(SimulatedMesh, TenMinutesForAMissingRankTakeNoTime) {
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
   EXPECT_EQ(world.open_handles(), 0u);
+  // A rank that was killed or stopped before it came looks the same: whoever watches the job hears of it meanwhile.
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, HasSubstr("rank 3 of 4 did not join yet: the others wait for 595 s more at the most"));
+  EXPECT_THAT(told, HasSubstr("rank 3 of 4 did not join yet: the others wait for 585 s more at the most"));
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 12 + 2) << "more and more seldom:\n" << told;
 }
 
 // What this rank comes to know of the other, and how long that takes.
@@ -603,8 +610,8 @@ class Rift final : public Story {
   const Duration when_ = std::chrono::milliseconds(2000 + pick(5000));  // all have joined
 };
 
-// A rank leaves while another, which it is cut off from, accuses it, and perhaps it that one: some hear its farewell, and
-// some of those before they hear that it is accused.
+// A rank leaves while another, which it is cut off from, accuses it, and perhaps it that one: some hear its farewell,
+// and some of those before they hear that it is accused.
 class Parting final : public Story {
  public:
   explicit Parting(uint64_t seed) : Story(seed, std::chrono::milliseconds(1), 100'000) {}
@@ -614,8 +621,8 @@ class Parting final : public Story {
     while (std::cmp_equal(bystander, leaver_) || std::cmp_equal(bystander, accuser_)) ++bystander;
     const Witness& first = witnesses_[bystander];
     ASSERT_TRUE(first.lost) << first.verdict;
-    EXPECT_THAT(*first.lost, testing::AnyOf(testing::ElementsAre(), testing::ElementsAre(leaver_),
-                                            testing::ElementsAre(accuser_)))
+    EXPECT_THAT(*first.lost,
+                testing::AnyOf(testing::ElementsAre(), testing::ElementsAre(leaver_), testing::ElementsAre(accuser_)))
         << first.verdict;
     for (int32_t rank = 0; rank < ranks_; ++rank) {
       if (rank == leaver_ || *first.lost == std::vector{rank}) continue;
