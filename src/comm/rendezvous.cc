@@ -77,16 +77,16 @@ Rendezvous::Guest Rendezvous::admit(std::string_view frame, Reply reply) {
   }
   if (comes_again(check_in, guest, reply)) return guest;
   if (const Status no = objection(check_in); !no.ok()) {
-    refuse({guest, check_in.info, std::move(reply)}, no);
+    refuse({guest, check_in.info, std::move(reply), check_in.timeout}, no);
     return guest;
   }
   if (const Status no = difference(check_in); !no.ok()) {
-    refuse({guest, check_in.info, std::move(reply)}, no);
+    refuse({guest, check_in.info, std::move(reply), check_in.timeout}, no);
     give_up_later(check_in.ranks, check_in.rank, no);
     return guest;
   }
   Group& group = groups_[check_in.ranks];
-  group[check_in.rank] = {guest, check_in.info, std::move(reply)};
+  group[check_in.rank] = {guest, check_in.info, std::move(reply), check_in.timeout};
   if (static_cast<int32_t>(group.size()) == check_in.ranks) {
     complete(check_in.ranks);
     return guest;
@@ -162,14 +162,17 @@ Status Rendezvous::objection(const CheckIn& check_in) const {
                                            place_text(place->second.info), place_text(check_in.info))};
 }
 
-// Who waits less long than another rests between two heartbeats would give that one up.
+// Who waits less long than another rests between two heartbeats would give that one up. The root's own process may be
+// no rank, and have no such setting.
 Status Rendezvous::difference(const CheckIn& check_in) const {
-  if (check_in.timeout == service_.told_timeout()) return {};
+  const auto group = groups_.find(check_in.ranks);
+  if (group == groups_.end()) return {};
+  const auto& [other, place] = *group->second.begin();
+  if (check_in.timeout == place.timeout) return {};
   return {Code::kInvalidUsage,
-          fmt::format("rank {} ({}) has HOCKET_TIMEOUT={:g}s and the process with the root {:g}s: it must be equal on "
-                      "all ranks",
-                      check_in.rank, place_text(check_in.info), seconds(check_in.timeout),
-                      seconds(service_.options().timeout))};
+          fmt::format("rank {} ({}) has HOCKET_TIMEOUT={:g}s and rank {} ({}) {:g}s: it must be equal on all ranks",
+                      check_in.rank, place_text(check_in.info), seconds(check_in.timeout), other,
+                      place_text(place.info), seconds(place.timeout))};
 }
 
 void Rendezvous::withdraw(Guest guest) {

@@ -42,6 +42,7 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
     Guest guest = 0;
     PeerInfo info;
     Reply reply;
+    std::chrono::microseconds timeout{};
   };
   using Group = std::map<int32_t, Place>;  // by rank
 
