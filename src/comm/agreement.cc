@@ -157,6 +157,14 @@ void Agreement::settle() {
   opinion_.decided = decided_ && !given_up;
 }
 
+void Agreement::adopt(View end) {
+  opinion_.view = std::move(end);
+  opinion_.holders.clear();
+  settle();
+  decided_ = true;
+  opinion_.decided = !opinion_.view.is_lost(rank_);
+}
+
 std::vector<int32_t> Agreement::awaited() const {
   std::vector<int32_t> awaited;
   for (int32_t rank = 0; rank < ranks_; ++rank) {
@@ -180,7 +188,7 @@ Status Agreement::verdict() const {
   std::vector<std::string> texts;  // ranks of one process share theirs
   for (const int32_t rank : opinion_.view.lost()) {
     const std::string& text = opinion_.view.reports.at(rank).text;
-    if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+    if (!text.empty() && std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
   }
   if (texts.empty()) return opinion_.view.cause;
   std::string all;

@@ -28,7 +28,7 @@ struct View {
   // What is said of a rank that seems to be gone.
   struct Report {
     Absence how = Absence::kLeft;
-    std::string text;               // names the rank, its process and host
+    std::string text;               // names the rank, its process and host; empty: the cause does
     std::vector<int32_t> accusers;  // who have lost it, in order; nobody accuses a rank that takes leave
     friend bool operator==(const Report&, const Report&) = default;
   };
@@ -78,6 +78,8 @@ class Agreement {
   bool hear(int32_t from, const Opinion& theirs);
   // Ends an agreement that takes too long, on what is known here: something that is to blame.
   void decide_alone() { decided_ = opinion_.decided = true; }
+  // Ends it by what has ended another communicator: what was heard here does not count, so that it ends alike for all.
+  void adopt(View end);
 
   // Present ranks of which it is not known that they hold this view.
   std::vector<int32_t> awaited() const;

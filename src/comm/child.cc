@@ -13,14 +13,25 @@
 namespace hocket {
 namespace {
 
-Status doom(const Mesh& parent, const std::vector<Rank>& group, EndsWith ends_with) {
-  if (!parent.failed()) return {};
+bool contains(const std::vector<Rank>& ranks, Rank rank) {
+  return std::binary_search(ranks.begin(), ranks.end(), rank);
+}
+
+// What has ended the parent ends the child of this group, in which this rank is `self`.
+View doom(const Mesh& parent, const std::vector<Rank>& group, Rank self, EndsWith ends_with) {
+  View end;
+  if (!parent.failed()) return end;
   const std::vector<Rank> present = parent.present();
-  const auto is_present = [&](Rank rank) { return std::binary_search(present.begin(), present.end(), rank); };
-  if (ends_with == EndsWith::kMembers && std::all_of(group.begin(), group.end(), is_present)) return {};
+  const auto is_present = [&](Rank rank) { return contains(present, rank); };
+  if (ends_with == EndsWith::kMembers && std::all_of(group.begin(), group.end(), is_present)) return end;
   const Status failure = parent.status();
-  return {failure.code(),
-          fmt::format("the communicator of which this one was being made has failed: {}", failure.message())};
+  end.join(self, Status(failure.code(), fmt::format("the communicator of which this one was being made has failed: {}",
+                                                    failure.message())));
+  const std::vector<Rank> lost = parent.lost();
+  for (size_t rank = 0; rank < group.size(); ++rank) {
+    if (contains(lost, group[rank])) end.join(static_cast<Rank>(rank), {Absence::kUnreachable, {}, {self}});
+  }
+  return end;
 }
 
 }  // namespace
@@ -33,12 +44,14 @@ Result<std::shared_ptr<Communicator>> open_child(Communicator& parent, const std
   child.id = public_id_of(child.key);
   child.operation_timeout = options.operation_timeout;
   child.context = options.context;
-  child.doom = [watched = parent.mesh().watch(), group, ends_with] { return doom(*watched, group, ends_with); };
   for (const Rank rank : group) {
     if (rank == parent.rank()) child.rank = static_cast<Rank>(child.peers.size());
     child.peers.push_back(parent.mesh().peer(rank));
     child.peers.back().rank = static_cast<Rank>(child.peers.size()) - 1;
   }
+  child.doom = [watched = parent.mesh().watch(), group, self = child.rank, ends_with] {
+    return doom(*watched, group, self, ends_with);
+  };
   Tuning tuning = parent.planner().tuning();
   if (group.size() == static_cast<size_t>(parent.ranks())) tuning.routes = renumbered(std::move(tuning.routes), group);
   child.peers.front().tuning = to_text(tuning);

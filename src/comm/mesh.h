@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "base/system.h"
+#include "comm/agreement.h"
 #include "comm/mesh_windows.h"
 #include "comm/peer_memory.h"
 #include "comm/remote.h"
@@ -150,9 +151,9 @@ struct MeshOptions {
   std::vector<PeerInfo> peers;      // of all ranks, in order
   cuda::Context context = nullptr;  // in which kernels may reach the peers' memory; null: in none
   Duration operation_timeout{};     // bound on waiting for a live rank that has not come; zero: the service's
-  // Why some rank will never come; ok: none is known. Asked on the service thread until all links are made. May be
-  // empty.
-  std::function<Status()> doom = {};
+  // What has ended this for ranks that will never come, the same for all who have; blames nobody: nothing. Asked on the
+  // service thread until all links are made. May be empty.
+  std::function<View()> doom = {};
 };
 
 // Opens the mesh of a group whose members already know each other (split). Returns at once; links follow.

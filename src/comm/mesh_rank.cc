@@ -59,7 +59,8 @@ void MeshRank::join(const UniqueId& id) {
   service_.reactor().post([self = shared_from_this(), id] {
     MeshRank& mesh = *self;
     const auto patience = std::chrono::ceil<std::chrono::milliseconds>(mesh.operation_timeout_);
-    const CheckIn check_in{mesh.rank_, mesh.ranks_, patience, self_info(mesh.service_, mesh.rank_, mesh.devices_)};
+    const CheckIn check_in{mesh.rank_, mesh.ranks_, patience, mesh.service_.told_timeout(),
+                           self_info(mesh.service_, mesh.rank_, mesh.devices_)};
     mesh.visit_ = std::make_unique<RootVisit>(mesh.service_, id, check_in,
                                               [&mesh](const Result<std::vector<PeerInfo>>& neighbours) {
                                                 const auto visit = std::move(mesh.visit_);  // outlives this call
@@ -88,7 +89,7 @@ void MeshRank::send_table(const Result<std::vector<TableExchange::Outgoing>>& ou
   if (exchange_.complete() && !complete_) publish(exchange_.take_peers());
 }
 
-void MeshRank::open(std::vector<PeerInfo> peers, std::function<Status()> doom) {
+void MeshRank::open(std::vector<PeerInfo> peers, std::function<View()> doom) {
   publish(std::move(peers));
   doom_ = std::move(doom);
   service_.reactor().post([self = shared_from_this()] {

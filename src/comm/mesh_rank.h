@@ -40,7 +40,7 @@ class MeshRank final : public Mesh,
 
   // One of these, once, after the door was opened. They return at once.
   void join(const UniqueId& id);
-  void open(std::vector<PeerInfo> peers, std::function<Status()> doom);
+  void open(std::vector<PeerInfo> peers, std::function<View()> doom);
   // All peers are known.
   bool complete() const { return complete_; }
 
@@ -272,7 +272,7 @@ class MeshRank final : public Mesh,
   bool pursued_ = false;             // the agreement
   bool spreading_ = false;           // our opinion, in the next turn of the loop
   std::vector<std::function<void()>> until_complete_;
-  std::function<Status()> doom_;  // as MeshOptions has it
+  std::function<View()> doom_;  // as MeshOptions has it
 };
 
 }  // namespace hocket

@@ -74,16 +74,14 @@ void MeshRank::watch_for_doom(Duration pause) {
   std::vector<int32_t> missing = links_.missing();
   std::erase_if(missing, [this](int32_t peer) { return has_left(peer) || rank_here(peer) != nullptr; });
   if (missing.empty() || failed() || said_farewell_) return (void)(doom_ = nullptr);
-  const Status end = doom_();
-  if (end.ok()) {
+  View end = doom_();
+  if (!end.blames()) {
     const Duration longer = std::min(2 * pause, service_.look());
     return (void)service_.reactor().at(service_.system().clock.now() + pause,
                                        [self = shared_from_this(), longer] { self->watch_for_doom(longer); });
   }
   doom_ = nullptr;
-  for (const int32_t peer : missing) (void)agreement_.note_absent(peer, Absence::kLeft, {});
-  (void)agreement_.note_cause(end);
-  if (!agreement_.decided()) agreement_.decide_alone();
+  if (!agreement_.decided()) agreement_.adopt(std::move(end));
   tell();
 }
 

@@ -375,6 +375,7 @@ std::string check_in_message(const CheckIn& check_in) {
   writer.i32(check_in.rank);
   writer.i32(check_in.ranks);
   writer.u32(static_cast<uint32_t>(check_in.patience.count()));
+  writer.i64(check_in.timeout.count());
   write_peer(writer, check_in.info);
   return writer.take();
 }
@@ -384,6 +385,7 @@ bool read_check_in(std::string_view frame, CheckIn* check_in) {
   check_in->rank = reader.i32();
   check_in->ranks = reader.i32();
   check_in->patience = std::chrono::milliseconds(reader.u32());
+  check_in->timeout = std::chrono::microseconds(reader.i64());
   return read_peer(reader, &check_in->info) && reader.finished() && check_in->info.rank == check_in->rank;
 }
 

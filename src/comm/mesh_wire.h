@@ -111,6 +111,7 @@ struct CheckIn {
   int32_t rank = 0;
   int32_t ranks = 0;
   std::chrono::milliseconds patience{};  // until all have come
+  std::chrono::microseconds timeout{};   // HOCKET_TIMEOUT
   PeerInfo info;
 };
 std::string check_in_message(const CheckIn& check_in);

@@ -19,6 +19,10 @@ using std::chrono::milliseconds;
 
 constexpr size_t kNamedRanks = 16;
 constexpr size_t kMaxFrame = size_t{8} << 10;
+// Who has died or was stopped on its way here cannot be told from one that starts late: it is told of, more and more
+// seldom.
+constexpr Duration kFirstComplaint = std::chrono::seconds(5);
+constexpr Duration kLongestPause = std::chrono::minutes(1);
 
 std::string place_text(const PeerInfo& info) { return fmt::format("process {} on {}", info.pid, info.host_name); }
 
@@ -73,11 +77,16 @@ Rendezvous::Guest Rendezvous::admit(std::string_view frame, Reply reply) {
   }
   if (comes_again(check_in, guest, reply)) return guest;
   if (const Status no = objection(check_in); !no.ok()) {
-    refuse({guest, check_in.info, std::move(reply)}, no);
+    refuse({guest, check_in.info, std::move(reply), check_in.timeout}, no);
+    return guest;
+  }
+  if (const Status no = difference(check_in); !no.ok()) {
+    refuse({guest, check_in.info, std::move(reply), check_in.timeout}, no);
+    give_up_later(check_in.ranks, check_in.rank, no);
     return guest;
   }
   Group& group = groups_[check_in.ranks];
-  group[check_in.rank] = {guest, check_in.info, std::move(reply)};
+  group[check_in.rank] = {guest, check_in.info, std::move(reply), check_in.timeout};
   if (static_cast<int32_t>(group.size()) == check_in.ranks) {
     complete(check_in.ranks);
     return guest;
@@ -109,14 +118,24 @@ bool Rendezvous::comes_again(const CheckIn& check_in, Guest guest, const Reply& 
 void Rendezvous::wait_at_most(milliseconds patience) {
   const Time limit = service_.system().clock.now() + patience;
   if (limit >= limit_) return;
-  stop_waiting();
+  if (limit_ == Time::max()) complain_later(kFirstComplaint);
+  service_.reactor().cancel(deadline_);
   limit_ = limit;
   deadline_ = after(patience, [patience](Rendezvous& self) { self.give_up(patience); });
 }
 
 void Rendezvous::stop_waiting() {
   service_.reactor().cancel(deadline_);
+  service_.reactor().cancel(complaint_);
   limit_ = Time::max();
+}
+
+void Rendezvous::complain_later(Duration pause) {
+  complaint_ = after(pause, [pause](Rendezvous& self) {
+    log_warn("{} did not join yet: the others wait for {:.0f} s more at the most", self.missing_text(),
+             seconds(self.limit_ - self.service_.system().clock.now()));
+    self.complain_later(std::min(2 * pause, kLongestPause));
+  });
 }
 
 TimerId Rendezvous::after(Duration delay, std::function<void(Rendezvous&)> action) {
@@ -141,6 +160,19 @@ Status Rendezvous::objection(const CheckIn& check_in) const {
   if (place == group->second.end()) return {};
   return {Code::kInvalidUsage, fmt::format("rank {} of {} came twice: {} has its place, {} is refused", rank, ranks,
                                            place_text(place->second.info), place_text(check_in.info))};
+}
+
+// Who waits less long than another rests between two heartbeats would give that one up. The root's own process may be
+// no rank, and have no such setting.
+Status Rendezvous::difference(const CheckIn& check_in) const {
+  const auto group = groups_.find(check_in.ranks);
+  if (group == groups_.end()) return {};
+  const auto& [other, place] = *group->second.begin();
+  if (check_in.timeout == place.timeout) return {};
+  return {Code::kInvalidUsage,
+          fmt::format("rank {} ({}) has HOCKET_TIMEOUT={:g}s and rank {} ({}) {:g}s: it must be equal on all ranks",
+                      check_in.rank, place_text(check_in.info), seconds(check_in.timeout), other,
+                      place_text(place.info), seconds(place.timeout))};
 }
 
 void Rendezvous::withdraw(Guest guest) {
@@ -228,7 +260,10 @@ void Rendezvous::tell_neighbours(int32_t rank, const Place& place) {
 }
 
 void Rendezvous::give_up(milliseconds patience) {
-  const std::string text = missing_text(patience);
+  const bool strangers_came = service_.unknown_guests() != unknown_before_;
+  const std::string text =
+      fmt::format("{} did not join within {:g} s (the operation timeout){}", missing_text(), seconds(patience),
+                  strangers_came ? "; meanwhile somebody asked for another unique id, HOCKET_SECRET or job" : "");
   while (!groups_.empty()) refuse_group(groups_.begin()->first, Status(Code::kTimeout, text));
   finish(text);
 }
@@ -239,8 +274,7 @@ std::string Rendezvous::expectation(int32_t ranks) const {
   return fmt::format("{} expect{} {} ranks", ranks_text(members), members.size() == 1 ? "s" : "", ranks);
 }
 
-// "ranks 3, 5 of 8 did not join within 600 s (the operation timeout)", for each group.
-std::string Rendezvous::missing_text(milliseconds patience) const {
+std::string Rendezvous::missing_text() const {
   std::string text;
   for (const auto& [ranks, group] : groups_) {
     std::vector<int32_t> missing;
@@ -249,9 +283,7 @@ std::string Rendezvous::missing_text(milliseconds patience) const {
     }
     text += fmt::format("{}{} of {}", text.empty() ? "" : "; ", ranks_text(missing), ranks);
   }
-  const bool strangers_came = service_.unknown_guests() != unknown_before_;
-  return fmt::format("{} did not join within {:g} s (the operation timeout){}", text, seconds(patience),
-                     strangers_came ? "; meanwhile somebody asked for another unique id, HOCKET_SECRET or job" : "");
+  return text;
 }
 
 void Rendezvous::refuse(const Place& place, const Status& why) const {

@@ -42,17 +42,20 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
     Guest guest = 0;
     PeerInfo info;
     Reply reply;
+    std::chrono::microseconds timeout{};
   };
   using Group = std::map<int32_t, Place>;  // by rank
 
   TimerId after(Duration delay, std::function<void(Rendezvous&)> action);
   Status objection(const CheckIn& check_in) const;
+  Status difference(const CheckIn& check_in) const;
   // A rank whose connection fell silent, by another interface: it keeps its place, or hears its reply once more.
   bool comes_again(const CheckIn& check_in, Guest guest, const Reply& reply);
   void tell_neighbours(int32_t rank, const Place& place);
   void complete(int32_t ranks);
   void wait_at_most(std::chrono::milliseconds patience);
   void stop_waiting();
+  void complain_later(Duration pause);
   void give_up(std::chrono::milliseconds patience);
   // Unless another has taken the place by then.
   void give_up_later(int32_t ranks, int32_t rank, const Status& why);
@@ -61,7 +64,8 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   int32_t likeliest_number() const;
   // "ranks 0, 1 expect 4 ranks".
   std::string expectation(int32_t ranks) const;
-  std::string missing_text(std::chrono::milliseconds patience) const;
+  // "ranks 3, 5 of 8", for each group.
+  std::string missing_text() const;
   void refuse_group(int32_t ranks, const Status& why);
   void finish(std::string afterword);
 
@@ -75,6 +79,7 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   uint64_t last_link_ = 0;
   TimerId deadline_{};         // the earliest that a guest has brought ...
   Time limit_ = Time::max();   // ... and when that is
+  TimerId complaint_{};        // while somebody waits
   bool settling_ = false;      // ranks expect different numbers; soon the likeliest one counts
   uint64_t unknown_before_;    // guests of other communicators that this process has seen
   bool lacks_memory_ = false;  // and nobody has been told

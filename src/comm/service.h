@@ -83,6 +83,10 @@ class Service {
   // What goes over a connection to this address, of ours or of a peer, is encrypted.
   bool seals(const Address& address) const { return options_.encrypt && !address.starts_with("unix:"); }
   const ServiceOptions& options() const { return options_; }
+  // HOCKET_TIMEOUT, as ranks compare it.
+  std::chrono::microseconds told_timeout() const {
+    return std::chrono::ceil<std::chrono::microseconds>(options_.timeout);
+  }
   // How often is looked for what nobody tells.
   Duration look() const { return options_.timeout / 32; }
   Link::Context link_context() { return {system_, reactor_, heart_}; }

@@ -144,6 +144,27 @@ TEST(Diagnosis, StatusShowsWhoWaitsForWhom) {
   EXPECT_THAT(text, HasSubstr("\n  never came to collective #4: rank 2\n"));
 }
 
+// Between two looks at it, and at any moment.
+TEST(Diagnosis, StatusOfAJobThatDiesMeanwhileSaysSo) {
+  const std::string name = "dying " + std::to_string(getpid());
+  const std::string wish = " \"" + name + "\"";
+  Processes processes("busy", 4, {{}, {name, "-1"}, {}, true});
+  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", Seconds(60)));
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    processes.send_signal(2, SIGKILL);  // the others end of it
+  });
+  EXPECT_THAT(status_of("--seconds 2" + wish), HasSubstr(" has ended\n"));
+  killer.join();
+  const std::string nobody = name + ": no process that we may look at uses Hocket";
+  std::string text;
+  for (int look = 0; look < 100 && text.find(nobody) == std::string::npos; ++look) {
+    text = status_of("--seconds 0" + wish);
+    EXPECT_THAT(text, testing::AnyOf(HasSubstr(nobody), HasSubstr(" has ended\n"), HasSubstr(name + ": rank ")));
+  }
+  EXPECT_THAT(text, HasSubstr(nobody));
+}
+
 TEST(Diagnosis, StatusOfNobodyIsAnError) {
   EXPECT_THAT(status_of("1"), HasSubstr("1: no process that we may look at"));
   EXPECT_THAT(status_of("--calls 65"), HasSubstr("--calls"));

@@ -253,12 +253,13 @@ TEST(CallLog, CallsThatLookAlikeDifferInTheirPlans) {
 }
 
 TEST(Wire, CutMessagesAreRefused) {
-  const CheckIn check_in{1, 4, std::chrono::milliseconds(1500), info_of(1)};
+  const CheckIn check_in{1, 4, std::chrono::milliseconds(1500), std::chrono::microseconds(7), info_of(1)};
   const std::string frame = check_in_message(check_in);
   CheckIn read;
   EXPECT_TRUE(read_check_in(frame, &read));
   EXPECT_EQ(read.info.host_name, "host-1");
   EXPECT_EQ(read.patience, check_in.patience);
+  EXPECT_EQ(read.timeout, check_in.timeout);
   for (size_t length = 0; length < frame.size(); ++length) EXPECT_FALSE(read_check_in(frame.substr(0, length), &read));
   EXPECT_FALSE(read_check_in(frame + "x", &read));
 

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <random>
@@ -175,6 +176,7 @@ TEST(SimulatedMesh, ARankSaysNothingOfTheMachineThatSimulates) {
 
 TEST(SimulatedMesh, TenMinutesForAMissingRankTakeNoTime) {
   SimulatedSystem world;
+  testing::internal::CaptureStderr();
   const Status ended = world.run([&] {
     std::vector<Seat> seats = make_seats(world, 3);
     const Result<std::string> id = make_unique_id(*seats[0].service);
@@ -185,6 +187,11 @@ TEST(SimulatedMesh, TenMinutesForAMissingRankTakeNoTime) {
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
   EXPECT_EQ(world.open_handles(), 0u);
+  // A rank that was killed or stopped before it came looks the same: whoever watches the job hears of it meanwhile.
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, HasSubstr("rank 3 of 4 did not join yet: the others wait for 595 s more at the most"));
+  EXPECT_THAT(told, HasSubstr("rank 3 of 4 did not join yet: the others wait for 585 s more at the most"));
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 12 + 2) << "more and more seldom:\n" << told;
 }
 
 // What this rank comes to know of the other, and how long that takes.
@@ -578,7 +585,7 @@ class Story {
   int32_t pick(int below) { return static_cast<int32_t>(random_() % static_cast<uint64_t>(below)); }
   static std::string host(int32_t rank) { return "host" + std::to_string(rank); }
   // What this rank does first; false: and that is all.
-  virtual bool plays(SimulatedSystem& world, int32_t rank, System& system) = 0;
+  virtual bool plays(SimulatedSystem& world, int32_t rank, Communicator& communicator) = 0;
 
   std::mt19937_64 random_;
   const int32_t ranks_ = 3 + pick(4);
@@ -594,7 +601,7 @@ class Story {
     quick.operation_timeout = std::chrono::minutes(10);
     quick.spin = Duration(0);
     Communicator communicator(*seat.system, *seat.mesh, quick);
-    if (!plays(world, rank, *seat.system)) return;
+    if (!plays(world, rank, communicator)) return;
     gather_until_it_fails(communicator);
     witness.verdict = communicator.mesh().status().message();
     witness.lost = communicator.mesh().lost();
@@ -619,9 +626,9 @@ class Cut final : public Story {
   }
 
  private:
-  bool plays(SimulatedSystem& world, int32_t rank, System& system) override {
+  bool plays(SimulatedSystem& world, int32_t rank, Communicator& communicator) override {
     if (rank != victim_) return true;
-    system.threads.sleep_until(world.now() + when_);
+    communicator.system().threads.sleep_until(world.now() + when_);
     world.cut_off(host(victim_));  // nobody hears its farewell
     return false;
   }
@@ -651,9 +658,9 @@ class Rift final : public Story {
   }
 
  private:
-  bool plays(SimulatedSystem& world, int32_t rank, System& system) override {
+  bool plays(SimulatedSystem& world, int32_t rank, Communicator& communicator) override {
     if (rank != one_) return true;
-    system.threads.sleep_until(world.now() + when_);
+    communicator.system().threads.sleep_until(world.now() + when_);
     world.cut_between(host(one_), host(other_));
     return true;
   }
@@ -661,6 +668,44 @@ class Rift final : public Story {
   const int32_t one_ = pick(ranks_);
   const int32_t other_ = (one_ + 1 + pick(2)) % ranks_;
   const Duration when_ = std::chrono::milliseconds(2000 + pick(5000));  // all have joined
+};
+
+// A rank leaves while another, which it is cut off from, accuses it, and perhaps it that one: some hear its farewell,
+// and some of those before they hear that it is accused.
+class Parting final : public Story {
+ public:
+  explicit Parting(uint64_t seed) : Story(seed, std::chrono::milliseconds(1), 100'000) {}
+
+  void expect_one_verdict() const override {
+    size_t bystander = 0;
+    while (std::cmp_equal(bystander, leaver_) || std::cmp_equal(bystander, accuser_)) ++bystander;
+    const Witness& first = witnesses_[bystander];
+    ASSERT_TRUE(first.lost) << first.verdict;
+    EXPECT_THAT(*first.lost,
+                testing::AnyOf(testing::ElementsAre(), testing::ElementsAre(leaver_), testing::ElementsAre(accuser_)))
+        << first.verdict;
+    for (int32_t rank = 0; rank < ranks_; ++rank) {
+      if (rank == leaver_ || *first.lost == std::vector{rank}) continue;
+      const Witness& witness = witnesses_[static_cast<size_t>(rank)];
+      EXPECT_EQ(witness.lost, first.lost) << "rank " << rank << ": " << witness.verdict;
+      EXPECT_EQ(witness.verdict, first.verdict) << "rank " << rank;
+    }
+  }
+
+ private:
+  bool plays(SimulatedSystem& world, int32_t rank, Communicator& communicator) override {
+    if (rank != leaver_) return true;
+    Threads& threads = communicator.system().threads;
+    threads.sleep_until(world.now() + std::chrono::seconds(2));  // all have joined
+    world.cut_between(host(leaver_), host(accuser_));
+    threads.sleep_until(world.now() + stays_);
+    communicator.mesh().leave();
+    return false;
+  }
+
+  const int32_t leaver_ = pick(ranks_);
+  const int32_t accuser_ = (leaver_ + 1 + pick(2)) % ranks_;
+  const Duration stays_ = std::chrono::milliseconds(4000 + pick(1500));
 };
 
 uint64_t number(const char* variable, uint64_t otherwise) {
@@ -694,6 +739,17 @@ TEST(SimulatedMesh, OfTwoThatLoseEachOtherOneGoesAndAllAgreeWhich) {
   }
 }
 
+TEST(SimulatedMesh, WhoLeavesWhileItIsAccusedHasLeftOrIsLostForAll) {
+  const uint64_t first = number("SIMULATION_FIRST", 1);
+  const uint64_t end = first + number("SIMULATION_SEEDS", 100);
+  for (uint64_t seed = first; seed < end; ++seed) {
+    Parting parting(seed);
+    (void)parting.play();
+    parting.expect_one_verdict();
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
 // ---- A host is cut off while a communicator is made of another
 
 // Some ranks open the child, as after a split's exchange that succeeded on them, and some of these leave the parent at
@@ -713,6 +769,10 @@ class Birth {
       for_each_seat(seats, [&](int32_t rank, Seat& seat) { take_part(world, parent, rank, seat); });
     });
     EXPECT_TRUE(ended.ok()) << ended.message();
+    for (const Witness& witness : witnesses_) {
+      EXPECT_EQ(witness.lost, with_victim_ ? std::vector{victim_} : std::vector<int32_t>{}) << witness.verdict;
+      EXPECT_EQ(witness.verdict, witnesses_.front().verdict);
+    }
   }
 
  private:
@@ -739,12 +799,17 @@ class Birth {
     MeshOptions options;
     options.id = std::string(16, 'c');
     options.key = std::string(16, 'd');
-    options.doom = [parent = (*seat.mesh)->watch()] { return parent->status(); };
     for (int32_t rank = 0; rank < ranks_; ++rank) {
       if (rank == victim_ && !with_victim_) continue;
       if (rank == parent.rank) options.rank = static_cast<int32_t>(options.peers.size());
       options.peers.push_back(parent.peers[static_cast<size_t>(rank)]);
     }
+    options.doom = [this, parent = (*seat.mesh)->watch(), self = options.rank] {
+      View end;
+      end.join(self, parent->status());
+      if (parent->failed() && with_victim_) end.join(victim_, {Absence::kUnreachable, {}, {self}});
+      return end;
+    };
     const Result<std::shared_ptr<Mesh>> child = open_mesh(*seat.service, std::move(options));
     ASSERT_TRUE(child.ok()) << child.status().message();
     if (leaves_[static_cast<size_t>(parent.rank)]) leave_within(world, **seat.mesh, std::chrono::seconds(2));
@@ -752,6 +817,7 @@ class Birth {
     while (!(*child)->failed() && world.now() < limit) (void)(*child)->poller().wait(limit);
     EXPECT_LE(world.now() - cut, kTimeout + std::chrono::milliseconds(500)) << "rank " << parent.rank;
     EXPECT_THAT((*child)->status().message(), HasSubstr(" on host" + std::to_string(victim_)));
+    witnesses_.push_back({(*child)->status().message(), (*child)->lost()});
     leave_within(world, **child, kTimeout / 10);
   }
 
@@ -763,6 +829,7 @@ class Birth {
 
   SimulationOptions options_;
   std::mt19937_64 random_;
+  std::vector<Witness> witnesses_;  // who have come to the child
   const int32_t ranks_ = 3 + pick(6);
   const int32_t victim_ = pick(ranks_);
   const bool with_victim_ = pick(2) == 0;
@@ -817,7 +884,11 @@ TEST(SimulatedMesh, AThreadThatComesToAnEndedChildIsToldWhy) {
     child.peers = {service.self(), service.self()};
     child.peers[1].rank = 1;
     MeshOptions first = child;
-    first.doom = [] { return Status(Code::kRemote, "the parent has failed"); };
+    first.doom = [] {
+      View end;
+      end.join(0, Status(Code::kRemote, "the parent has failed"));
+      return end;
+    };
     const Result<std::shared_ptr<Mesh>> opened = open_mesh(service, first);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     while (!(*opened)->failed()) (void)(*opened)->poller().wait(Time::max());

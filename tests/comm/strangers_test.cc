@@ -13,6 +13,7 @@
 #include <future>
 #include <random>
 
+#include "base/bytes.h"
 #include "comm/handshake_crypto.h"
 #include "comm/service_dial.h"
 #include "comm/unique_id.h"
@@ -280,6 +281,189 @@ TEST(WrongKey, AnAcceptorMustProveItToo) {
   EXPECT_THAT(outcome.status.message(), HasSubstr("cannot prove"));
 }
 
+// ---- Who speaks our language by hand
+
+// What a dialer says first; src/comm/handshake.cc has the layout.
+std::string greeting(const Hello& hello, uint32_t version) {
+  Writer writer;
+  writer.raw("HKhs");
+  writer.u16(3);
+  writer.u16(0);
+  writer.u32(version);
+  for (const uint8_t byte : {static_cast<uint8_t>(hello.purpose), hello.pipe_class, hello.transport, uint8_t{0}})
+    writer.u8(byte);
+  writer.u16(hello.lane);
+  writer.u16(hello.connection);
+  writer.i32(hello.from);
+  writer.i32(hello.to);
+  writer.raw(hello.id);
+  writer.raw(std::string(16, 'n'));
+  return writer.take();
+}
+
+constexpr size_t kChallenge = 28;
+constexpr size_t kVerdict = 33;
+
+// As much as comes until the other end closes, at most so many bytes.
+std::string hear(Socket& socket, size_t bytes) {
+  std::string heard;
+  std::array<std::byte, 256> buffer;
+  (void)eventually([&] {
+    const auto got = socket.receive(std::span(buffer).first(std::min(buffer.size(), bytes - heard.size())));
+    if (got.ok()) heard.append(reinterpret_cast<const char*>(buffer.data()), *got);
+    return !got.ok() || heard.size() == bytes;
+  });
+  return heard;
+}
+
+void say(Socket& socket, std::string_view bytes) {
+  const std::span<const std::byte> part = std::as_bytes(std::span(bytes));
+  const auto sent = socket.send(std::span(&part, 1));
+  EXPECT_TRUE(sent.ok() && *sent == bytes.size());
+}
+
+struct Proof {
+  std::string said;
+  std::string verdict;
+};
+
+// As a dialer who says this for a proof; empty: the right one.
+Proof prove(Service& service, const Hello& hello, const std::string& key, std::string proof = {}) {
+  const std::string first = greeting(hello, service.options().library_version);
+  const auto socket = knock(service.self().addresses[0], first);
+  const std::string challenge = hear(*socket, kChallenge);
+  EXPECT_EQ(challenge.size(), kChallenge);
+  if (proof.empty()) proof = hmac_sha256(key, {"hocket dialer", first + challenge});
+  say(*socket, proof);
+  return {proof, hear(*socket, kVerdict)};
+}
+
+// All of it, word for word: the other end's nonce is another one.
+TEST(RecordedHandshake, OpensNothingAndIsToldNothingOfTheKey) {
+  const auto services = make_services(1, patient_options());
+  const auto id = decode_unique_id(*make_unique_id(*services[0]));
+  const Hello hello{Purpose::kCheckIn, id->public_id(), 1, kRoot};
+  const Proof recorded = prove(*services[0], hello, id->key);
+  ASSERT_EQ(recorded.verdict.size(), kVerdict);
+  EXPECT_EQ(recorded.verdict[0], 0);
+  const Proof again = prove(*services[0], hello, id->key, recorded.said);
+  EXPECT_EQ(again.verdict, static_cast<char>(Refusal::kWrongKey) + std::string(32, '\0')) << "a sample of the key";
+}
+
+// Whoever is dialled and knows no key gets a proof of it: the dialer's own.
+TEST(WrongKey, AProofThatIsSentBackIsNone) {
+  Service service(real_system(), patient_options());
+  auto listener = real_system().network.listen("127.0.0.1:0");
+  std::thread mirror([&] {
+    std::unique_ptr<Socket> socket;
+    ASSERT_TRUE(eventually([&] {
+      socket = std::move(*(*listener)->accept());
+      return socket != nullptr;
+    }));
+    (void)hear(*socket, 12 + 48);
+    say(*socket, "HKhs" + std::string(8 + 16, '\0'));
+    say(*socket, '\0' + hear(*socket, 32));
+    (void)eventually([&] { return is_closed(*socket); });
+  });
+  const Hello hello{Purpose::kCheckIn, std::string(16, 'i'), 1, kRoot};
+  const DialOutcome outcome = dial_once(service, (*listener)->address(), hello, std::string(16, 'k'));
+  mirror.join();
+  EXPECT_EQ(outcome.refusal, Refusal::kWrongKey);
+}
+
+// The time is that of the whole proof, not that between two bytes.
+TEST(Strangers, WhoComeByteByByteAreClosedInTime) {
+  const auto services = make_services(1);
+  const Hello hello{Purpose::kCheckIn, std::string(16, 'u'), 1, kRoot};
+  const auto socket = knock(services[0]->self().addresses[0], "H");
+  const std::string rest = greeting(hello, services[0]->options().library_version).substr(1);
+  size_t sent = 0;
+  EXPECT_TRUE(eventually([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (is_closed(*socket)) return true;
+    const std::span<const std::byte> byte = std::as_bytes(std::span(rest).subspan(sent, 1));
+    (void)socket->send(std::span(&byte, 1));
+    return ++sent == rest.size();
+  }));
+  EXPECT_LT(sent, rest.size()) << "all came, in three times the time";
+}
+
+// Descriptors that come along are closed, and cost nobody anything.
+TEST(Strangers, MayNotLeaveTheirDescriptorsHere) {
+  const auto services = make_services(1);
+  const size_t before = open_descriptors();
+  {
+    const Hello hello{Purpose::kCheckIn, std::string(16, 'u'), 1, kRoot};
+    const std::string first = greeting(hello, services[0]->options().library_version);
+    std::vector<std::unique_ptr<Socket>> sockets;
+    for (int i = 0; i < 20; ++i) {
+      sockets.push_back(std::move(*real_system().network.connect(services[0]->self().local_address)));
+      const Handle own[] = {0, 0, 0};
+      ASSERT_TRUE(sockets.back()->send_handles(std::as_bytes(std::span(first)), own).ok());
+    }
+    EXPECT_TRUE(eventually([&] {
+      return std::all_of(sockets.begin(), sockets.end(), [](const auto& socket) { return is_closed(*socket); });
+    }));
+  }
+  EXPECT_TRUE(eventually([&] { return open_descriptors() <= before; })) << open_descriptors();
+}
+
+TEST(Strangers, FillNoLog) {
+  testing::internal::CaptureStderr();
+  {
+    const auto services = make_services(2, patient_options());
+    const auto id = decode_unique_id(*make_unique_id(*services[0]));
+    const Hello hello{Purpose::kCheckIn, id->public_id(), 1, kRoot};
+    for (int i = 0; i < 20; ++i)
+      (void)dial_once(*services[1], services[0]->self().addresses[0], hello, std::string(kKeyBytes, 'x'));
+  }
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
+}
+
+// Who holds the key and asks for what cannot be is refused, and the others go on.
+TEST(ImpossibleConnections, AreRefusedAlsoToWhoHasTheKey) {
+  const auto services = make_services(2, patient_options());
+  const auto id = make_unique_id(*services[0]);
+  const auto key = decode_unique_id(*id);
+  auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
+  const Hello link{Purpose::kLink, key->public_id(), 1, 0};
+  const auto refusal = [&](const auto& change) {
+    Hello hello = link;
+    change(hello);
+    return static_cast<Refusal>(prove(*services[0], hello, key->key).verdict[0]);
+  };
+  EXPECT_EQ(refusal([](Hello& hello) { hello.from = 2; }), Refusal::kNotAllowed);
+  EXPECT_EQ(refusal([](Hello& hello) { hello.from = -1; }), Refusal::kNotAllowed);
+  EXPECT_EQ(refusal([](Hello& hello) { hello.from = 0; }), Refusal::kNotAllowed) << "itself";
+  EXPECT_EQ(refusal([](Hello& hello) { hello.purpose = Purpose::kCheckIn; }), Refusal::kNotAllowed);
+  EXPECT_EQ(refusal([](Hello& hello) { hello.to = kRoot; }), Refusal::kNotAllowed) << "the root has no links";
+  EXPECT_EQ(refusal([](Hello&) {}), Refusal::kDuplicate);
+  const auto data = [](auto change) {
+    return [change](Hello& hello) {
+      hello.purpose = Purpose::kData;
+      change(hello);
+    };
+  };
+  EXPECT_EQ(refusal(data([](Hello& hello) { hello.transport = 200; })), Refusal::kNotAllowed);
+  EXPECT_EQ(refusal(data([](Hello& hello) { hello.pipe_class = 9; })), Refusal::kNotAllowed);
+  EXPECT_EQ(refusal(data([](Hello& hello) { hello.lane = 0xFFFF; })), Refusal::kNotAllowed);
+  for (const MeshPointer& mesh : meshes) EXPECT_TRUE(mesh->status().ok()) << mesh->status().message();
+  leave_all(meshes);
+}
+
+// A link's dialer would take us for stopped: it hears in half of the timeout that its communicator is not known here.
+TEST(UnknownCommunicator, IsToldToALinkSoonerThanToACheckIn) {
+  ServiceOptions options = patient_options();
+  options.timeout = std::chrono::milliseconds(600);
+  const auto services = make_services(1, options);
+  const Hello hello{Purpose::kLink, std::string(16, 'u'), 1, 0};
+  const auto socket = knock(services[0]->self().addresses[0], greeting(hello, services[0]->options().library_version));
+  const std::string told = hear(*socket, kChallenge);
+  ASSERT_EQ(told.size(), kChallenge);
+  EXPECT_EQ(told[4], static_cast<char>(Refusal::kUnknown));
+}
+
 TEST(UnknownCommunicator, IsRefusedAfterAWhile) {
   const auto services = make_services(2);
   const Hello hello{Purpose::kCheckIn, std::string(16, 'u'), 1, kRoot};
@@ -350,6 +534,22 @@ TEST(WrongSize, IsToldToBothSidesWhenNobodyElseComes) {
   for_each_rank(2, [&](int32_t rank) {
     EXPECT_EQ(join_as(*services[static_cast<size_t>(rank)], *id, rank, 2 + rank).status().message(),
               "rank 1 expects 3 ranks, but rank 0 expects 2 ranks");
+  });
+}
+
+// Who waits less long than another rests between heartbeats would take that one for dead.
+TEST(OtherTimeout, IsRefusedNamingBothAndTheOthersHearWhy) {
+  ServiceOptions other = endless_options();
+  other.timeout *= 10;
+  const auto services = make_services(2, endless_options());
+  Service slow(real_system(), other);
+  const auto id = make_unique_id(*services[0]);
+  const auto is_told = AllOf(HasSubstr("rank 2 (process "), HasSubstr("has HOCKET_TIMEOUT=20s"),
+                             HasSubstr(" 2s: it must be equal on all ranks"));
+  for_each_rank(3, [&](int32_t rank) {
+    if (rank == 2) sleep_in_steps(200);
+    Service& service = rank == 2 ? slow : *services[static_cast<size_t>(rank)];
+    EXPECT_THAT(join_as(service, *id, rank, 3).status().message(), is_told) << "rank " << rank;
   });
 }
 
