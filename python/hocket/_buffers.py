@@ -74,6 +74,12 @@ def buffer_of(name, value, writable=False):
     raise Refusal(f"{name}: {type(value).__name__} is no tensor, array or buffer")
 
 
+def same_type(source, target):
+    """Refusal says how the elements of two buffers differ."""
+    if source.datatype != target.datatype:
+        raise Refusal(f"send has elements of {source.datatype}, recv of {target.datatype}")
+
+
 def _check_jax(name, array, writable):
     """What its DLPack does not tell, or not in words."""
     if writable:

@@ -8,7 +8,7 @@ import math
 from typing import Any, Callable, Optional, Sequence
 
 from hocket import _library
-from hocket._buffers import TYPES, buffer_of
+from hocket._buffers import TYPES, buffer_of, same_type
 from hocket._codec import Codec
 from hocket._errors import Refusal, attributed
 from hocket._interrupt import Interruptible
@@ -288,7 +288,7 @@ class Communicator(Recovery, Windows, SparseSums):
                      queue: Order = None) -> Elements:
         """As all_gather, with counts[i] elements from rank i."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
-        _same_type(source, target)
+        same_type(source, target)
         parts = self._reach("recv", target, counts, offsets)
         self.run("AllGatherV", queue, (source, target), source.address, source.count, target.address, *parts, source.code)
         return recv
@@ -298,7 +298,7 @@ class Communicator(Recovery, Windows, SparseSums):
                          queue: Order = None) -> Elements:
         """As reduce_scatter, with counts[i] elements for rank i; send is packed."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
-        _same_type(source, target)
+        same_type(source, target)
         counts, _ = self._reach("send", source, counts, None)
         self._room("recv", target, counts[self.rank])
         self.run("ReduceScatterV", queue, (source, target), source.address, target.address, counts, source.code,
@@ -311,7 +311,7 @@ class Communicator(Recovery, Windows, SparseSums):
                      queue: Order = None) -> Elements:
         """As all_to_all, with counts for each rank; rank i's recv_counts[j] is rank j's send_counts[i]."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
-        _same_type(source, target)
+        same_type(source, target)
         sent = self._reach("send", source, send_counts, send_offsets)
         received = self._reach("recv", target, recv_counts, recv_offsets)
         self.run("AllToAllV", queue, (source, target), source.address, *sent, target.address, *received, source.code)
@@ -323,7 +323,7 @@ class Communicator(Recovery, Windows, SparseSums):
                               recv_offsets: Optional[Sequence[int]] = None, *, queue: Order = None) -> Elements:
         """Exchanges with the listed ranks only: send_counts[i] elements to, recv_counts[i] from neighbors[i]."""
         source, target = buffer_of("send", send), buffer_of("recv", recv, writable=True)
-        _same_type(source, target)
+        same_type(source, target)
         peers = ints("neighbors", neighbors)
         sent = self._reach("send", source, send_counts, send_offsets, len(peers))
         received = self._reach("recv", target, recv_counts, recv_offsets, len(peers))
@@ -339,7 +339,7 @@ class Communicator(Recovery, Windows, SparseSums):
         source, target, parts = buffer_of("send", send), None, (None, None)
         if self.rank == root:
             target = buffer_of("recv", recv, writable=True)
-            _same_type(source, target)
+            same_type(source, target)
             parts = self._reach("recv", target, counts, offsets)
         self.run("GatherV", queue, (source, target), source.address, source.count, target and target.address, *parts,
                   source.code, root)
@@ -353,7 +353,7 @@ class Communicator(Recovery, Windows, SparseSums):
         source, target, parts = None, buffer_of("recv", recv, writable=True), (None, None)
         if self.rank == root:
             source = buffer_of("send", send)
-            _same_type(source, target)
+            same_type(source, target)
             parts = self._reach("send", source, counts, offsets)
         self.run("ScatterV", queue, (source, target), source and source.address, *parts, target.address, target.count,
                   target.code, root)
@@ -390,7 +390,7 @@ class Communicator(Recovery, Windows, SparseSums):
         """A buffer, and one that has as many elements for each rank."""
         one = buffer_of(part_name, part, writable=whole_is_read)
         many = buffer_of(whole_name, whole, writable=not whole_is_read)
-        _same_type(one, many)
+        same_type(one, many)
         if many.count != one.count * self.size:
             raise Refusal(f"{whole_name}: {many.count} elements, not {self.size} times the {one.count} of {part_name}")
         return one, many
@@ -434,12 +434,7 @@ def _handle_of(codec):
     return codec.handle
 
 
-def _same_type(source, target):
-    if source.datatype != target.datatype:
-        raise Refusal(f"send has elements of {source.datatype}, recv of {target.datatype}")
-
-
 def _same(source, target):
-    _same_type(source, target)
+    same_type(source, target)
     if source.count != target.count:
         raise Refusal(f"send has {source.count} elements, recv {target.count}")

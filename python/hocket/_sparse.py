@@ -7,7 +7,7 @@ import ctypes
 from typing import Any, Optional, Sequence
 
 from hocket import _library
-from hocket._buffers import TYPES, buffer_of
+from hocket._buffers import buffer_of, same_type
 from hocket._errors import Refusal, attributed
 from hocket._library import call, handle_of, size_of
 from hocket._operations import Op, operation_code
@@ -38,7 +38,7 @@ def _places(name, value, needed, writable):
 
 
 def _raw(name, tensor, writable):
-    """A tensor as C takes it, the type of its elements, and what holds its memory."""
+    """A tensor as C takes it, the buffer of its values, and what holds the rest of its memory."""
     if not isinstance(tensor, Sparse):
         raise Refusal(f"{name}: {type(tensor).__name__} is no hocket.Sparse")
     for part in ("rows", "columns", "nonzeros"):
@@ -53,7 +53,7 @@ def _raw(name, tensor, writable):
     raw = _library.Sparse(ctypes.sizeof(_library.Sparse), _COO if offsets is None else _CSR, tensor.rows, tensor.columns,
                           min(values.count, indices.count) if writable else tensor.nonzeros,
                           offsets and offsets.address, indices.address, values.address)
-    return raw, values.code, (values, indices, offsets)
+    return raw, values, (indices, offsets)
 
 
 class SparseSums:
@@ -67,11 +67,11 @@ class SparseSums:
     def all_reduce_sparse(self, send: Sparse, recv: Sparse, op: Op = "sum") -> Sparse:
         """recv = the "sum" or "avg" of all ranks' sends. Where its room is too small the error says what is needed, and
         recv.nonzeros too."""
-        raw, code, _send = _raw("send", send, False)
-        result, result_code, _recv = _raw("recv", recv, True)
-        _same_types(code, result_code)
+        raw, values, _send = _raw("send", send, False)
+        result, room, _recv = _raw("recv", recv, True)
+        same_type(values, room)
         try:
-            call("AllReduceSparse", ctypes.byref(raw), ctypes.byref(result), code, operation_code(op), handle_of(self))
+            call("AllReduceSparse", ctypes.byref(raw), ctypes.byref(result), values.code, operation_code(op), handle_of(self))
         finally:
             recv.nonzeros = result.nonzeros
         return recv
@@ -79,35 +79,29 @@ class SparseSums:
     @attributed
     def all_reduce_sparse_to_dense(self, send: Sparse, recv: Any, op: Op = "sum") -> Any:
         """The same with all elements: recv has rows * columns."""
-        raw, code, _send = _raw("send", send, False)
+        raw, values, _send = _raw("send", send, False)
         target = buffer_of("recv", recv, writable=True)
-        _same_types(code, target.code)
+        same_type(values, target)
         if target.count != send.rows * send.columns:
             raise Refusal(f"recv: {target.count} elements, not {send.rows} rows of {send.columns}")
-        call("AllReduceSparseToDense", ctypes.byref(raw), target.address, code, operation_code(op), handle_of(self))
+        call("AllReduceSparseToDense", ctypes.byref(raw), target.address, values.code, operation_code(op), handle_of(self))
         return recv
 
     @attributed
     def all_gather_sparse(self, send: Sparse, recv: Sequence[Sparse]) -> Sequence[Sparse]:
         """recv[i] = the send of rank i."""
-        raw, code, _send = _raw("send", send, False)
+        raw, values, _send = _raw("send", send, False)
         if not isinstance(recv, Sequence):
             raise Refusal(f"recv: {type(recv).__name__} is no list of tensors")
         if len(recv) != self.size:
             raise Refusal(f"recv: {len(recv)} tensors, there must be {self.size}, one for each rank")
         results = [_raw(f"recv[{rank}]", tensor, True) for rank, tensor in enumerate(recv)]
-        for _, result_code, _ in results:
-            _same_types(code, result_code)
+        for _, room, _ in results:
+            same_type(values, room)
         array = (_library.Sparse * self.size)(*[result for result, _, _ in results])
         try:
-            call("AllGatherSparse", ctypes.byref(raw), array, code, handle_of(self))
+            call("AllGatherSparse", ctypes.byref(raw), array, values.code, handle_of(self))
         finally:
             for tensor, result in zip(recv, array):
                 tensor.nonzeros = result.nonzeros
         return recv
-
-
-def _same_types(send, recv):
-    if send != recv:
-        names = {code: name for name, code in TYPES.items()}
-        raise Refusal(f"send has elements of {names[send]}, recv of {names[recv]}")

@@ -646,21 +646,25 @@ def missing():
 def aborts():
     rank, _ = ranks()
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    store = dist.distributed_c10d._get_default_store()
     if rank == 0:
         work = dist.all_reduce(torch.ones(1), async_op=True)
         time.sleep(0.2)
         backend.abort()
         refuses("abort", work.wait)
+        store.set("aborted", "")
     else:
-        time.sleep(1)
+        store.wait(["aborted"])
         refuses("rank 0", lambda: [dist.all_reduce(torch.ones(1)) for _ in range(2)])
     return True
 
 
 def interrupted(asynchronous):
     rank, _ = ranks()
+    store = dist.distributed_c10d._get_default_store()
     if rank == 1:
-        refuses("rank 0", lambda: [time.sleep(1), dist.barrier(), dist.barrier()])
+        store.wait(["interrupted"])
+        refuses("rank 0", lambda: [dist.barrier(), dist.barrier()])
         return True
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
@@ -671,6 +675,7 @@ def interrupted(asynchronous):
             assert "revoked" in str(error), error
         time.sleep(10)
     except KeyboardInterrupt:
+        store.set("interrupted", "")
         return True
     raise AssertionError("no KeyboardInterrupt")
 

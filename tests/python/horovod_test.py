@@ -306,6 +306,9 @@ class Mistakes(Test):
                     (lambda: hvd.alltoall(None, name="x"), "alltoall of 'x' on rank {}: NoneType is no tensor"),
                     (lambda: hvd.sparse_allreduce_async(ones, "x", hvd.Sum), "sparse allreduce of 'x' on rank {}: .* not sparse"),
                     (lambda: hvd.alltoall(ones, [1, 2], name="x"), r"on rank {}: splits \(1, 2\)"),
+                    (lambda: hvd.allreduce(ones, name="x", compression="fp16"), "compression: 'fp16' is none, such as"),
+                    (lambda: hvd.DistributedOptimizer(torch.optim.SGD([ones], 1), compression=hvd.Compression), "compression: .* is none"),
+                    (lambda: hvd.allreduce(ones, name="x", process_set=[0]), r"process_set: \[0\] is no ProcessSet"),
                     (lambda: hvd.allreduce(ones, name="x", op=hvd.Max, compression=hvd.Compression.codec("int8")),
                      "on rank {}: codec int8.* not max")):
                 with self.assertRaisesRegex((ValueError, IndexError), why.format(rank)):

@@ -5,7 +5,6 @@ import threading
 import time
 
 
-
 class Call:
     """`send` is read, and `recv` written, on the engine's thread until the call is done. `recv` may be `send`, or None:
     then it is made when its shape is known. `finish(result)` turns what was received into what result() returns."""
@@ -51,5 +50,3 @@ class Call:
             finish, self._finish = self._finish, None
             self._result = finish(self._result)
         return self._result
-
-

@@ -27,6 +27,13 @@ class Compressor:
         return tensor
 
 
+def compressor_of(value):
+    """The value, which has to be one, maybe of the user's own."""
+    if not hasattr(value, "compress") or not hasattr(value, "decompress"):
+        raise hocket.InvalidArgument(f"compression: {value!r} is none, such as Compression.fp16")
+    return value
+
+
 class NoneCompressor(Compressor):
     """Nothing."""
 

@@ -5,7 +5,7 @@ import torch
 
 from hocket.torch import operations
 from hocket.torch.basics import Average, Sum, global_process_set, rank
-from hocket.torch.compression import NoneCompressor
+from hocket.torch.compression import NoneCompressor, compressor_of
 from hocket.torch.operations import chosen_op
 from hocket.torch.submit import synchronize
 
@@ -29,7 +29,7 @@ def _details(op, average, prescale_factor, postscale_factor, process_set, compre
 def allreduce(tensor, average=None, name=None, compression=NoneCompressor, op=None, prescale_factor=1.0,
               postscale_factor=1.0, process_set=global_process_set):
     """Combines a tensor over all ranks: Average unless `op` says otherwise."""
-    smaller, context = compression.compress(tensor)
+    smaller, context = compressor_of(compression).compress(tensor)
     details = _details(op, average, prescale_factor, postscale_factor, process_set, compression)
     return compression.decompress(_Allreduce.apply(smaller, name, details), context)
 
@@ -48,7 +48,7 @@ class _GroupedAllreduce(torch.autograd.Function):
 def grouped_allreduce(tensors, average=None, name=None, compression=NoneCompressor, op=None, prescale_factor=1.0,
                       postscale_factor=1.0, process_set=global_process_set):
     """allreduce of several tensors at once."""
-    compressed = [compression.compress(tensor) for tensor in tensors]
+    compressed = [compressor_of(compression).compress(tensor) for tensor in tensors]
     details = _details(op, average, prescale_factor, postscale_factor, process_set, compression)
     results = _GroupedAllreduce.apply(name, details, *(smaller for smaller, _ in compressed))
     return [compression.decompress(each, context) for each, (_, context) in zip(results, compressed)]
@@ -156,6 +156,6 @@ def reducescatter(tensor, name=None, compression=NoneCompressor, op=Average, pro
 def grouped_reducescatter(tensors, name=None, compression=NoneCompressor, op=Average, process_set=global_process_set,
                           prescale_factor=1.0, postscale_factor=1.0):
     """reducescatter of several tensors at once."""
-    smaller, contexts = zip(*map(compression.compress, tensors))
+    smaller, contexts = zip(*map(compressor_of(compression).compress, tensors))
     results = _Reducescatter.apply(name, op, process_set, prescale_factor, postscale_factor, *smaller)
     return [compression.decompress(each, context) for each, context in zip(results, contexts)]

@@ -9,7 +9,7 @@ import warnings
 import torch
 
 from hocket.torch.basics import Adasum, Average, global_process_set, size
-from hocket.torch.compression import NoneCompressor
+from hocket.torch.compression import NoneCompressor, compressor_of
 from hocket.torch.objects import broadcast_object
 from hocket.torch.operations import allreduce_async_, grouped_allreduce_async_, sparse_allreduce_async
 from hocket.torch.submit import synchronize
@@ -261,6 +261,7 @@ def DistributedOptimizer(optimizer, named_parameters=None,  # pylint: disable=in
         raise ValueError("backward_passes_per_step must be > 0")
     if num_groups:
         warnings.warn("num_groups is the older name of groups", DeprecationWarning)
+    compressor_of(compression)
     groups = (num_groups or None) if groups is None else (groups or None)
     _check_groups(groups)
     if op == Adasum and size() > 1:

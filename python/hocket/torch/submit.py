@@ -14,6 +14,7 @@ from hocket.named.call import Call
 from hocket.named.request import Request
 from hocket.named.world import world
 from hocket.torch.arrays import ARRAYS
+from hocket.torch.basics import ProcessSet
 from hocket.torch.compression import NoneCompressor
 
 _OPS = ("sum", "avg", "min", "max", "prod", "adasum")
@@ -38,7 +39,7 @@ def prepare(kind, tensor, name, process_set, *, output=None, compression=NoneCom
     name = str(name) if name is not None else world().unnamed(kind, process_set.process_set_id)
     label = f"{kind} of '{name}' on rank {world().rank}"
     host = _on_host(label, tensor)
-    codec = compression.codec if tensor.is_floating_point() else None
+    codec = getattr(compression, "codec", None) if tensor.is_floating_point() else None
     request = Request(kind, name, ARRAYS.datatype(host), ARRAYS.shape(host), root=int_of(f"{label}: root_rank", root),
                       **details, codec=codec.specification if codec else "", feedback=int(bool(codec and compression.feedback)))
     _check(label, request, engine)
@@ -47,6 +48,8 @@ def prepare(kind, tensor, name, process_set, *, output=None, compression=NoneCom
 
 
 def _engine(process_set):
+    if not isinstance(process_set, ProcessSet):
+        raise hocket.InvalidArgument(f"process_set: {process_set!r} is no ProcessSet")
     if process_set.process_set_id is None:
         raise hocket.InvalidArgument(f"{process_set} was not added: pass it to init() or add_process_set()")
     return world().engine(process_set.process_set_id)
