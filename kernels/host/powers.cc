@@ -55,24 +55,81 @@ HWY_INLINE FloatVector power_values(WordVector code) {
   return hn::BitCast(Floats(), hn::IfThenElse(is_nan, hn::Set(words, 0x7fc00000u), with_sign));
 }
 
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+using Halves = hn::Repartition<uint16_t, Words>;
+using HalfVector = hn::Vec<Halves>;
+
+// Of 16-bit floats, which have fewer bits below the power than a random number, only its highest ones can carry.
+template <DataType type>
+struct HalfPowers {
+  static constexpr bool kIsBfloat16 = type == DataType::kBfloat16;
+  static constexpr int kFractionBits = kIsBfloat16 ? 7 : 10;
+  static constexpr int kOffset = static_cast<int>(kPowerOffset) - (kIsBfloat16 ? 0 : 127 - 15);
+  // Magnitudes below are tiny, or not normal; those beyond are no powers.
+  static constexpr uint16_t kLeast = kIsBfloat16 ? (127 - 63) << 7 : 1 << 10;
+  static constexpr uint16_t kMost = kIsBfloat16 ? (127 + 62) << 7 : 0x7bff;
+
+  static HWY_INLINE HalfVector highest(WordVector first, WordVector second) {
+    const Halves halves;
+    if constexpr (kIsBfloat16) {
+      return hn::ConcatOdd(halves, hn::BitCast(halves, second), hn::BitCast(halves, first));
+    } else {
+      const auto shifted = [&](WordVector word)
+                               HWY_ATTR { return hn::BitCast(halves, hn::ShiftRight<23 - kFractionBits>(word)); };
+      return hn::ConcatEven(halves, shifted(second), shifted(first));
+    }
+  }
+
+  // power_codes() of two vectors' elements, unless one of them is tiny.
+  static HWY_INLINE bool write(const uint16_t* from, WordVector first, WordVector second, uint8_t* codes) {
+    const Halves halves;
+    const hn::RebindToSigned<Halves> integers;
+    const auto bits = hn::LoadU(halves, from);
+    const auto magnitude = hn::And(bits, hn::Set(halves, uint16_t{0x7fff}));
+    const auto compared = hn::BitCast(integers, magnitude);
+    const auto is_tiny = hn::Lt(compared, hn::Set(integers, int16_t{kLeast}));
+    if (HWY_UNLIKELY(!hn::AllFalse(integers, is_tiny))) return false;
+    constexpr uint16_t kFraction = (1 << kFractionBits) - 1;
+    const auto carried = hn::Add(magnitude, hn::And(highest(first, second), hn::Set(halves, kFraction)));
+    const auto power = hn::Sub(hn::ShiftRight<kFractionBits>(carried), hn::Set(halves, static_cast<uint16_t>(kOffset)));
+    const auto is_huge = hn::RebindMask(halves, hn::Gt(compared, hn::Set(integers, int16_t{kMost})));
+    const auto code = hn::IfThenElse(is_huge, hn::Set(halves, static_cast<uint16_t>(kPowerNan)), power);
+    const auto with_sign = hn::OrAnd(code, hn::ShiftRight<8>(bits), hn::Set(halves, uint16_t{0x80}));
+    const hn::Rebind<uint8_t, Halves> bytes;
+    hn::StoreU(hn::TruncateTo(bytes, with_sign), bytes, codes);
+    return true;
+  }
+};
+#endif
+
+template <DataType type>
+HWY_INLINE void write_two(const typename Conversion<type>::Storage* from, RandomWords& random, uint8_t* codes) {
+  const auto first = random.next(), second = random.next();
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  if constexpr (type != DataType::kFloat32) {
+    if (HalfPowers<type>::write(from, first, second, codes)) return;
+  }
+#endif
+  store_codes(power_codes(Conversion<type>::widened(from), first), codes);
+  store_codes(power_codes(Conversion<type>::widened(from + kLanes), second), codes + kLanes);
+}
+
 template <DataType type>
 void round_all(const ConstFloats& values, DrawKey key, std::byte* out) {
   using Storage = typename Conversion<type>::Storage;
   const auto* const from = reinterpret_cast<const Storage*>(values.data);
   auto* const codes = reinterpret_cast<uint8_t*>(out);
   RandomWords random(key, 0);
-  const auto one = [&](const Storage* read, uint8_t* write)
-                       HWY_ATTR { store_codes(power_codes(Conversion<type>::widened(read), random.next()), write); };
   size_t i = 0;
-  for (; i + kLanes <= values.count; i += kLanes) {
-    look_ahead(from + i, values.left - i);
-    one(from + i, codes + i);
+  for (; i + kTwo <= values.count; i += kTwo) {
+    look_ahead_of(from + i, kTwo, values.left - i);
+    write_two<type>(from + i, random, codes + i);
   }
   if (i == values.count) return;
-  Storage rest[kLanes] = {};
-  uint8_t last[kLanes];
+  Storage rest[kTwo] = {};
+  uint8_t last[kTwo];
   memcpy(rest, from + i, (values.count - i) * sizeof(Storage));
-  one(rest, last);
+  write_two<type>(rest, random, last);
   memcpy(codes + i, last, values.count - i);
 }
 

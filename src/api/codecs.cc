@@ -4,7 +4,6 @@
 // Codecs and compressed collectives of the C API.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -57,6 +56,7 @@ Result<DataType> checked(hocketDataType_t datatype) {
 }
 
 Status fill(const CodecDescription& from, const CodedTraffic& traffic, hocketCodecDescription_t* to) {
+  if (to->size < sizeof *to) return invalid(fmt::format("description.size: {} is not {}", to->size, sizeof *to));
   if (from.specification.size() >= sizeof to->specification) return {Code::kInternal, "a specification is too long"};
   hocketCodecDescription_t result{};
   result.size = to->size;
@@ -69,7 +69,7 @@ Status fill(const CodecDescription& from, const CodedTraffic& traffic, hocketCod
   result.valueBytes = traffic.value_bytes();
   result.messageBytes = traffic.message_bytes();
   std::memcpy(result.specification, from.specification.c_str(), from.specification.size() + 1);
-  std::memcpy(to, &result, std::min(to->size, sizeof result));
+  *to = result;
   return {};
 }
 

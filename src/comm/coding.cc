@@ -51,13 +51,7 @@ Result<CodingEffect> effect_of(const Builder& builder, Rank ranks, const Codec& 
   for (Rank rank = 0; rank < ranks; ++rank) {
     plans.push_back(build(builder, {.rank = rank, .ranks = ranks, .coded = true}));
   }
-  const CodecDescription description = codec.describe(type);
-  return prove_coded(plans, {.relative_error = description.relative_error,
-                             .absolute_error = description.absolute_error,
-                             .rounding = rounding_of(type),
-                             .idempotent = encodes_again_alike(codec, type),
-                             .adds_as_stored = adds_as_stored(codec, type),
-                             .lossless = description.lossless && adds_as_stored(codec, type)});
+  return prove_coded(plans, coding_errors(codec, type));
 }
 
 void raise(CodingEffect& most, const CodingEffect& other) {
@@ -68,6 +62,16 @@ void raise(CodingEffect& most, const CodingEffect& other) {
 }
 
 }  // namespace
+
+CodingErrors coding_errors(const Codec& codec, DataType type) {
+  const CodecDescription description = codec.describe(type);
+  return {.relative_error = description.relative_error,
+          .absolute_error = description.absolute_error,
+          .rounding = rounding_of(type),
+          .idempotent = encodes_again_alike(codec, type),
+          .adds_as_stored = adds_as_stored(codec, type),
+          .lossless = description.lossless && adds_as_stored(codec, type)};
+}
 
 Result<std::unique_ptr<Coding>> Coding::make(std::string_view specification) {
   Result<Compression> made = make_compression(specification);

@@ -22,6 +22,9 @@
 
 namespace hocket {
 
+// What a codec does to values of that type, as the proof of a plan takes it.
+CodingErrors coding_errors(const Codec& codec, DataType type);
+
 class Coding {
  public:
   static Result<std::unique_ptr<Coding>> make(std::string_view specification);

@@ -8,14 +8,6 @@
 namespace hocket {
 namespace {
 
-Request request_of(Collective collective, DataType type, size_t count, const void* send, void* recv) {
-  CallFacts facts;
-  facts.collective = collective;
-  facts.type = type;
-  facts.count = count;
-  return {facts, send, recv};
-}
-
 std::vector<size_t> offsets_of(const std::vector<size_t>& counts) {
   std::vector<size_t> offsets(counts.size());
   std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), size_t{0});
@@ -55,6 +47,16 @@ struct Parted {
 size_t ProgramCalls::sent_bytes(size_t bytes) const {
   const auto ranks = static_cast<size_t>(ranks_);
   return 2 * (bytes * (ranks - 1) / ranks);
+}
+
+Request ProgramCalls::request_of(Collective collective, DataType type, size_t count, const void* send,
+                                 void* recv) const {
+  CallFacts facts;
+  facts.collective = collective;
+  facts.type = type;
+  facts.count = count;
+  facts.coding = coding_;
+  return {facts, send, recv};
 }
 
 Status ProgramCalls::all_reduce(DataType type, ReduceOp op, void* values, size_t count) {
@@ -130,7 +132,6 @@ Status ProgramCalls::run_coded(Request&& request, const CodedMessages& messages)
   request.codec = messages.codec;
   request.draw = messages.draw;
   request.losses = messages.losses;
-  request.facts.coding = coding_;
   request.facts.encodes = true;
   request.traffic = traffic_;
   return run_(std::move(request));

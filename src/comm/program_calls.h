@@ -19,7 +19,7 @@ class ProgramCalls final : public Collectives {
   // Checks a request and runs it to its end.
   using Run = std::function<Status(Request&&)>;
 
-  // `coding` tells the calls of different programs apart.
+  // All calls have `coding` among their facts: those of different programs, which may look alike, do not match.
   ProgramCalls(Rank rank, Rank ranks, uint32_t coding, std::shared_ptr<CodedTraffic> traffic, Run run)
       : rank_(rank), ranks_(ranks), coding_(coding), traffic_(std::move(traffic)), run_(std::move(run)) {}
 
@@ -38,6 +38,7 @@ class ProgramCalls final : public Collectives {
   size_t sent_bytes(size_t bytes) const;
 
  private:
+  Request request_of(Collective collective, DataType type, size_t count, const void* send, void* recv) const;
   Status run_coded(Request&& request, const CodedMessages& messages);
 
   Rank rank_, ranks_;

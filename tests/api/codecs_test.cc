@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "tests/api/codec.h"
@@ -477,6 +478,10 @@ TEST(CodecErrors, AreNamed) {
     expect_error(call(hocketFloat32, hocketSum, codec, "w", 100, hocketQueueStream(queue)), hocketInvalidUsage,
                  member.comm, {"key: 'w' needs a call that blocks"});
     ASSERT_EQ(hocketQueueDestroy(queue), hocketSuccess);
+    ASSERT_EQ(hocketGroupStart(), hocketSuccess);
+    expect_error(call(hocketFloat32, hocketSum, codec, "w", 100), hocketInvalidUsage, member.comm,
+                 {"key: 'w' needs a call that blocks: stream NULL, outside groups"});
+    EXPECT_EQ(hocketGroupEnd(), hocketInvalidUsage);
     ASSERT_EQ(call(hocketFloat32, hocketSum, codec, "w", 100), hocketSuccess);
   });
 }
@@ -513,6 +518,8 @@ TEST(CodecErrors, RanksWithDifferentCodecsFindOut) {
 TEST(CodecErrors, DescriptionsAndBounds) {
   const Codec codec("int8");
   hocketCodecDescription_t description{};
+  EXPECT_EQ(hocketCodecDescribe(codec, hocketFloat32, &description), hocketInvalidArgument);
+  EXPECT_EQ(hocketGetLastError(nullptr), "description.size: 0 is not " + std::to_string(sizeof description));
   description.size = sizeof description;
   ASSERT_EQ(hocketCodecDescribe(codec, hocketFloat32, &description), hocketSuccess);
   EXPECT_STREQ("int8:block=32,scale=symmetric,round=nearest,rotate=0,seed=0", description.specification);

@@ -131,6 +131,10 @@ TEST(ProgramErrors, AreNamed) {
                                            member.comm, hocketQueueStream(queue)),
                  hocketInvalidUsage, member.comm, {"codec: shared", "needs a call that blocks"});
     ASSERT_EQ(hocketQueueDestroy(queue), hocketSuccess);
+    ASSERT_EQ(hocketGroupStart(), hocketSuccess);
+    expect_error(call(shared, hocketFloat32, hocketSum, nullptr), hocketInvalidUsage, member.comm,
+                 {"codec: shared", "needs a call that blocks: stream NULL, outside groups"});
+    EXPECT_EQ(hocketGroupEnd(), hocketInvalidUsage);
     ASSERT_EQ(call(shared, hocketFloat32, hocketSum, nullptr), hocketSuccess);
   });
   double relative = 0, absolute = 0;
@@ -145,6 +149,20 @@ TEST(ProgramErrors, AreNamed) {
   EXPECT_EQ(hocketCodecCreate(&none, "powersgd:rank=0"), hocketInvalidArgument);
   EXPECT_STREQ("codec 'powersgd:rank=0': rank=0 is not allowed: expected a whole number from 1 to 64",
                hocketGetLastError(nullptr));
+}
+
+// Their collectives look alike, so the sums would be wrong, or not of what all asked for.
+TEST(ProgramErrors, RanksWithDifferentProgramsFindOut) {
+  const auto call = [](Member& member, const char* one, const char* other) {
+    Values values(kCount, 1.0f);
+    const Codec codec(member.rank == 0 ? one : other);
+    expect_error(hocketAllReduceCompressed(values.data(), values.data(), kCount, hocketFloat32, hocketSum, codec, "w",
+                                           member.comm, nullptr),
+                 hocketInvalidUsage, member.comm, {"does not match", "codec #"});
+  };
+  run_threads(2, [&](Member& member) { call(member, "powersgd:seed=0", "powersgd:seed=1"); });
+  run_threads(2, [&](Member& member) { call(member, "shared", "shared:round=stochastic"); });
+  run_threads(2, [&](Member& member) { call(member, "dgc:momentum=0.9", "dgc:momentum=0.5"); });
 }
 
 }  // namespace

@@ -191,6 +191,20 @@ TEST(Chooser, EncodesBetweenHosts) {
   EXPECT_EQ(one_each.choose(question)->builder->name, "two_shot");
 }
 
+// A broadcast crosses to each host once either way. The chain of all ranks passes on short messages, the leaders plain
+// values in few hops.
+TEST(Chooser, BroadcastsBetweenHostsWhereHopsCostMost) {
+  const auto chosen = [](Rank ranks, size_t bytes) {
+    Chooser chooser({}, built_in_tuning(), {.ranks = ranks, .per_host = 8}, kMaxMessage);
+    Question question{.collective = Collective::kBroadcast, .ranks = ranks, .bytes = bytes, .coded = true};
+    question.coding = cost_of(**make_codec("int8"), DataType::kFloat32);
+    return chooser.choose(question)->builder->name;
+  };
+  EXPECT_EQ(chosen(64, 64 << 10), "hierarchical");
+  EXPECT_EQ(chosen(512, 4 << 20), "hierarchical");
+  EXPECT_EQ(chosen(16, 16 << 20), "chain");
+}
+
 // Few ranks' short messages take one hop instead of two, where all add the same bits.
 TEST(Chooser, EncodesInOneShotWhereLittleIsSent) {
   const auto chosen = [](const char* specification, DataType type, Rank ranks, size_t bytes) {

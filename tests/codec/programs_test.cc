@@ -225,6 +225,31 @@ TEST(PowerSgd, FindsWhatIsOfItsRank) {
   for (size_t i = 0; i < sum.size(); ++i) ASSERT_NEAR(2 * matrix[i], sum[i], 1e-4);
 }
 
+// Its columns begin where they were, and turn towards the largest singular vector of what stays the same.
+TEST(PowerSgd, StartsWarm) {
+  constexpr size_t kRows = 60, kColumns = 50;
+  const Vector left = samples::gaussian(kRows, 1), right = samples::gaussian(kColumns, 2);
+  const Vector other_left = samples::gaussian(kRows, 3), other_right = samples::gaussian(kColumns, 4);
+  Vector matrix(kRows * kColumns);
+  double least = 0;  // about what the best product leaves, squared
+  for (size_t i = 0; i < matrix.size(); ++i) {
+    const float rest = 0.7f * other_left[i / kColumns] * other_right[i % kColumns];
+    matrix[i] = left[i / kColumns] * right[i % kColumns] + rest;
+    least += static_cast<double>(rest) * static_cast<double>(rest);
+  }
+  Reduction reduction("powersgd:rank=1,columns=50", 1, matrix.size());
+  Vector values = matrix;
+  std::vector<double> left_over;
+  for (int step = 0; step < 8; ++step) {
+    values = reduction.step({values})[0];  // with what was kept of it, the matrix again
+    double squares = 0;
+    for (size_t i = 0; i < matrix.size(); ++i) squares += std::pow(static_cast<double>(matrix[i] - values[i]), 2);
+    left_over.push_back(squares);
+  }
+  EXPECT_GT(left_over.front(), 1.1 * least);
+  EXPECT_LT(left_over.back(), 1.01 * least);
+}
+
 TEST(PowerSgd, LeavesShortTensorsAsTheyAre) {
   const std::vector<Vector> values = inputs(2, 10, 1);
   const std::vector<double> wanted = sum_of(values);

@@ -168,16 +168,6 @@ double largest_magnitude(const std::vector<std::vector<float>>& inputs) {
   return static_cast<double>(largest);
 }
 
-CodingErrors errors_of(const Codec& codec) {
-  const CodecDescription description = codec.describe(DataType::kFloat32);
-  return {.relative_error = description.relative_error,
-          .absolute_error = description.absolute_error,
-          .rounding = 0x1p-24,
-          .idempotent = description.idempotent,
-          .adds_as_stored = adds_as_stored(codec, DataType::kFloat32),
-          .lossless = description.lossless && adds_as_stored(codec, DataType::kFloat32)};
-}
-
 std::unique_ptr<const Codec> codec_of(const std::string& specification) {
   return std::move(*make_codec(specification));
 }
@@ -224,7 +214,7 @@ TEST(Coded, PlansEncodeAsOftenAsIsSaid) {
     for (const Rank ranks : {2, 3, 4, 5, 7, 8, 12, 16, 33, 64}) {
       if (!builder.fits({.ranks = ranks, .coded = true})) continue;
       const std::vector<Plan> plans = build(builder.name, ranks);
-      const auto effect = prove_coded(plans, errors_of(*repeats));
+      const auto effect = prove_coded(plans, coding_errors(*repeats, DataType::kFloat32));
       const std::string what = fmt::format("{}, {} ranks", builder.name, ranks);
       const std::optional<int32_t> said = encodings(builder, ranks);
       if (!said) {
@@ -236,7 +226,7 @@ TEST(Coded, PlansEncodeAsOftenAsIsSaid) {
       if (std::has_single_bit(static_cast<uint32_t>(ranks))) {
         EXPECT_EQ(effect->encodings, *said) << what;
       }
-      const bool is_same = prove_coded(plans, errors_of(*differs)).ok();
+      const bool is_same = prove_coded(plans, coding_errors(*differs, DataType::kFloat32)).ok();
       EXPECT_LE(may_take(builder.name, ranks, *differs), is_same) << what << ", with a codec that changes results";
     }
   }
@@ -292,7 +282,7 @@ TEST_P(Growth, IsAsPredicted) {
   for (std::string_view algorithm : {"one_shot", "two_shot", "pairwise", "ring", "circulant", "rabenseifner"}) {
     const std::string what = fmt::format("{}, {} ranks", algorithm, ranks);
     const std::vector<Plan> plans = build(algorithm, ranks);
-    const auto effect = prove_coded(plans, errors_of(*codec));
+    const auto effect = prove_coded(plans, coding_errors(*codec, DataType::kFloat32));
     ASSERT_TRUE(effect.ok()) << what << ": " << effect.status().message();
     const auto inputs = gaussian_inputs(ranks, count_for(plans, 8));
     const Outcome outcome = perform(plans, codec.get(), inputs);
@@ -395,9 +385,11 @@ TEST(Coded, BetweenHostsOnly) {
       const std::string what = fmt::format("{}, {} hosts, {} ranks", specification, hosts.size(), ranks);
       const auto proof = prove(plans);
       ASSERT_TRUE(proof.ok()) << what << ": " << proof.status().message();
-      const auto effect = prove_coded(plans, errors_of(*codec));
+      const auto effect = prove_coded(plans, coding_errors(*codec, DataType::kFloat32));
       ASSERT_TRUE(effect.ok()) << what << ": " << effect.status().message();
-      EXPECT_LE(effect->relative, prove_coded(build("two_shot", ranks), errors_of(*codec))->relative) << what;
+      EXPECT_LE(effect->relative,
+                prove_coded(build("two_shot", ranks), coding_errors(*codec, DataType::kFloat32))->relative)
+          << what;
       const auto inputs = gaussian_inputs(ranks, count_for(plans, 2) + 77);
       const Outcome outcome = perform(plans, codec.get(), inputs);
       expect_same_bits(outcome, what);
@@ -479,7 +471,7 @@ TEST(Coded, OtherCollectivesBetweenHostsOnly) {
       const auto wanted = wanted_of(plans[0], inputs);
       for (const char* specification : {"int8", "int4:scale=minmax,round=stochastic", "fp16", "topk:ratio=0.1"}) {
         const auto codec = codec_of(specification);
-        const auto effect = prove_coded(plans, errors_of(*codec));
+        const auto effect = prove_coded(plans, coding_errors(*codec, DataType::kFloat32));
         ASSERT_TRUE(effect.ok()) << what << ": " << effect.status().message();
         EXPECT_EQ(1, effect->encodings) << what;
         const auto bound = (*Coding::make(specification))->error_bound(collective, DataType::kFloat32, ranks);
@@ -589,7 +581,7 @@ TEST(Coded, LosslessChangesNoBitOfAnyPlan) {
       const std::vector<Plan> plans = build(builder->name, ranks);
       const std::string what = fmt::format("{}, {} ranks", builder->name, ranks);
       EXPECT_TRUE(may_take(builder->name, ranks, *codec)) << what;
-      const auto effect = prove_coded(plans, errors_of(*codec));
+      const auto effect = prove_coded(plans, coding_errors(*codec, DataType::kFloat32));
       EXPECT_TRUE(effect.ok()) << what << ": " << effect.status().message();
       const auto inputs = gaussian_inputs(ranks, count_for(plans, 3) + 5);
       const Outcome plain = perform(plans, nullptr, inputs), coded = perform(plans, codec.get(), inputs);
@@ -634,7 +626,7 @@ TEST(Coded, SparseSumsByAnyPlanAreExactAndNeverLonger) {
         if (!doubles && (!is_few || ranks > 16)) continue;
         const std::string what = fmt::format("{}, {} ranks, density {}", builder->name, ranks, density);
         const std::vector<Plan> plans = build(builder->name, ranks);
-        const auto effect = prove_coded(plans, errors_of(*codec));
+        const auto effect = prove_coded(plans, coding_errors(*codec, DataType::kFloat32));
         ASSERT_TRUE(effect.ok()) << what << ": " << effect.status().message();
         CodedTraffic traffic;
         const Outcome outcome = perform(local, plans, codec.get(), inputs, 1, nullptr, &traffic);
