@@ -126,8 +126,9 @@ constexpr Setting kSettings[] = {
     {"HOCKET_TIMEOUT", "duration", "5s",
      "How long a peer may be silent before it counts as dead. Every process sends heartbeats, also while its program "
      "computes, so this bounds how long the loss of a process or host stays unnoticed, not how long a program may "
-     "take. Give a number with `us`, `ms`, `s`, `min` or `h`; without a unit it counts seconds. Must be equal on all "
-     "ranks.",
+     "take. Below a second, a network that loses packets can raise false alarms: the kernel repeats a lost question "
+     "for a neighbour's address only after a second. Give a number with `us`, `ms`, `s`, `min` or `h`; without a unit "
+     "it counts seconds. Must be equal on all ranks.",
      duration<&Settings::timeout>},
     {"HOCKET_OPERATION_TIMEOUT", "duration", "10min",
      "How long a call waits for a rank that lives but does not come: it has not joined, or not made the same call.",
