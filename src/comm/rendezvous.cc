@@ -19,10 +19,6 @@ using std::chrono::milliseconds;
 
 constexpr size_t kNamedRanks = 16;
 constexpr size_t kMaxFrame = size_t{8} << 10;
-// Who has died or was stopped on its way here cannot be told from one that starts late: it is told of, more and more
-// seldom.
-constexpr Duration kFirstComplaint = std::chrono::seconds(5);
-constexpr Duration kLongestPause = std::chrono::minutes(1);
 
 std::string place_text(const PeerInfo& info) { return fmt::format("process {} on {}", info.pid, info.host_name); }
 
@@ -76,17 +72,18 @@ Rendezvous::Guest Rendezvous::admit(std::string_view frame, Reply reply) {
     return guest;
   }
   if (comes_again(check_in, guest, reply)) return guest;
+  Place place{guest, check_in.info, std::move(reply), check_in.timeout};
   if (const Status no = objection(check_in); !no.ok()) {
-    refuse({guest, check_in.info, std::move(reply), check_in.timeout}, no);
+    refuse(place, no);
     return guest;
   }
   if (const Status no = difference(check_in); !no.ok()) {
-    refuse({guest, check_in.info, std::move(reply), check_in.timeout}, no);
+    refuse(place, no);
     give_up_later(check_in.ranks, check_in.rank, no);
     return guest;
   }
   Group& group = groups_[check_in.ranks];
-  group[check_in.rank] = {guest, check_in.info, std::move(reply), check_in.timeout};
+  group[check_in.rank] = std::move(place);
   if (static_cast<int32_t>(group.size()) == check_in.ranks) {
     complete(check_in.ranks);
     return guest;
@@ -134,7 +131,7 @@ void Rendezvous::complain_later(Duration pause) {
   complaint_ = after(pause, [pause](Rendezvous& self) {
     log_warn("{} did not join yet: the others wait for {:.0f} s more at the most", self.missing_text(),
              seconds(self.limit_ - self.service_.system().clock.now()));
-    self.complain_later(std::min(2 * pause, kLongestPause));
+    self.complain_later(std::min(2 * pause, kRarestComplaint));
   });
 }
 

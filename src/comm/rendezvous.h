@@ -18,6 +18,11 @@
 
 namespace hocket {
 
+// Who has died or was stopped on its way cannot be told from who starts late, neither by a root nor by its guests: both
+// tell whom they wait for, more and more seldom.
+inline constexpr Duration kFirstComplaint = std::chrono::seconds(5);
+inline constexpr Duration kRarestComplaint = std::chrono::minutes(1);
+
 class Rendezvous final : public Door, public std::enable_shared_from_this<Rendezvous> {
  public:
   using Reply = std::function<void(const std::string& frame)>;

@@ -16,9 +16,6 @@ namespace {
 
 constexpr size_t kFrameBase = size_t{16} << 10;
 constexpr size_t kMaxNeighbours = 32;
-// A root may be late, or never to be reached: what is known meanwhile is told, more and more seldom.
-constexpr Duration kFirstComplaint = std::chrono::seconds(5);
-constexpr Duration kLongestPause = std::chrono::minutes(1);
 constexpr const char* kNobodyThere =
     " (the process with the root has ended, or gave up because ranks have another unique id or HOCKET_SECRET?)";
 
@@ -61,7 +58,7 @@ void RootVisit::complain_later(Duration pause) {
     log_warn("rank {} has been looking for rank 0 at {} for {:.0f} s: {}", check_in_.rank,
              fmt::join(id_.addresses, ", "), seconds(service_.system().clock.now() - dialled_at_),
              fmt::join(failures, "; "));
-    complain_later(std::min(2 * pause, kLongestPause));
+    complain_later(std::min(2 * pause, kRarestComplaint));
   });
 }
 
