@@ -256,16 +256,23 @@ TEST(WrongKey, NoneOfManyOpens) {
   EXPECT_TRUE(dial_once(*services[1], services[0]->self().addresses[0], hello, id->key).status.ok());
 }
 
+// The first who comes.
+std::unique_ptr<Socket> accepted(Listener& listener) {
+  std::unique_ptr<Socket> socket;
+  (void)eventually([&] {
+    socket = std::move(*listener.accept());
+    return socket != nullptr;
+  });
+  return socket;
+}
+
 // A listener that accepts everything proves nothing.
 TEST(WrongKey, AnAcceptorMustProveItToo) {
   Service service(real_system(), patient_options());
   auto listener = real_system().network.listen("127.0.0.1:0");
   std::thread impostor([&] {
-    std::unique_ptr<Socket> socket;
-    ASSERT_TRUE(eventually([&] {
-      socket = std::move(*(*listener)->accept());
-      return socket != nullptr;
-    }));
+    const std::unique_ptr<Socket> socket = accepted(**listener);
+    ASSERT_NE(socket, nullptr);
     const std::string challenge = "HKhs" + std::string(8 + 16, '\0');
     const std::string verdict(33, '\0');
     for (const std::string& bytes : {challenge, verdict}) {
@@ -355,11 +362,8 @@ TEST(WrongKey, AProofThatIsSentBackIsNone) {
   Service service(real_system(), patient_options());
   auto listener = real_system().network.listen("127.0.0.1:0");
   std::thread mirror([&] {
-    std::unique_ptr<Socket> socket;
-    ASSERT_TRUE(eventually([&] {
-      socket = std::move(*(*listener)->accept());
-      return socket != nullptr;
-    }));
+    const std::unique_ptr<Socket> socket = accepted(**listener);
+    ASSERT_NE(socket, nullptr);
     (void)hear(*socket, 12 + 48);
     say(*socket, "HKhs" + std::string(8 + 16, '\0'));
     say(*socket, '\0' + hear(*socket, 32));

@@ -48,7 +48,7 @@ class _GroupedAllreduce(torch.autograd.Function):
 def grouped_allreduce(tensors, average=None, name=None, compression=NoneCompressor, op=None, prescale_factor=1.0,
                       postscale_factor=1.0, process_set=global_process_set):
     """allreduce of several tensors at once."""
-    compressed = [compressor_of(compression).compress(tensor) for tensor in tensors]
+    compressed = list(map(compressor_of(compression).compress, tensors))
     details = _details(op, average, prescale_factor, postscale_factor, process_set, compression)
     results = _GroupedAllreduce.apply(name, details, *(smaller for smaller, _ in compressed))
     return [compression.decompress(each, context) for each, (_, context) in zip(results, compressed)]
