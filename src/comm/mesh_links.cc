@@ -257,7 +257,9 @@ bool PeerLinks::flushed() const {
 
 bool PeerLinks::arrived() const {
   return std::all_of(entries_.begin(), entries_.end(), [](const auto& each) {
-    return each.second.link == nullptr ? each.second.waiting.empty() : each.second.link->arrived();
+    const Entry& found = each.second;
+    if (found.dial != nullptr && found.dial->may_be_let_in()) return false;
+    return found.link == nullptr ? found.waiting.empty() : found.link->arrived();
   });
 }
 

@@ -73,7 +73,7 @@ class PeerLinks {
   std::vector<int32_t> missing() const;
   // Nothing waits to be sent, nor for a link.
   bool flushed() const;
-  // And the peers' systems have it.
+  // And the peers' systems have it, and none has let us in whom we have not heard yet: it would miss a farewell.
   bool arrived() const;
   // Who has no link is dialled no more, and what waits for it goes nowhere, unless it is a thread of this process.
   void stop_dialling(int32_t peer);

@@ -47,6 +47,11 @@ Dial::Dial(Service& service, DialOptions options, Done done)
 
 Dial::~Dial() { close(); }
 
+bool Dial::may_be_let_in() const {
+  return std::any_of(attempts_.begin(), attempts_.end(),
+                     [](const Attempt& each) { return each.handshake->was_challenged(); });
+}
+
 std::unique_ptr<DialingHandshake> Dial::take(const DialingHandshake* handshake) {
   service_.reactor().unwatch(handshake->socket().handle());
   const auto found = std::find_if(attempts_.begin(), attempts_.end(),

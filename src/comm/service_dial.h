@@ -43,6 +43,8 @@ class Dial {
 
   // Why the newest attempt that has ended came to nothing; ok: none has.
   const Status& last_failure() const { return last_failure_; }
+  // Our proof is on its way or there: to the other side this may be an open connection.
+  bool may_be_let_in() const;
 
  private:
   struct Attempt {

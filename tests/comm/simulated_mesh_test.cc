@@ -858,6 +858,28 @@ TEST(SimulatedMesh, LeavingDoesNotWaitForWhoHasLeft) {
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
 
+// Of the two connections that both dial one stays, and it may be let in while who has dialled it leaves.
+TEST(SimulatedMesh, WhoLeavesWhileItIsLinkedHasLeftAndNotDied) {
+  for (Duration stay{}; stay < std::chrono::microseconds(300); stay += std::chrono::microseconds(7)) {
+    for (const int32_t leaver : {0, 1}) {
+      simulate([&](SimulatedSystem& world, const ServiceOptions& options) {
+        std::vector<Seat> seats(2);
+        const MeshOptions mesh = seat_on_hosts(world, seats, options);
+        for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+          MeshOptions own = mesh;
+          own.rank = rank;
+          seat.mesh = open_mesh(*seat.service, own);
+          ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+          seat.system->threads.sleep_until(world.now() + (rank == leaver ? stay : std::chrono::seconds(1)));
+          EXPECT_FALSE((*seat.mesh)->failed()) << (*seat.mesh)->status().message() << "; rank " << leaver << " left "
+                                               << "after " << seconds(stay) * 1e6 << " us";
+          (*seat.mesh)->leave();
+        });
+      });
+    }
+  }
+}
+
 // What a rank concludes before a thread of its own process has come is told to that one, too.
 TEST(SimulatedMesh, AThreadThatComesToAnEndedChildIsToldWhy) {
   SimulatedSystem world;
