@@ -111,6 +111,19 @@ TEST(ProveHierarchy, AnyGroupsOfUpToThreeLevels) {
   }
 }
 
+// As rails order them.
+TEST(ProveHierarchy, AllToAllOfEqualGroupsWhoseMembersStandInAnyOrder) {
+  std::mt19937 random(11);
+  for (Rank size = 1; size <= 6; ++size) {
+    for (size_t count = 1; count <= 6; ++count) {
+      Groups groups = blocks(std::vector<Rank>(count, size));
+      for (auto& group : groups) std::ranges::shuffle(group, random);
+      const Rank ranks = size * static_cast<Rank>(count);
+      expect_right(Collective::kAllToAll, hierarchy_of({groups}, ranks), ranks, text_of({groups}));
+    }
+  }
+}
+
 // More members, and more groups, than a step has places.
 TEST(ProveHierarchy, BetweenLargeGroupsAndMany) {
   for (const std::vector<Rank>& sizes : {std::vector<Rank>{70, 3}, {1, 66}, std::vector<Rank>(64, 2)}) {

@@ -4,8 +4,9 @@
 // All-to-all over two levels: a rank hands what it has for other groups to members of its own group, the member at
 // place k what goes to places k, k + g, k + 2g, ... (g being the size of the own group), and each member sends what it
 // has got from all of its group in one message to each rank it serves. Between groups there is a g-th of the messages,
-// each g times as long. Ranks of a group are consecutive, and stand in the order of their numbers whatever the
-// hierarchy says: what goes to them lies side by side.
+// each g times as long. Ranks of a group are consecutive, so that what comes from them lies side by side. Their places
+// are those that the hierarchy gives them (so messages keep to rails) where groups are equally large; else they go by
+// numbers.
 #include <algorithm>
 
 #include "plan/algorithms/algorithms.h"
@@ -23,17 +24,25 @@ Place strided(Buffer buffer, int32_t first, int32_t count, int32_t stride) {
   return place;
 }
 
-std::vector<Group> in_order(std::vector<Group> groups) {
+std::vector<Group> by_numbers(std::vector<Group> groups) {
   for (Group& group : groups) std::ranges::sort(group);
   return groups;
+}
+
+// The ranks at places p, p + g, ... of a larger group are side by side only when they stand by numbers.
+std::vector<Group> by_places(const std::vector<Group>& groups) {
+  const auto is_equal = [&](const Group& group) { return group.size() == groups[0].size(); };
+  return std::ranges::all_of(groups, is_equal) ? groups : by_numbers(groups);
 }
 
 class Exchange {
  public:
   explicit Exchange(const BuildOptions& options)
-      : groups_(in_order(options.hierarchy->levels[0])), rank_(options.rank) {
+      : groups_(by_numbers(options.hierarchy->levels[0])),
+        places_(by_places(options.hierarchy->levels[0])),
+        rank_(options.rank) {
     while (std::ranges::count(groups_[own_], rank_) == 0) ++own_;
-    place_ = rank_ - groups_[own_][0];
+    place_ = place_of(rank_);
   }
 
   void build(Plan& plan) {
@@ -61,6 +70,12 @@ class Exchange {
 
  private:
   int32_t size(size_t group) const { return static_cast<int32_t>(groups_[group].size()); }
+  Rank first(size_t group) const { return groups_[group][0]; }
+  // Of our group.
+  int32_t place_of(Rank rank) const {
+    return static_cast<int32_t>(std::ranges::find(places_[own_], rank) - places_[own_].begin());
+  }
+  Rank rank_at(size_t group, int32_t place) const { return places_[group][static_cast<size_t>(place)]; }
 
   // How many ranks of a group the member at `place` of ours serves.
   int32_t served(size_t group, int32_t place) const {
@@ -80,33 +95,35 @@ class Exchange {
 
   template <typename Visit>
   void for_other_members(Visit visit) const {
-    for (int32_t distance = 1; distance < size(own_); ++distance) visit((place_ + distance) % size(own_));
+    const int32_t ours = rank_ - first(own_);
+    for (int32_t distance = 1; distance < size(own_); ++distance) visit(first(own_) + (ours + distance) % size(own_));
   }
 
   void hand_inside(Lane& lane) const {
-    for_other_members(
-        [&](int32_t member) { add(lane, {to(groups_[own_][0] + member)}, {send(groups_[own_][0] + member)}); });
-    for_other_members(
-        [&](int32_t member) { add(lane, {recv(groups_[own_][0] + member)}, {from(groups_[own_][0] + member)}); });
+    for_other_members([&](Rank member) { add(lane, {to(member)}, {send(member)}); });
+    for_other_members([&](Rank member) { add(lane, {recv(member)}, {from(member)}); });
+  }
+
+  // What we have for those of another group whom a member of ours serves.
+  Place sent_by_way_of(Rank member, size_t group) const {
+    const int32_t place = place_of(member);
+    return strided(Buffer::kSend, rank_at(group, place), served(group, place), size(own_));
   }
 
   // Scratch holds, for each rank that we serve, in the order of groups, what all of our group have for it.
   void take_inside(Lane& lane) const {
     int32_t start = 0;
     for_other_groups([&](size_t group) {
-      for_other_members([&](int32_t member) {
-        const int32_t count = served(group, member);
-        if (count > 0)
-          add(lane, {to(groups_[own_][0] + member)},
-              {strided(Buffer::kSend, groups_[group][0] + member, count, size(own_))});
+      for_other_members([&](Rank member) {
+        if (served(group, place_of(member)) > 0) add(lane, {to(member)}, {sent_by_way_of(member, group)});
       });
       const int32_t count = served(group, place_);
       if (count == 0) return;
-      add(lane, {strided(Buffer::kScratch, start + place_, count, size(own_))},
-          {strided(Buffer::kSend, groups_[group][0] + place_, count, size(own_))});
-      for_other_members([&](int32_t member) {
-        add(lane, {strided(Buffer::kScratch, start + member, count, size(own_))}, {from(groups_[own_][0] + member)});
-      });
+      const auto kept = [&](Rank member) {
+        return strided(Buffer::kScratch, start + member - first(own_), count, size(own_));
+      };
+      add(lane, {kept(rank_)}, {sent_by_way_of(rank_, group)});
+      for_other_members([&](Rank member) { add(lane, {kept(member)}, {from(member)}); });
       start += count * size(own_);
     });
   }
@@ -115,7 +132,7 @@ class Exchange {
     int32_t start = 0;
     for_other_groups([&](size_t group) {
       for (int32_t i = 0; i < served(group, place_); ++i) {
-        add(lane, {to(groups_[group][0] + place_ + i * size(own_))}, {scratch(start, size(own_))});
+        add(lane, {to(rank_at(group, place_ + i * size(own_)))}, {scratch(start, size(own_))});
         start += size(own_);
       }
     });
@@ -125,11 +142,12 @@ class Exchange {
   void take_outside(Lane& lane) const {
     for (size_t distance = 1; distance < groups_.size(); ++distance) {
       const size_t group = (own_ + groups_.size() - distance) % groups_.size();
-      add(lane, {recv(groups_[group][0], size(group))}, {from(groups_[group][0] + place_ % size(group))});
+      add(lane, {recv(first(group), size(group))}, {from(rank_at(group, place_ % size(group)))});
     }
   }
 
-  const std::vector<Group> groups_;
+  const std::vector<Group> groups_;  // by numbers
+  const std::vector<Group> places_;
   const Rank rank_;
   size_t own_ = 0;
   int32_t place_ = 0;
@@ -143,7 +161,7 @@ bool consecutive(const Group& group) {
 
 bool fits_all_to_all(const BuildOptions& options) {
   return fits_one_lane(options) && options.hierarchy != nullptr && !options.in_place &&
-         std::ranges::all_of(in_order(options.hierarchy->levels[0]), consecutive);
+         std::ranges::all_of(by_numbers(options.hierarchy->levels[0]), consecutive);
 }
 
 Plan all_to_all(const BuildOptions& options) {
