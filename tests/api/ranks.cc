@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 
 namespace hocket::test {
 
@@ -22,16 +23,25 @@ void on_threads(int count, const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// A short timeout would be that of joining, too, and threads may begin late: it is that of a child instead.
 void run_threads(int ranks, const std::function<void(Member&)>& body, hocketConfig_t config) {
   hocketUniqueId id;
   ASSERT_EQ(hocketGetUniqueId(&id), hocketSuccess) << hocketGetLastError(nullptr);
   on_threads(ranks, [&](int rank) {
-    Member member{rank, ranks, nullptr};
     hocketConfig_t own = config;
+    own.operationTimeoutMs = 0;
+    Member member{rank, ranks, nullptr};
     ASSERT_EQ(hocketCommInitRankConfig(&member.comm, ranks, id, rank, &own), hocketSuccess)
         << "rank " << rank << ": " << hocketGetLastError(nullptr);
+    hocketComm_t parent = nullptr;
+    if (config.operationTimeoutMs != 0) {
+      own = config;
+      parent = std::exchange(member.comm, nullptr);
+      ASSERT_EQ(hocketCommSplit(parent, 0, rank, &member.comm, &own), hocketSuccess) << hocketGetLastError(parent);
+    }
     body(member);
     hocketCommDestroy(member.comm);
+    hocketCommDestroy(parent);
   });
 }
 
