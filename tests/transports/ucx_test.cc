@@ -256,5 +256,34 @@ TEST(UcxLibrary, ThatCannotSendFailsThePipe) {
   EXPECT_THAT(pair.sender->progress().message(), HasSubstr("ucx pipe to rank 1: cannot send: Input/output error"));
 }
 
+// What is changed of UCX's settings where it is of version 1.`minor`.
+std::string changes_by_version(unsigned minor) {
+  static unsigned version;
+  static std::string changes;
+  version = minor;
+  changes.clear();
+  UcxTable table = **libucp();
+  table.get_version = [](unsigned* major, unsigned* reported, unsigned* release) {
+    *major = 1;
+    *reported = version;
+    *release = 0;
+  };
+  table.config_modify = [](ucp_config_t*, const char* name, const char* value) {
+    changes += fmt::format("{}={} ", name, value);
+    return UCS_OK;
+  };
+  table.init_version = [](unsigned, unsigned, const ucp_params_t*, const ucp_config_t*, ucp_context_h*) {
+    return UCS_ERR_NO_MEMORY;
+  };
+  EXPECT_FALSE(UcxContext::open(table, "").ok());
+  return changes;
+}
+
+// rdma_pipes_by_ucx shows why.
+TEST(UcxLibrary, HasNoKeepaliveWhereThatEndsTheProcess) {
+  EXPECT_EQ(changes_by_version(13), "KEEPALIVE_INTERVAL=inf ");
+  EXPECT_EQ(changes_by_version(14), "");
+}
+
 }  // namespace
 }  // namespace hocket::test

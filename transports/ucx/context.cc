@@ -5,6 +5,26 @@
 #include <fmt/format.h>
 
 namespace hocket {
+namespace {
+
+// With a keepalive, 1.13 sends the request to connect where it may not be given up: the process would end when the peer
+// is lost meanwhile (decision 0120). That a peer is gone the sockets say.
+bool must_go_without_keepalive(const UcxTable& table) {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  table.get_version(&major, &minor, &release);
+  return major == 1 && minor < 14;
+}
+
+ucs_status_t change(const UcxTable& table, ucp_config_t* config, const std::string& tls) {
+  ucs_status_t status = UCS_OK;
+  if (!tls.empty()) status = table.config_modify(config, "TLS", tls.c_str());
+  if (status != UCS_OK || !must_go_without_keepalive(table)) return status;
+  return table.config_modify(config, "KEEPALIVE_INTERVAL", "inf");
+}
+
+}  // namespace
 
 Status ucx_failure(const UcxTable& table, std::string_view what, ucs_status_t status) {
   const bool by_peer = status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_ENDPOINT_TIMEOUT ||
@@ -17,7 +37,7 @@ Result<std::shared_ptr<const UcxContext>> UcxContext::open(const UcxTable& table
   ucp_config_t* config = nullptr;
   ucs_status_t status = table.config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return ucx_failure(table, "cannot read the settings of UCX", status);
-  if (!tls.empty()) status = table.config_modify(config, "TLS", tls.c_str());
+  status = change(table, config, tls);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
