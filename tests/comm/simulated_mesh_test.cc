@@ -206,6 +206,34 @@ TEST(SimulatedMesh, TenMinutesForAMissingRankTakeNoTime) {
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 12 + 2) << "more and more seldom:\n" << told;
 }
 
+// The process that made the unique id is no rank, and beats or waits by a setting of its own. One rank is late by more
+// than either.
+void expect_a_root_that_waits(Duration roots, Duration ranks) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    ServiceOptions options;
+    options.timeout = roots;
+    Service root(world.host("root"), options);
+    const Result<std::string> id = make_unique_id(root);
+    ASSERT_TRUE(id.ok()) << id.status().message();
+    options.timeout = ranks;
+    std::vector<Seat> seats(3);
+    seat_on_hosts(world, seats, options);
+    for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+      if (rank == 2) seat.system->threads.sleep_until(world.now() + 3 * std::max(roots, ranks));
+      join(seat, *id, rank, 3);
+      ASSERT_TRUE(seat.mesh.ok()) << "rank " << rank << ": " << seat.mesh.status().message();
+      (*seat.mesh)->leave();
+    });
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+TEST(SimulatedMesh, ARootThatIsNoRankWaitsAsItsGuestsDo) {
+  expect_a_root_that_waits(std::chrono::seconds(60), std::chrono::milliseconds(500));
+  expect_a_root_that_waits(std::chrono::milliseconds(500), std::chrono::seconds(60));
+}
+
 // What this rank comes to know of the other, and how long that takes.
 struct Discovery {
   std::string verdict;
