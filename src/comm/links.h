@@ -65,6 +65,9 @@ class Link {
   void beat();
   // Ends the link when nothing was heard since `oldest`, and calls it quiet when nothing was since `recently`.
   void expect_news_since(Time oldest, Time recently);
+  // The other end beats as its own timeout has it, which may be longer than ours.
+  void be_patient(Duration timeout) { patience_ = timeout; }
+  Duration patience() const { return patience_; }
   // So much of the time before `now` was not ours: we could not have heard anything.
   void forgive(Duration lateness, Time now) { heard_ = std::min(heard_ + lateness, now); }
 
@@ -95,6 +98,7 @@ class Link {
   EndHandler on_end_;
   bool ended_ = false;
   Time heard_;
+  Duration patience_{};     // at least
   Time under_way_since_{};  // when something was sent while all before had arrived
   QuietHandler on_quiet_;
   std::string in_;

@@ -37,7 +37,8 @@ void Heart::tick() {
     if (std::find(links_.begin(), links_.end(), link) == links_.end()) continue;  // went with an earlier one
     link->forgive(lateness, now);
     if (beat) link->beat();
-    link->expect_news_since(now - timeout_, now - timeout_ / 2);
+    const Duration timeout = std::max(timeout_, link->patience());
+    link->expect_news_since(now - timeout, now - timeout / 2);
   }
 }
 

@@ -386,7 +386,9 @@ bool read_check_in(std::string_view frame, CheckIn* check_in) {
   check_in->ranks = reader.i32();
   check_in->patience = std::chrono::milliseconds(reader.u32());
   check_in->timeout = std::chrono::microseconds(reader.i64());
-  return read_peer(reader, &check_in->info) && reader.finished() && check_in->info.rank == check_in->rank;
+  constexpr auto kMost = std::chrono::microseconds(INT64_MAX / 2000);  // as a Duration it is whole
+  const bool can_be = check_in->timeout.count() > 0 && check_in->timeout <= kMost;
+  return read_peer(reader, &check_in->info) && reader.finished() && check_in->info.rank == check_in->rank && can_be;
 }
 
 std::string admitted_message(const std::vector<PeerInfo>& neighbours) {

@@ -18,6 +18,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kNamedRanks = 16;
+constexpr int kBeatsPerTimeout = 8;
+constexpr Duration kShortestPause = milliseconds(1);
 constexpr size_t kMaxFrame = size_t{8} << 10;
 
 std::string place_text(const PeerInfo& info) { return fmt::format("process {} on {}", info.pid, info.host_name); }
@@ -55,22 +57,39 @@ void Rendezvous::enter(const Hello&, std::unique_ptr<Socket> socket) {
   const Status started = link->start(
       [this, number, guest](std::string_view frame, const std::vector<Handle>& handles) {
         for (const Handle handle : handles) service_.system().network.close(handle);
-        if (*guest != 0) return;  // one check-in per connection
-        *guest = admit(frame, [this, number](const std::string& reply) {
-          if (const auto found = links_.find(number); found != links_.end()) found->second->send(reply);
-        });
+        if (*guest == 0) *guest = on_check_in(number, frame);  // one per connection
       },
       [drop](Link::End how, const Status&) { drop(how); });
   if (!started.ok()) drop(Link::End::kClosed);
 }
 
-Rendezvous::Guest Rendezvous::admit(std::string_view frame, Reply reply) {
+Rendezvous::Guest Rendezvous::on_check_in(uint64_t link, std::string_view frame) {
+  const Reply reply = [this, link](const std::string& text) {
+    if (const auto found = links_.find(link); found != links_.end()) found->second->send(text);
+  };
   CheckIn check_in;
-  const Guest guest = ++last_guest_;
   if (!read_check_in(frame, &check_in)) {
     reply(refused_message(Status(Code::kRemote, "the root could not read the check-in")));
-    return guest;
+    return ++last_guest_;
   }
+  live_by(link, check_in.timeout);
+  return admit(check_in, reply);
+}
+
+void Rendezvous::live_by(uint64_t link, Duration timeout) {
+  links_.at(link)->be_patient(timeout);
+  if (timeout < service_.options().timeout) beat(link, std::max(timeout / kBeatsPerTimeout, kShortestPause));
+}
+
+void Rendezvous::beat(uint64_t link, Duration pause) {
+  const auto found = links_.find(link);
+  if (found == links_.end()) return;
+  found->second->beat();
+  after(pause, [link, pause](Rendezvous& self) { self.beat(link, pause); });
+}
+
+Rendezvous::Guest Rendezvous::admit(const CheckIn& check_in, Reply reply) {
+  const Guest guest = ++last_guest_;
   if (comes_again(check_in, guest, reply)) return guest;
   Place place{guest, check_in.info, std::move(reply), check_in.timeout};
   if (const Status no = objection(check_in); !no.ok()) {
@@ -160,7 +179,7 @@ Status Rendezvous::objection(const CheckIn& check_in) const {
 }
 
 // Who waits less long than another rests between two heartbeats would give that one up. The root's own process may be
-// no rank, and have no such setting.
+// no rank, and have no such setting: it lives by its guests'.
 Status Rendezvous::difference(const CheckIn& check_in) const {
   const auto group = groups_.find(check_in.ranks);
   if (group == groups_.end()) return {};

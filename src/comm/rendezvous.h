@@ -37,8 +37,8 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   void fail_without_memory() noexcept override { lacks_memory_ = true; }
   void shut() override;
 
-  // A check-in, from a socket or from this process. The reply comes once, perhaps at once.
-  Guest admit(std::string_view check_in, Reply reply);
+  // Whoever checks in, from a socket or from this process. The reply comes once, perhaps at once.
+  Guest admit(const CheckIn& check_in, Reply reply);
   // The guest has its reply, died or lost its patience: its place is free, for a while, for another.
   void withdraw(Guest guest);
 
@@ -51,6 +51,10 @@ class Rendezvous final : public Door, public std::enable_shared_from_this<Rendez
   };
   using Group = std::map<int32_t, Place>;  // by rank
 
+  Guest on_check_in(uint64_t link, std::string_view frame);
+  // Guests beat, and give us up, by a HOCKET_TIMEOUT of their own.
+  void live_by(uint64_t link, Duration timeout);
+  void beat(uint64_t link, Duration pause);
   TimerId after(Duration delay, std::function<void(Rendezvous&)> action);
   Status objection(const CheckIn& check_in) const;
   Status difference(const CheckIn& check_in) const;

@@ -64,7 +64,7 @@ void RootVisit::complain_later(Duration pause) {
 
 void RootVisit::check_in_here(const std::shared_ptr<Rendezvous>& root) {
   root_ = root;
-  guest_ = root->admit(check_in_message(check_in_), [this, alive = alive_](const std::string& reply) {
+  guest_ = root->admit(check_in_, [this, alive = alive_](const std::string& reply) {
     service_.reactor().post([this, alive, reply] {
       if (*alive) finish(read_reply(reply));
     });

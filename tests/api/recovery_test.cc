@@ -118,6 +118,42 @@ TEST(Shrink, RefusesWhatCannotBe) {
   });
 }
 
+// All but rank 1 are to make a communicator. Rank 3, its third, is killed before it comes.
+const Role early_role("early", [](const Part& part) {
+  const Member member = part.join();
+  EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+  hocketComm_t fewer = nullptr;
+  int excluded = 1;
+  if (part.rank % 2 == 0) {
+    EXPECT_EQ(hocketCommShrink(member.comm, &excluded, 1, &fewer, nullptr, HOCKET_SHRINK_DEFAULT), hocketSuccess);
+  }
+  std::printf("running\n");
+  if (part.rank == 3) pause();
+  hocketComm_t waiting = part.rank == 1 ? member.comm : fewer;
+  const std::string lost = part.rank == 1 ? "rank 3 (" : "of which this one was being made has failed: rank 3 (";
+  expect_error(hocketBarrier(waiting, nullptr), hocketRemoteError, waiting, {lost, "died"});
+  int failed = -1;
+  int count = -1;
+  EXPECT_EQ(hocketCommGetFailed(waiting, &failed, 1, &count), hocketSuccess);
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(failed, part.rank == 1 ? 3 : 2);
+  hocketComm_t survivors = nullptr;
+  EXPECT_EQ(hocketCommShrink(member.comm, nullptr, 0, &survivors, nullptr, HOCKET_SHRINK_ABORT), hocketSuccess);
+  EXPECT_EQ(gather(survivors, part.rank), (std::vector<int32_t>{0, 1, 2}));
+  for (hocketComm_t comm : {survivors, fewer, member.comm}) hocketCommDestroy(comm);
+  return testing::Test::HasFailure() ? 2 : 0;
+});
+
+// Long before HOCKET_TIMEOUT, after which who cannot reach it would say so.
+TEST(Shrink, WhoIsLostBeforeItComesIsNamedByTheOneThatIsShrunk) {
+  Processes processes("early", 4, {{"HOCKET_TIMEOUT=20s"}, {}, {}, true});
+  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", Seconds(60)));
+  processes.send_signal(3, SIGKILL);
+  const std::vector<Processes::End> ends = processes.finish(Seconds(60));
+  for (const size_t rank : {0u, 1u, 2u})
+    EXPECT_EQ(ends[rank].status, 0) << "rank " << rank << ": " << ends[rank].output;
+}
+
 // A newcomer's part of a growth to `ranks`.
 void join_as(int rank, int ranks, const hocketUniqueId& id) {
   hocketComm_t comm = nullptr;

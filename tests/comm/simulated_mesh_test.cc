@@ -206,6 +206,34 @@ TEST(SimulatedMesh, TenMinutesForAMissingRankTakeNoTime) {
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 12 + 2) << "more and more seldom:\n" << told;
 }
 
+// The process that made the unique id is no rank, and beats or waits by a setting of its own. One rank is late by more
+// than either.
+void expect_a_root_that_waits(Duration roots, Duration ranks) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    ServiceOptions options;
+    options.timeout = roots;
+    Service root(world.host("root"), options);
+    const Result<std::string> id = make_unique_id(root);
+    ASSERT_TRUE(id.ok()) << id.status().message();
+    options.timeout = ranks;
+    std::vector<Seat> seats(3);
+    seat_on_hosts(world, seats, options);
+    for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+      if (rank == 2) seat.system->threads.sleep_until(world.now() + 3 * std::max(roots, ranks));
+      join(seat, *id, rank, 3);
+      ASSERT_TRUE(seat.mesh.ok()) << "rank " << rank << ": " << seat.mesh.status().message();
+      (*seat.mesh)->leave();
+    });
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+TEST(SimulatedMesh, ARootThatIsNoRankWaitsAsItsGuestsDo) {
+  expect_a_root_that_waits(std::chrono::seconds(60), std::chrono::milliseconds(500));
+  expect_a_root_that_waits(std::chrono::milliseconds(500), std::chrono::seconds(60));
+}
+
 // What this rank comes to know of the other, and how long that takes.
 struct Discovery {
   std::string verdict;
@@ -836,6 +864,38 @@ class Birth {
   }();
 };
 
+// Rank 1 has left so long before rank 0 fails. There is nobody else who could tell of it.
+Duration failing_takes_after(Duration farewell) {
+  SimulationOptions far;
+  far.latency = std::chrono::milliseconds(5);
+  SimulatedSystem world(far);
+  Duration took{};
+  const Status ended = world.run([&] {
+    std::vector<Seat> seats(2);
+    const MeshOptions mesh = seat_on_hosts(world, seats);
+    const Time linked = world.now() + std::chrono::seconds(1);
+    for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+      MeshOptions own = mesh;
+      own.rank = rank;
+      seat.mesh = open_mesh(*seat.service, own);
+      ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+      seat.system->threads.sleep_until(rank == 0 ? linked + farewell : linked);
+      if (rank == 0) (*seat.mesh)->fail(Status(Code::kTimeout, "enough"));
+      if (rank == 0) took = world.now() - linked - farewell;
+      (*seat.mesh)->leave();
+      seat.service.reset();
+    });
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+  return took;
+}
+
+// The limit is less than it takes to look for whoever says nothing.
+TEST(SimulatedMesh, AnAgreementWaitsForNobodyWhoHasLeft) {
+  EXPECT_LE(failing_takes_after(std::chrono::seconds(1)), std::chrono::milliseconds(20)) << "before it began";
+  EXPECT_LE(failing_takes_after(Duration(0)), std::chrono::milliseconds(20)) << "meanwhile";
+}
+
 // What it has to say to one that has left before they were linked goes nowhere, at once.
 TEST(SimulatedMesh, LeavingDoesNotWaitForWhoHasLeft) {
   SimulationOptions far;
@@ -902,6 +962,36 @@ TEST(SimulatedMesh, AThreadThatComesToAnEndedChildIsToldWhy) {
     child.rank = 1;
     EXPECT_EQ(wait_for_failure(world, service, child).verdict, "the parent has failed");
     (*opened)->leave();
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+// All have come to this child, and what ends its parent later does not end it, whoever has left it.
+TEST(SimulatedMesh, AThreadThatHasLeftAChildIsNotMissing) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    System& host = world.host("host");
+    Service service(host);
+    MeshOptions child = mesh_of({service.self(), service.self()});
+    child.peers[1].rank = 1;
+    MeshOptions first = child;
+    bool parent_failed = false;
+    first.doom = [&parent_failed] {
+      View end;
+      if (parent_failed) end.join(0, Status(Code::kRemote, "the parent has failed"));
+      return end;
+    };
+    child.rank = 1;
+    const Result<std::shared_ptr<Mesh>> stays = open_mesh(service, first);
+    host.threads.sleep_until(world.now() + std::chrono::microseconds(100));  // it has looked, and will look again
+    const Result<std::shared_ptr<Mesh>> leaves = open_mesh(service, child);
+    ASSERT_TRUE(stays.ok() && leaves.ok());
+    (*leaves)->leave();
+    host.threads.sleep_until(world.now() + std::chrono::seconds(1));
+    parent_failed = true;
+    host.threads.sleep_until(world.now() + std::chrono::seconds(10));
+    EXPECT_TRUE((*stays)->status().ok()) << (*stays)->status().message();
+    (*stays)->leave();
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
 }

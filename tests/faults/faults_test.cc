@@ -113,13 +113,28 @@ void spread_over_hosts(Processes::Settings& settings, int ranks) {
 Processes::Settings settings_of(const Trial& trial) {
   Processes::Settings settings;
   settings.environment = {"HOCKET_TIMEOUT=500ms", "HOCKET_TRANSPORTS=" + trial.transport};
-  settings.arguments = {std::to_string(trial.seed)};
+  settings.arguments = {std::to_string(trial.seed), std::to_string(trial.victims.size())};
   if (trial.fault == Fault::kPartition) spread_over_hosts(settings, trial.ranks);
   return settings;
 }
 
+std::vector<int> survivors_of(const Trial& trial) {
+  std::vector<int> survivors;
+  for (int rank = 0; rank < trial.ranks; ++rank) {
+    if (std::count(trial.victims.begin(), trial.victims.end(), rank) == 0) survivors.push_back(rank);
+  }
+  return survivors;
+}
+
 void inject(const Trial& trial, Processes& processes, const Hosts& hosts) {
-  for (const int victim : trial.victims) {
+  for (size_t i = 0; i < trial.victims.size(); ++i) {
+    if (i > 0 && !trial.pauses.empty()) {
+      const Trial::Pause& pause = trial.pauses[i - 1];
+      const std::string known = "lost " + std::to_string(trial.victims[i - 1]) + "\n";
+      if (pause.is_known) processes.wait_for(survivors_of(trial).front(), known, kEnd);
+      std::this_thread::sleep_for(pause.time);
+    }
+    const int victim = trial.victims[i];
     if (trial.fault == Fault::kPartition) {
       ASSERT_TRUE(hosts.cut(victim, true));
     } else {
@@ -140,9 +155,7 @@ Verdict play(const char* role, const Trial& trial, const Hosts& hosts) {
   std::this_thread::sleep_for(trial.delay);
   const double injected = now();
   inject(trial, processes, hosts);
-  for (int rank = 0; rank < trial.ranks; ++rank) {
-    if (std::count(trial.victims.begin(), trial.victims.end(), rank) == 0) processes.wait_for(rank, "done", kEnd);
-  }
+  for (const int rank : survivors_of(trial)) processes.wait_for(rank, "done", kEnd);
   for (const int victim : trial.victims) {
     processes.send_signal(victim, SIGKILL);
     if (trial.fault == Fault::kPartition) hosts.cut(victim, false);
@@ -163,7 +176,7 @@ void report(const char* fault, const Times& times) {
       percentile(times.recovered, 0.99) * 1e3);
 }
 
-void expect_agreement(const char* role) {
+void expect_agreement(const char* role, decltype(&make_trial) make = make_trial) {
   const Hosts hosts;
   std::vector<Fault> faults = {Fault::kKill, Fault::kStop};
   if (hosts.up()) faults.push_back(Fault::kPartition);
@@ -173,7 +186,7 @@ void expect_agreement(const char* role) {
   const uint64_t first = number("FAULTS_SEED", 1);
   Times times[3];
   for (uint64_t seed = first; seed < first + number("FAULTS", 9); ++seed) {
-    const Trial trial = make_trial(seed, faults, kMaxRanks);
+    const Trial trial = make(seed, faults, kMaxRanks);
     const Verdict verdict = play(role, trial, hosts);
     for (const std::string& complaint : verdict.complaints) ADD_FAILURE() << describe(trial) << ": " << complaint;
     Times& of_kind = times[static_cast<size_t>(trial.fault)];
@@ -192,6 +205,9 @@ TEST(Faults, SurvivorsOfAnyCallAgreeAndGoOn) { expect_agreement("busy"); }
 
 // While ranks split, copy and destroy communicators: the loss may end the split of some ranks only.
 TEST(Faults, SurvivorsOfAnySplitAgreeAndGoOn) { expect_agreement("parent"); }
+
+// While survivors agree on the loss before, while they shrink, or when they have just gone on.
+TEST(Faults, SurvivorsOfLossesInSuccessionAgreeOnEachAndGoOn) { expect_agreement("survivor", make_succession); }
 
 // Runs in which something is the matter, and nobody is lost: calls go on, and none fails.
 class NoLoss : public testing::Test {

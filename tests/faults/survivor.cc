@@ -50,9 +50,14 @@ class Survivor {
     int count = 0;
     hocketCommGetFailed(member_.comm, lost.data(), member_.ranks, &count);
     std::string names;
-    for (int i = 0; i < count; ++i)
-      names += (i == 0 ? "" : ",") + std::to_string(origin_[static_cast<size_t>(lost[static_cast<size_t>(i)])]);
-    std::printf("failed %.6f %s %s\n", noticed, count == 0 ? "none" : names.c_str(), hocketGetLastError(member_.comm));
+    std::string each;
+    for (int i = 0; i < count; ++i) {
+      const std::string name = std::to_string(origin_[static_cast<size_t>(lost[static_cast<size_t>(i)])]);
+      names += (i == 0 ? "" : ",") + name;
+      each += "lost " + name + "\n";
+    }
+    std::printf("failed %.6f %s %s\n%s", noticed, count == 0 ? "none" : names.c_str(), hocketGetLastError(member_.comm),
+                each.c_str());
     hocketComm_t shrunk = nullptr;
     if (hocketCommShrink(member_.comm, nullptr, 0, &shrunk, nullptr, HOCKET_SHRINK_ABORT) != hocketSuccess) {
       std::printf("cannot shrink: %s\n", hocketGetLastError(nullptr));
@@ -63,11 +68,14 @@ class Survivor {
     hocketCommUserRank(shrunk, &member_.rank);
     hocketCommCount(shrunk, &member_.ranks);
     for (int i = count; i-- > 0;) origin_.erase(origin_.begin() + lost[static_cast<size_t>(i)]);
+    lost_ += static_cast<size_t>(count);
     random_.seed(++seed_);  // the others may have come further
     round_ = 1000;
     recovering_ = true;
     return true;
   }
+
+  size_t lost() const { return lost_; }
 
   // Only when all are through: who has left is missed by those who have not even begun.
   bool leave() {
@@ -80,6 +88,7 @@ class Survivor {
   uint64_t seed_;
   std::mt19937_64 random_;
   std::vector<int> origin_;  // the number at the start, by rank
+  size_t lost_ = 0;
   uint32_t round_ = 0;
   bool recovering_ = false;
 };
@@ -95,10 +104,10 @@ Member join(const Part& part) {
 
 int survive(const Part& part, RandomCall* call) {
   Survivor survivor(join(part), std::stoull(part.arguments[0]), call);
-  survivor.run(UINT32_MAX);
-  do {
+  const size_t victims = std::stoul(part.arguments[1]);
+  while (!survivor.run(survivor.lost() < victims ? UINT32_MAX : kCallsAfterwards)) {
     if (!survivor.recover()) return 4;
-  } while (!survivor.run(kCallsAfterwards));
+  }
   if (!survivor.leave()) return 5;
   std::printf("done\n");
   return 0;

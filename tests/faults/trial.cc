@@ -6,6 +6,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <random>
 #include <set>
 #include <sstream>
@@ -49,6 +51,19 @@ Words read(const std::string& output) {
   return words;
 }
 
+int pick(std::mt19937_64& random, int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); }
+
+Trial with_fault(uint64_t seed, std::mt19937_64& random, const std::vector<Fault>& faults) {
+  Trial trial;
+  trial.seed = seed;
+  trial.fault = faults[static_cast<size_t>(pick(random, 0, static_cast<int>(faults.size()) - 1))];
+  return trial;
+}
+
+std::string transport_for(Fault fault, std::mt19937_64& random) {
+  return fault == Fault::kPartition || pick(random, 0, 1) == 0 ? "tcp" : "shm";
+}
+
 }  // namespace
 
 std::string name_of(Fault fault) {
@@ -58,24 +73,41 @@ std::string name_of(Fault fault) {
 
 Trial make_trial(uint64_t seed, const std::vector<Fault>& faults, int max_ranks) {
   std::mt19937_64 random(seed);
-  const auto pick = [&](int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); };
-  Trial trial;
-  trial.seed = seed;
-  trial.fault = faults[static_cast<size_t>(pick(0, static_cast<int>(faults.size()) - 1))];
-  trial.ranks = pick(2, max_ranks);
-  trial.transport = trial.fault == Fault::kPartition || pick(0, 1) == 0 ? "tcp" : "shm";
-  trial.victims = {pick(0, trial.ranks - 1)};
+  Trial trial = with_fault(seed, random, faults);
+  trial.ranks = pick(random, 2, max_ranks);
+  trial.transport = transport_for(trial.fault, random);
+  trial.victims = {pick(random, 0, trial.ranks - 1)};
   // Two at once; two that are cut off are on one side of the cut each, and see each other no more than the rest.
-  if (trial.ranks > 3 && pick(0, 4) == 0)
-    trial.victims.push_back((trial.victims[0] + pick(1, trial.ranks - 1)) % trial.ranks);
+  if (trial.ranks > 3 && pick(random, 0, 4) == 0)
+    trial.victims.push_back((trial.victims[0] + pick(random, 1, trial.ranks - 1)) % trial.ranks);
   std::sort(trial.victims.begin(), trial.victims.end());
-  trial.delay = Seconds(pick(0, 40000) * 1e-6);
+  trial.delay = Seconds(pick(random, 0, 40000) * 1e-6);
+  return trial;
+}
+
+Trial make_succession(uint64_t seed, const std::vector<Fault>& faults, int max_ranks) {
+  std::mt19937_64 random(seed);
+  Trial trial = with_fault(seed, random, faults);
+  trial.ranks = pick(random, 4, max_ranks);
+  trial.transport = transport_for(trial.fault, random);
+  std::vector<int> all(static_cast<size_t>(trial.ranks));
+  std::iota(all.begin(), all.end(), 0);
+  std::sample(all.begin(), all.end(), std::back_inserter(trial.victims), std::min(pick(random, 2, 3), trial.ranks - 2),
+              random);
+  std::shuffle(trial.victims.begin(), trial.victims.end(), random);
+  trial.delay = Seconds(pick(random, 0, 40000) * 1e-6);
+  for (size_t i = 1; i < trial.victims.size(); ++i)
+    trial.pauses.push_back({pick(random, 0, 2) != 0, Seconds(pick(random, 0, 15000) * 1e-6)});
   return trial;
 }
 
 std::string describe(const Trial& trial) {
-  return fmt::format("seed {}: {} of rank {} of {} over {} after {:.1f} ms", trial.seed, name_of(trial.fault),
-                     fmt::join(trial.victims, ", "), trial.ranks, trial.transport, trial.delay.count() * 1e3);
+  std::string text =
+      fmt::format("seed {}: {} of rank {} of {} over {} after {:.1f} ms", trial.seed, name_of(trial.fault),
+                  fmt::join(trial.victims, ", "), trial.ranks, trial.transport, trial.delay.count() * 1e3);
+  for (const Trial::Pause& pause : trial.pauses)
+    text += fmt::format(", {:.1f} ms after {}", pause.time.count() * 1e3, pause.is_known ? "that is known" : "that");
+  return text;
 }
 
 Verdict judge(const Trial& trial, double injected, const std::vector<Processes::End>& ends) {

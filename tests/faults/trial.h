@@ -23,9 +23,18 @@ struct Trial {
   std::string transport;     // "shm", "tcp"
   std::vector<int> victims;  // one or two, fewer than ranks
   Seconds delay{};           // into the run
+  // Each victim but the first comes so long after the one before, or after a survivor has said that that one is lost.
+  // None: all at once.
+  struct Pause {
+    bool is_known = false;
+    Seconds time{};
+  };
+  std::vector<Pause> pauses;
 };
 // One of these faults. At most `max_ranks`.
 Trial make_trial(uint64_t seed, const std::vector<Fault>& faults, int max_ranks);
+// Two or three victims, one after the other, of which two at least are survived by.
+Trial make_succession(uint64_t seed, const std::vector<Fault>& faults, int max_ranks);
 std::string describe(const Trial& trial);
 
 // The liveness timeout of all trials.
@@ -43,9 +52,10 @@ Verdict judge(const Trial& trial, double injected, const std::vector<Processes::
 // A rank's words, one a line:
 //   running SECONDS            it has made its first calls
 //   failed SECONDS LOST TEXT   a call returned an error; LOST: the lost ranks, by their numbers at the start, or "none"
+//   lost RANK                  for each of them
 //   recovered SECONDS          the first call after a shrink was right
 //   wrong ...                  a call returned success and a wrong result
 //   done                       all is well
-// Arguments of the role "survivor": the seed.
+// Arguments of the roles: the seed, and how many ranks will be lost.
 
 }  // namespace hocket::test
