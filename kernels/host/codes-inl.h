@@ -67,7 +67,7 @@ HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Steps ste
 // kWithin: no code lies beyond the range. kFromZero: no offsets.
 template <DataType type, bool kWithin, bool kFromZero, typename Random>
 HWY_INLINE void integer_codes(const Coding<typename Twos<type>::Storage>& coding, const CodeRange& range,
-                              Random& random, Asking& asking) {
+                              Random& random) {
   const Floats floats;
   const float to_steps = magic_of(random, range.bias);
   const auto magic = hn::Set(floats, to_steps);
@@ -78,7 +78,6 @@ HWY_INLINE void integer_codes(const Coding<typename Twos<type>::Storage>& coding
     return hn::BitCast(Words(), hn::Min(hn::Max(hn::BitCast(Integers(), steps), lowest), highest));
   };
   for (size_t i = 0; i < coding.count; i += kStride) {
-    ask_for_stride<type>(asking);
     const size_t block = i >> coding.shift;
     const auto inverse = hn::Set(floats, coding.inverses[block]), offset = hn::Set(floats, coding.offsets[block]);
     const auto steps = [&](FloatVector x) HWY_ATTR {
@@ -93,28 +92,27 @@ HWY_INLINE void integer_codes(const Coding<typename Twos<type>::Storage>& coding
 // rounded from, and there are at most 127 codes on each side.
 template <DataType type, typename Random>
 HWY_INLINE void integer_codes(const Quantiser& quantiser, const Coding<typename Twos<type>::Storage>& coding,
-                              Random& random, Asking& asking) {
+                              Random& random) {
   const CodeRange range = code_range(quantiser);
   if (quantiser.scaling == Scaling::kRange) {
-    integer_codes<type, false, false>(coding, range, random, asking);
+    integer_codes<type, false, false>(coding, range, random);
   } else if (quantiser.scaling == Scaling::kMagnitude && std::is_same_v<Random, NoRandom>) {
-    integer_codes<type, true, true>(coding, range, random, asking);
+    integer_codes<type, true, true>(coding, range, random);
   } else {
-    integer_codes<type, false, true>(coding, range, random, asking);
+    integer_codes<type, false, true>(coding, range, random);
   }
 }
 
 #if HOCKET_MASKS
 // Whether all blocks are so large that their elements can be encoded in lanes of 16 bits, and were.
 template <typename Format>
-HWY_INLINE bool float8_codes_of_halves(const Coding<uint16_t>& coding, Asking& asking) {
+HWY_INLINE bool float8_codes_of_halves(const Coding<uint16_t>& coding) {
   int least = kLeastNormal;
   for (size_t b = 0; b < coding.count >> coding.shift; ++b) {
     least = std::min(least, smallest_normal<Format>(coding.inverses[b]));
   }
   if (least < kLeastNormal) return false;
   for (size_t i = 0; i < coding.count; i += kStride) {
-    ask_for_stride<DataType::kBfloat16>(asking);
     const int normal = smallest_normal<Format>(coding.inverses[i >> coding.shift]);
     write_float8s_of_halves<Format>(coding.group + i, normal, coding.codes + i);
   }
@@ -123,27 +121,26 @@ HWY_INLINE bool float8_codes_of_halves(const Coding<uint16_t>& coding, Asking& a
 #endif
 
 template <DataType type, typename Format>
-HWY_INLINE void float8_codes(const Coding<typename Twos<type>::Storage>& coding, Asking& asking) {
+HWY_INLINE void float8_codes(const Coding<typename Twos<type>::Storage>& coding) {
 #if HOCKET_MASKS
   if constexpr (type == DataType::kBfloat16) {
-    if (float8_codes_of_halves<Format>(coding, asking)) return;
+    if (float8_codes_of_halves<Format>(coding)) return;
   }
 #endif
   for (size_t i = 0; i < coding.count; i += kStride) {
-    ask_for_stride<type>(asking);
     write_float8s<type, Format>(coding.group + i, coding.inverses[i >> coding.shift], coding.codes + i);
   }
 }
 
 template <DataType type, typename Random>
 HWY_INLINE void find_codes(const Quantiser& quantiser, const Coding<typename Twos<type>::Storage>& coding,
-                           Random& random, Asking& asking) {
+                           Random& random) {
   if (quantiser.scaling == Scaling::kFloat8e4m3) {
-    float8_codes<type, element::Float8e4m3Format>(coding, asking);
+    float8_codes<type, element::Float8e4m3Format>(coding);
   } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
-    float8_codes<type, element::Float8e5m2Format>(coding, asking);
+    float8_codes<type, element::Float8e5m2Format>(coding);
   } else {
-    integer_codes<type>(quantiser, coding, random, asking);
+    integer_codes<type>(quantiser, coding, random);
   }
 }
 
