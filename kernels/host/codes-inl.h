@@ -21,6 +21,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace hocket::host::HWY_NAMESPACE {
 
+#if HOCKET_HALVES
+using Halves = hn::Repartition<uint16_t, Words>;
+#endif
+
 // Where nothing is random.
 struct NoRandom {
   NoRandom() = default;
@@ -42,17 +46,50 @@ struct Coding {
 HWY_INLINE float magic_of(const NoRandom&, int32_t bias) { return rounding_magic(bias); }
 HWY_INLINE float magic_of(const RandomHalves&, int32_t bias) { return fraction_magic(bias); }
 
+// The smallest and largest steps that are codes, with the magic number.
+struct Bounds {
+  float lowest, highest;
+
+  HWY_INLINE WordVector operator()(WordVector steps) const {
+    const auto last = [](float bound) HWY_ATTR { return hn::BitCast(Integers(), hn::Set(Floats(), bound)); };
+    return hn::BitCast(Words(), hn::Min(hn::Max(hn::BitCast(Integers(), steps), last(lowest)), last(highest)));
+  }
+#if HOCKET_HALVES
+  // Of steps without the random bits, in lanes of 16 bits.
+  HWY_INLINE hn::Vec<Halves> operator()(hn::Vec<Halves> steps) const {
+    const auto last = [](float bound) HWY_ATTR {
+      return hn::Set(Halves(), static_cast<uint16_t>(element::bits_of(bound) >> kRandomBits));
+    };
+    return hn::Min(hn::Max(steps, last(lowest)), last(highest));
+  }
+#endif
+};
+
 // Steps are of values to which the magic number was added. Rounded down after a random number below one was added;
-// numbers are drawn in the order of elements.
+// numbers are drawn in the order of elements. Doubled, the steps' codes begin the upper half of each word.
 template <DataType type, typename Steps, typename Bound>
 HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Steps steps, Bound bound, RandomHalves& random,
                              uint8_t* codes) {
   WordVector draws[kStride / kLanes];
   random.next(draws);
-  for (size_t v = 0; v < kStride; v += kLanes) {
-    const auto drawn = bound(hn::Add(steps(Conversion<type>::widened(from + v)), draws[v / kLanes]));
-    store_codes(hn::ShiftRight<kRandomBits>(drawn), codes + v);
+  const auto drawn = [&](size_t v)
+                         HWY_ATTR { return hn::Add(steps(Conversion<type>::widened(from + v)), draws[v / kLanes]); };
+#if HOCKET_HALVES
+  static_assert(kRandomBits == 15);
+  const auto doubled = [&](size_t v) HWY_ATTR {
+    const auto once = drawn(v);
+    return hn::BitCast(Halves(), hn::Add(once, once));
+  };
+  const hn::Rebind<uint8_t, Halves> bytes;
+  for (size_t v = 0; v < kStride; v += 2 * kLanes) {
+    const auto rounded = bound(hn::ConcatOdd(Halves(), doubled(v + kLanes), doubled(v)));
+    hn::StoreU(hn::TruncateTo(bytes, rounded), bytes, codes + v);
   }
+#else
+  for (size_t v = 0; v < kStride; v += kLanes) {
+    store_codes(hn::ShiftRight<kRandomBits>(bound(drawn(v))), codes + v);
+  }
+#endif
 }
 
 template <DataType type, typename Steps, typename Bound>
@@ -71,11 +108,10 @@ HWY_INLINE void integer_codes(const Coding<typename Twos<type>::Storage>& coding
   const Floats floats;
   const float to_steps = magic_of(random, range.bias);
   const auto magic = hn::Set(floats, to_steps);
-  const auto last = [&](float code) HWY_ATTR { return hn::BitCast(Integers(), hn::Set(floats, to_steps + code)); };
-  const auto lowest = last(range.lowest), highest = last(range.highest);
-  const auto bound = [&](WordVector steps) HWY_ATTR {
+  const Bounds bounds{to_steps + range.lowest, to_steps + range.highest};
+  const auto bound = [&](auto steps) HWY_ATTR {
     if constexpr (kWithin) return steps;
-    return hn::BitCast(Words(), hn::Min(hn::Max(hn::BitCast(Integers(), steps), lowest), highest));
+    return bounds(steps);
   };
   for (size_t i = 0; i < coding.count; i += kStride) {
     const size_t block = i >> coding.shift;
