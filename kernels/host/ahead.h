@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 namespace hocket::host {
 
@@ -41,34 +42,13 @@ inline void look_ahead_of(const T* from, size_t some, size_t left) {
   }
 }
 
-// Asks for what loops come to later, line by line: a processor waits for not many lines at once, and what asks for more
-// stands still.
-class Asking {
- public:
-  // For as many lines as there are in the `bytes` at `from`, where there are `left`.
-  Asking(const std::byte* from, size_t bytes, size_t left) : far_(from), near_(from) {
-    if (left < kFar + bytes) return;
-    far_ += kFar;
-    near_ += kNear;
-    step_ = 64;
-  }
-  // For the second level cache.
-  inline void ask() {
-    ask_for(far_);
-    far_ += step_;
-  }
-  // For the first, where it is nearly needed.
-  inline void fetch() {
-    constexpr int kForReading = 0, kFirstLevel = 3;
-    __builtin_prefetch(near_, kForReading, kFirstLevel);
-    near_ += step_;
-  }
-
- private:
-  static constexpr size_t kFar = kFarAhead * sizeof(float), kNear = kNearAhead * sizeof(float);
-  const std::byte* far_;
-  const std::byte* near_;
-  size_t step_ = 0;
-};
+// Asks for the first lines of the page that follows the one in which `bytes` at `from` begin, if they end it: enough
+// for hardware to go on. It goes ahead by itself within a page, and lines asked for pages ahead confuse it.
+inline void look_at_next_page(const std::byte* from, size_t bytes, size_t left) {
+  constexpr size_t kPage = 4096, kLine = 64, kLines = 8;
+  const size_t rest = kPage - reinterpret_cast<uintptr_t>(from) % kPage;
+  if (bytes < rest || left < rest + kPage) return;
+  for (size_t line = 0; line < kLines; ++line) ask_for(from + rest + line * kLine);
+}
 
 }  // namespace hocket::host

@@ -21,6 +21,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace hocket::host::HWY_NAMESPACE {
 
+#if HOCKET_HALVES
+using Halves = hn::Repartition<uint16_t, Words>;
+#endif
+
 // Where nothing is random.
 struct NoRandom {
   NoRandom() = default;
@@ -42,17 +46,50 @@ struct Coding {
 HWY_INLINE float magic_of(const NoRandom&, int32_t bias) { return rounding_magic(bias); }
 HWY_INLINE float magic_of(const RandomHalves&, int32_t bias) { return fraction_magic(bias); }
 
+// The smallest and largest steps that are codes, with the magic number.
+struct Bounds {
+  float lowest, highest;
+
+  HWY_INLINE WordVector operator()(WordVector steps) const {
+    const auto last = [](float bound) HWY_ATTR { return hn::BitCast(Integers(), hn::Set(Floats(), bound)); };
+    return hn::BitCast(Words(), hn::Min(hn::Max(hn::BitCast(Integers(), steps), last(lowest)), last(highest)));
+  }
+#if HOCKET_HALVES
+  // Of steps without the random bits, in lanes of 16 bits.
+  HWY_INLINE hn::Vec<Halves> operator()(hn::Vec<Halves> steps) const {
+    const auto last = [](float bound) HWY_ATTR {
+      return hn::Set(Halves(), static_cast<uint16_t>(element::bits_of(bound) >> kRandomBits));
+    };
+    return hn::Min(hn::Max(steps, last(lowest)), last(highest));
+  }
+#endif
+};
+
 // Steps are of values to which the magic number was added. Rounded down after a random number below one was added;
-// numbers are drawn in the order of elements.
+// numbers are drawn in the order of elements. Doubled, the steps' codes begin the upper half of each word.
 template <DataType type, typename Steps, typename Bound>
 HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Steps steps, Bound bound, RandomHalves& random,
                              uint8_t* codes) {
   WordVector draws[kStride / kLanes];
   random.next(draws);
-  for (size_t v = 0; v < kStride; v += kLanes) {
-    const auto drawn = bound(hn::Add(steps(Conversion<type>::widened(from + v)), draws[v / kLanes]));
-    store_codes(hn::ShiftRight<kRandomBits>(drawn), codes + v);
+  const auto drawn = [&](size_t v)
+                         HWY_ATTR { return hn::Add(steps(Conversion<type>::widened(from + v)), draws[v / kLanes]); };
+#if HOCKET_HALVES
+  static_assert(kRandomBits == 15);
+  const auto doubled = [&](size_t v) HWY_ATTR {
+    const auto once = drawn(v);
+    return hn::BitCast(Halves(), hn::Add(once, once));
+  };
+  const hn::Rebind<uint8_t, Halves> bytes;
+  for (size_t v = 0; v < kStride; v += 2 * kLanes) {
+    const auto rounded = bound(hn::ConcatOdd(Halves(), doubled(v + kLanes), doubled(v)));
+    hn::StoreU(hn::TruncateTo(bytes, rounded), bytes, codes + v);
   }
+#else
+  for (size_t v = 0; v < kStride; v += kLanes) {
+    store_codes(hn::ShiftRight<kRandomBits>(bound(drawn(v))), codes + v);
+  }
+#endif
 }
 
 template <DataType type, typename Steps, typename Bound>
@@ -67,18 +104,16 @@ HWY_INLINE void round_stride(const typename Twos<type>::Storage* from, Steps ste
 // kWithin: no code lies beyond the range. kFromZero: no offsets.
 template <DataType type, bool kWithin, bool kFromZero, typename Random>
 HWY_INLINE void integer_codes(const Coding<typename Twos<type>::Storage>& coding, const CodeRange& range,
-                              Random& random, Asking& asking) {
+                              Random& random) {
   const Floats floats;
   const float to_steps = magic_of(random, range.bias);
   const auto magic = hn::Set(floats, to_steps);
-  const auto last = [&](float code) HWY_ATTR { return hn::BitCast(Integers(), hn::Set(floats, to_steps + code)); };
-  const auto lowest = last(range.lowest), highest = last(range.highest);
-  const auto bound = [&](WordVector steps) HWY_ATTR {
+  const Bounds bounds{to_steps + range.lowest, to_steps + range.highest};
+  const auto bound = [&](auto steps) HWY_ATTR {
     if constexpr (kWithin) return steps;
-    return hn::BitCast(Words(), hn::Min(hn::Max(hn::BitCast(Integers(), steps), lowest), highest));
+    return bounds(steps);
   };
   for (size_t i = 0; i < coding.count; i += kStride) {
-    ask_for_stride<type>(asking);
     const size_t block = i >> coding.shift;
     const auto inverse = hn::Set(floats, coding.inverses[block]), offset = hn::Set(floats, coding.offsets[block]);
     const auto steps = [&](FloatVector x) HWY_ATTR {
@@ -93,28 +128,27 @@ HWY_INLINE void integer_codes(const Coding<typename Twos<type>::Storage>& coding
 // rounded from, and there are at most 127 codes on each side.
 template <DataType type, typename Random>
 HWY_INLINE void integer_codes(const Quantiser& quantiser, const Coding<typename Twos<type>::Storage>& coding,
-                              Random& random, Asking& asking) {
+                              Random& random) {
   const CodeRange range = code_range(quantiser);
   if (quantiser.scaling == Scaling::kRange) {
-    integer_codes<type, false, false>(coding, range, random, asking);
+    integer_codes<type, false, false>(coding, range, random);
   } else if (quantiser.scaling == Scaling::kMagnitude && std::is_same_v<Random, NoRandom>) {
-    integer_codes<type, true, true>(coding, range, random, asking);
+    integer_codes<type, true, true>(coding, range, random);
   } else {
-    integer_codes<type, false, true>(coding, range, random, asking);
+    integer_codes<type, false, true>(coding, range, random);
   }
 }
 
 #if HOCKET_MASKS
 // Whether all blocks are so large that their elements can be encoded in lanes of 16 bits, and were.
 template <typename Format>
-HWY_INLINE bool float8_codes_of_halves(const Coding<uint16_t>& coding, Asking& asking) {
+HWY_INLINE bool float8_codes_of_halves(const Coding<uint16_t>& coding) {
   int least = kLeastNormal;
   for (size_t b = 0; b < coding.count >> coding.shift; ++b) {
     least = std::min(least, smallest_normal<Format>(coding.inverses[b]));
   }
   if (least < kLeastNormal) return false;
   for (size_t i = 0; i < coding.count; i += kStride) {
-    ask_for_stride<DataType::kBfloat16>(asking);
     const int normal = smallest_normal<Format>(coding.inverses[i >> coding.shift]);
     write_float8s_of_halves<Format>(coding.group + i, normal, coding.codes + i);
   }
@@ -123,27 +157,26 @@ HWY_INLINE bool float8_codes_of_halves(const Coding<uint16_t>& coding, Asking& a
 #endif
 
 template <DataType type, typename Format>
-HWY_INLINE void float8_codes(const Coding<typename Twos<type>::Storage>& coding, Asking& asking) {
+HWY_INLINE void float8_codes(const Coding<typename Twos<type>::Storage>& coding) {
 #if HOCKET_MASKS
   if constexpr (type == DataType::kBfloat16) {
-    if (float8_codes_of_halves<Format>(coding, asking)) return;
+    if (float8_codes_of_halves<Format>(coding)) return;
   }
 #endif
   for (size_t i = 0; i < coding.count; i += kStride) {
-    ask_for_stride<type>(asking);
     write_float8s<type, Format>(coding.group + i, coding.inverses[i >> coding.shift], coding.codes + i);
   }
 }
 
 template <DataType type, typename Random>
 HWY_INLINE void find_codes(const Quantiser& quantiser, const Coding<typename Twos<type>::Storage>& coding,
-                           Random& random, Asking& asking) {
+                           Random& random) {
   if (quantiser.scaling == Scaling::kFloat8e4m3) {
-    float8_codes<type, element::Float8e4m3Format>(coding, asking);
+    float8_codes<type, element::Float8e4m3Format>(coding);
   } else if (quantiser.scaling == Scaling::kFloat8e5m2) {
-    float8_codes<type, element::Float8e5m2Format>(coding, asking);
+    float8_codes<type, element::Float8e5m2Format>(coding);
   } else {
-    integer_codes<type>(quantiser, coding, random, asking);
+    integer_codes<type>(quantiser, coding, random);
   }
 }
 

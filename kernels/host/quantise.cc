@@ -43,8 +43,8 @@ HWY_INLINE void write_heads(const uint8_t* heads, const GroupForm& form, uint8_t
 // Codes of a group are written to where they belong, or elsewhere and packed.
 template <DataType type, typename Random>
 HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, const TileScales& scales,
-                             size_t first_block, Random& random, Asking& asking,
-                             const typename Twos<type>::Storage* group, uint8_t* out) {
+                             size_t first_block, Random& random, const typename Twos<type>::Storage* group,
+                             uint8_t* out) {
   alignas(64) uint8_t unpacked[kQuantiseGroup];
   const bool is_packed = quantiser.bits == 8 && form.blocks * quantiser.block == form.padded;
   uint8_t* const codes = is_packed ? out + form.heads : unpacked;
@@ -53,7 +53,7 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
   find_codes<type>(quantiser,
                    {group, form.blocks * block, std::countr_zero(block), scales.inverses.of + first_block,
                     scales.offsets.of + first_block, codes},
-                   random, asking);
+                   random);
   for (size_t b = 0; !scales.finite && b < form.blocks; ++b) {
     if (is_poisoned(quantiser, scales, first_block + b)) memset(codes + b * block, 0, block);
   }
@@ -63,14 +63,14 @@ HWY_INLINE void encode_group(const Quantiser& quantiser, const GroupForm& form, 
 // `tile` has whole blocks. Returns the end of what was written.
 template <DataType type, typename Random>
 HWY_INLINE uint8_t* encode_tile(const Quantiser& quantiser, const typename Twos<type>::Storage* tile, size_t count,
-                                Random random, Asking& asking, uint8_t* out) {
+                                Random random, uint8_t* out) {
   TileScales scales;
   const size_t blocks = GroupForm(quantiser, count).blocks;
-  find_scales<type>(quantiser, tile, blocks, asking, scales);
+  find_scales<type>(quantiser, tile, blocks, scales);
   size_t block = 0;
   for (size_t first = 0; first < count; first += kQuantiseGroup) {
     const GroupForm form(quantiser, std::min(kQuantiseGroup, count - first));
-    encode_group<type>(quantiser, form, scales, block, random, asking, tile + first, out);
+    encode_group<type>(quantiser, form, scales, block, random, tile + first, out);
     block += form.blocks;
     out += form.bytes;
   }
@@ -124,11 +124,11 @@ void quantise_tiles(const Quantiser& quantiser, DrawKey key, const ConstFloats& 
   for (size_t first = 0; first < values.count; first += kTile) {
     const size_t some = std::min(kTile, values.count - first);
     const ConstFloats tile = part(values, first, some);
-    Asking asking(tile.data, kTile * sizeof(Storage), tile.left * sizeof(Storage));
+    look_at_next_page(tile.data, kTile * sizeof(Storage), tile.left * sizeof(Storage));
     const Random random(key, static_cast<uint32_t>(first));
     if constexpr (kEncodesAsItLies<type>) {
       if (some == kTile && !quantiser.rotated) {
-        out = encode_tile<type>(quantiser, reinterpret_cast<const Storage*>(tile.data), kTile, random, asking, out);
+        out = encode_tile<type>(quantiser, reinterpret_cast<const Storage*>(tile.data), kTile, random, out);
         continue;
       }
     }
@@ -139,7 +139,7 @@ void quantise_tiles(const Quantiser& quantiser, DrawKey key, const ConstFloats& 
       widen_groups<type>(tile.data, some, room);
     }
     const size_t coded = quantiser.rotated ? whole_groups(some) : some;
-    out = encode_tile<DataType::kFloat32>(quantiser, room, coded, random, asking, out);
+    out = encode_tile<DataType::kFloat32>(quantiser, room, coded, random, out);
   }
 }
 

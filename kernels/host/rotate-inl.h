@@ -22,16 +22,18 @@ constexpr size_t kSide = 16;
 constexpr size_t kSquare = hn::MaxLanes(Floats());  // elements of a vector: the matrix is taken in squares of so many
 static_assert(kSide * kSide == kQuantiseGroup && kSide % kSquare == 0);
 
-// H times sixteen rows.
+// H times sixteen rows. A product by one is exact, and processors multiply and add elsewhere than they add, so that
+// sums and differences are calculated side by side.
 HWY_INLINE void hadamard(FloatVector* rows) {
+  const auto one = hn::Set(Floats(), 1.0f);
   HWY_UNROLL(4)
   for (size_t stride = 1; stride < kSide; stride *= 2) {
     HWY_UNROLL(16)
     for (size_t i = 0; i < kSide; ++i) {
       if (i & stride) continue;
-      const auto sum = hn::Add(rows[i], rows[i + stride]), difference = hn::Sub(rows[i], rows[i + stride]);
+      const auto sum = hn::Add(rows[i], rows[i + stride]);
+      rows[i + stride] = hn::NegMulAdd(one, rows[i + stride], rows[i]);
       rows[i] = sum;
-      rows[i + stride] = difference;
     }
   }
 }

@@ -15,7 +15,6 @@
 #include <type_traits>
 
 #include "kernels/block_scale.h"
-#include "kernels/host/ahead.h"
 #include "kernels/host/conversions-inl.h"
 #include "kernels/host/folds-inl.h"
 #include "kernels/host/words-inl.h"
@@ -90,7 +89,6 @@ struct Packed {
   static constexpr size_t kInWord = sizeof(uint32_t) / sizeof(Storage);
   using Signed = std::conditional_t<kInWord == 1, int32_t, int16_t>;
   static constexpr size_t kStrideWords = kStride / kInWord;
-  static constexpr size_t kStrideLines = kStride * sizeof(Storage) / 64;
 
   static HWY_INLINE WordVector magnitudes(WordVector word) {
     return hn::And(word, hn::Set(Words(), kInWord == 1 ? 0x7fffffffu : 0x7fff7fffu));
@@ -129,13 +127,12 @@ struct Packed {
     }
   }
 
-  // Calls visit(partial, vector, is_first) for all vectors of a block, fetching lines on its way. The first stride has
-  // no loop: short blocks are no more.
+  // Calls visit(partial, vector, is_first) for all vectors of a block. The first stride has no loop: short blocks are
+  // no more.
   template <typename Visit>
-  static HWY_INLINE void for_words(const Storage* block, size_t length, Asking& asking, Visit visit) {
+  static HWY_INLINE void for_words(const Storage* block, size_t length, Visit visit) {
     const auto* const words = reinterpret_cast<const uint32_t*>(block);
     const auto stride = [&](size_t i, auto is_first) HWY_ATTR {
-      for (size_t line = 0; line < kStrideLines; ++line) asking.fetch();
       for (size_t v = 0; v < kPartials; v += kLanes) visit(v / kLanes, hn::LoadU(Words(), words + i + v), is_first);
       for (size_t v = kPartials; v < kStrideWords; v += kLanes) {
         visit((v - kPartials) / kLanes, hn::LoadU(Words(), words + i + v), std::false_type());
@@ -145,12 +142,6 @@ struct Packed {
     for (size_t i = kStrideWords; i < length / kInWord; i += kStrideWords) stride(i, std::false_type());
   }
 };
-
-// What is encoded asks for as much that comes later.
-template <DataType type>
-HWY_INLINE void ask_for_stride(Asking& asking) {
-  for (size_t line = 0; line < Packed<type>::kStrideLines; ++line) asking.ask();
-}
 
 template <bool kFirst, typename Fold, typename V>
 HWY_INLINE void fold_into(V& partial, V value, Fold fold) {
@@ -162,7 +153,7 @@ HWY_INLINE void fold_into(V& partial, V value, Fold fold) {
 }
 
 template <DataType type>
-HWY_INLINE void find_magnitudes(const BlocksOf<type>& blocks, Asking& asking, TileExtremes& extremes) {
+HWY_INLINE void find_magnitudes(const BlocksOf<type>& blocks, TileExtremes& extremes) {
   using Of = Packed<type>;
   const typename Of::Higher higher;
   Quarters<uint32_t> quarters;
@@ -171,7 +162,7 @@ HWY_INLINE void find_magnitudes(const BlocksOf<type>& blocks, Asking& asking, Ti
     const auto take = [&](size_t v, WordVector word, auto is_first) HWY_ATTR {
       fold_into<decltype(is_first)::value>(partials.of[v], Of::magnitudes(word), higher);
     };
-    Of::for_words(blocks.tile + b * blocks.length, blocks.length, asking, take);
+    Of::for_words(blocks.tile + b * blocks.length, blocks.length, take);
     partials.store(higher, quarters.of + kQuarter * b);
   }
   OfBlocks<uint32_t> words;
@@ -183,7 +174,7 @@ HWY_INLINE void find_magnitudes(const BlocksOf<type>& blocks, Asking& asking, Ti
 }
 
 template <DataType type>
-HWY_INLINE void find_range(const BlocksOf<type>& blocks, Asking& asking, TileExtremes& extremes) {
+HWY_INLINE void find_range(const BlocksOf<type>& blocks, TileExtremes& extremes) {
   using Of = Packed<type>;
   const typename Of::Lower lower;
   const typename Of::Higher higher;
@@ -195,7 +186,7 @@ HWY_INLINE void find_range(const BlocksOf<type>& blocks, Asking& asking, TileExt
       fold_into<decltype(is_first)::value>(lows.of[v], key, lower);
       fold_into<decltype(is_first)::value>(highs.of[v], key, higher);
     };
-    Of::for_words(blocks.tile + b * blocks.length, blocks.length, asking, take);
+    Of::for_words(blocks.tile + b * blocks.length, blocks.length, take);
     lows.store(lower, low_quarters.of + kQuarter * b);
     highs.store(higher, high_quarters.of + kQuarter * b);
   }
@@ -246,9 +237,9 @@ HWY_INLINE void find_norms(const BlocksOf<type>& blocks, TileExtremes& extremes)
 }
 
 template <DataType type>
-HWY_INLINE void find_extremes(Scaling scaling, const BlocksOf<type>& blocks, Asking& asking, TileExtremes& extremes) {
-  if (scaling == Scaling::kRange || scaling == Scaling::kSignedExtreme) return find_range(blocks, asking, extremes);
-  find_magnitudes(blocks, asking, extremes);
+HWY_INLINE void find_extremes(Scaling scaling, const BlocksOf<type>& blocks, TileExtremes& extremes) {
+  if (scaling == Scaling::kRange || scaling == Scaling::kSignedExtreme) return find_range(blocks, extremes);
+  find_magnitudes(blocks, extremes);
   if (scaling == Scaling::kNorm) find_norms(blocks, extremes);
 }
 
@@ -341,9 +332,9 @@ HWY_INLINE void scale_integers(const Quantiser& quantiser, const TileExtremes& e
 
 template <DataType type>
 HWY_INLINE void find_scales(const Quantiser& quantiser, const typename Conversion<type>::Storage* tile, size_t blocks,
-                            Asking& asking, TileScales& scales) {
+                            TileScales& scales) {
   TileExtremes extremes;
-  find_extremes<type>(quantiser.scaling, {tile, quantiser.block, blocks}, asking, extremes);
+  find_extremes<type>(quantiser.scaling, {tile, quantiser.block, blocks}, extremes);
   auto largest = hn::Zero(Words());
   for (size_t b = 0; b < blocks; b += kLanes) {
     const auto magnitudes = hn::Load(Words(), extremes.magnitudes.of + b);
