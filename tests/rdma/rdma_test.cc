@@ -53,7 +53,7 @@ const Role caller_role("caller", [](const Part&) {
         hocketAllReduce(values.data(), values.data(), values.size(), hocketFloat, hocketMax, comm, nullptr);
     if (result != hocketSuccess) {
       std::printf("failed %d: %s\n", result, hocketGetLastError(comm));
-      return 0;
+      return hocketCommAbort(comm) == hocketSuccess ? 0 : 1;
     }
     if (round == 20) std::printf("running\n");
   }
@@ -179,8 +179,8 @@ TEST_F(OneHostByUcx, EveryElementIsRight) {
 
 using OneHostFails = Rdma;
 
-TEST_F(OneHostFails, WhenAPeerIsKilledAndSaysWhich) {
-  Processes::Settings all = rank_settings(3, 0, "verbs");
+// Of three ranks the second one; the others say so, and end in order.
+void expect_that_a_kill_is_named(Processes::Settings all) {
   all.environment.push_back("HOCKET_ADDRESS=127.0.0.1:" + std::to_string(free_port()));
   Processes processes("caller", 3, all);
   for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", kLimit)) << "rank " << rank;
@@ -192,6 +192,18 @@ TEST_F(OneHostFails, WhenAPeerIsKilledAndSaysWhich) {
     EXPECT_THAT(ends[survivor].output, HasSubstr("rank 1"));
   }
 }
+
+TEST_F(OneHostFails, WhenAPeerIsKilledAndSaysWhich) { expect_that_a_kill_is_named(rank_settings(3, 0, "verbs")); }
+
+#ifdef HOCKET_WITH_UCX
+
+TEST_F(OneHostFails, WhenAPeerIsKilledOverUcxToo) {
+  Processes::Settings all = rank_settings(3, 0, "ucx");
+  all.environment.push_back("UCX_TLS=rc");
+  expect_that_a_kill_is_named(all);
+}
+
+#endif
 
 TEST_F(OneHostFails, WhenMemoryCannotBeRegisteredAndSaysSo) {
   Processes::Settings all = rank_settings(2, 0, "verbs");

@@ -37,7 +37,7 @@ struct Pair : ibv_qp {
   ibv_qp_cap cap{};
   size_t port = 0;
   uint32_t peer = 0;
-  ibv_ah_attr path{};
+  FakePath path;
   uint32_t first_packet_in = 0;
   uint32_t first_packet_out = 0;
   int access = 0;
@@ -80,6 +80,7 @@ struct World {
   bool gone = false;
   std::vector<Late> late;
   size_t reads = 0;
+  size_t inline_sends = 0;
   Fault fault;
 
   bool fails(FakeCall call) {
@@ -204,6 +205,7 @@ int post_send(ibv_qp* posted, ibv_send_wr* request, ibv_send_wr** bad) {
   const int access = request->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
   if (request->num_sge == 1 && !is_inline && !is_registered(pair, request->sg_list[0], access)) return EFAULT;
   ++pair.under_way;
+  if (is_inline) ++world().inline_sends;
   if (world().delay && pair.state != IBV_QPS_ERR && request->opcode == IBV_WR_RDMA_WRITE) {
     const ibv_sge& piece = request->sg_list[0];
     const auto* data = reinterpret_cast<const std::byte*>(piece.addr);
@@ -258,7 +260,7 @@ int modify_qp(ibv_qp* modified, ibv_qp_attr* attributes, int mask) {
     constexpr int kNeeded = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MIN_RNR_TIMER;
     if ((mask & kNeeded) != kNeeded) return EINVAL;
     pair.peer = attributes->dest_qp_num;
-    pair.path = attributes->ah_attr;
+    pair.path = {attributes->ah_attr, attributes->path_mtu};
     pair.first_packet_in = attributes->rq_psn;
   }
   if (wanted == IBV_QPS_RTS) {
@@ -475,7 +477,7 @@ void reset_fake_verbs() {
   EXPECT_EQ(fake_objects(), 0u) << "an earlier test left something behind";
   world().hold = world().apart = world().delay = world().gone = world().used = world().may_fork = false;
   world().late.clear();
-  world().reads = 0;
+  world().reads = world().inline_sends = 0;
   world().fault = {};
   FakePort port;
   port.gids = {fake_gid("fe80::1", 0), fake_gid("::ffff:10.0.0.1", 1)};
@@ -579,11 +581,16 @@ size_t fake_reads() {
   return world().reads;
 }
 
-std::vector<ibv_ah_attr> fake_paths() {
+std::vector<FakePath> fake_paths() {
   const std::lock_guard lock(world().mutex);
-  std::vector<ibv_ah_attr> paths;
+  std::vector<FakePath> paths;
   for (const auto& [number, pair] : world().pairs) paths.push_back(pair->path);
   return paths;
+}
+
+size_t fake_inline_sends() {
+  const std::lock_guard lock(world().mutex);
+  return world().inline_sends;
 }
 
 size_t fake_fork_inits() { return world().fork_inits; }

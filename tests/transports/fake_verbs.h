@@ -60,8 +60,14 @@ void hold_fake_acknowledgements(bool hold);
 void tell_fake_immediate(bool to_receivers, uint32_t immediate);
 // How often a device has read a peer's memory.
 size_t fake_reads();
-// The address of each queue pair's peer, in which the marks are.
-std::vector<ibv_ah_attr> fake_paths();
+// The way to each queue pair's peer: its address, in which the marks are, and what a packet may have.
+struct FakePath {
+  ibv_ah_attr address{};
+  ibv_mtu mtu = IBV_MTU_256;
+};
+std::vector<FakePath> fake_paths();
+// How many sends had their data in the request.
+size_t fake_inline_sends();
 // How often the library was prepared for forks, ever.
 size_t fake_fork_inits();
 // How often a device was opened, ever.

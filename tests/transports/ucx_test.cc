@@ -205,6 +205,26 @@ TEST_F(UcxPeers, ThatSendNothingButLeaveAreNamedByTheReceiver) {
   EXPECT_THAT((*receiver)->progress().message(), HasSubstr("left when it had sent 2 messages, of which 0 arrived"));
 }
 
+// ---- A peer that has all it wants
+
+TEST(UcxReceivers, ThatLeaveWithEverythingAreNoFailure) {
+  const UcxTransport transport(libucp, "tcp");
+  add_transport("ucx of this test", transport);
+  PipePair pair = make_pair(real_system(), {"", "ucx of this test", "127.0.0.1:0", 0, {}}, kMaxMessage);
+  ASSERT_NE(pair.sender->reserve(8), nullptr);
+  pair.sender->commit(8, envelope(0));
+  ASSERT_TRUE(wait_until(real_system(), [&] {
+    (void)pair.sender->progress();
+    return pair.receiver->peek() != nullptr;
+  }));
+  pair.receiver->release();
+  pair.receiver.reset();
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(pair.sender->progress().ok()) << pair.sender->progress().message();
+  EXPECT_TRUE(pair.sender->flushed());
+  EXPECT_EQ(pair.sender->reserve(8), nullptr);
+  EXPECT_THAT(pair.sender->progress().message(), testing::EndsWith("has left"));
+}
+
 // ---- A library that refuses
 
 Result<const UcxTable*> no_library() { return Status(Code::kSystem, "cannot open libucp.so.0"); }
@@ -256,8 +276,36 @@ TEST(UcxLibrary, ThatCannotSendFailsThePipe) {
   EXPECT_THAT(pair.sender->progress().message(), HasSubstr("ucx pipe to rank 1: cannot send: Input/output error"));
 }
 
-// What is changed of UCX's settings where it is of version 1.`minor`.
-std::string changes_by_version(unsigned minor) {
+// Of the link that was made last.
+ucp_err_handler_t handler_of_link;
+
+Result<const UcxTable*> with_a_known_handler() {
+  static UcxTable table = **libucp();
+  table.ep_create = [](ucp_worker_h worker, const ucp_ep_params_t* params, ucp_ep_h* endpoint) {
+    handler_of_link = params->err_handler;
+    return (*libucp())->ep_create(worker, params, endpoint);
+  };
+  return &table;
+}
+
+TEST(UcxLibrary, ThatReportsABrokenConnectionFailsThePipe) {
+  const UcxTransport transport(with_a_known_handler, "tcp");
+  add_transport("ucx with a known handler", transport);
+  PipePair pair = make_pair(real_system(), {"", "ucx with a known handler", "127.0.0.1:0", 0, {}}, kMaxMessage);
+  const auto go_on = [&] {
+    (void)pair.receiver->progress();
+    return pair.sender->progress().ok();
+  };
+  ASSERT_TRUE(wait_until(real_system(), [&] { return go_on() && handler_of_link.cb != nullptr; }));
+  handler_of_link.cb(handler_of_link.arg, nullptr, UCS_ERR_ENDPOINT_TIMEOUT);
+  ASSERT_TRUE(wait_until(real_system(), [&] { return !go_on(); }));
+  EXPECT_EQ(pair.sender->progress().code(), Code::kRemote);
+  EXPECT_THAT(pair.sender->progress().message(),
+              HasSubstr("ucx pipe to rank 1: the connection broke: Endpoint timeout"));
+}
+
+// What is changed of the settings of UCX 1.`minor`, whose context cannot be made, and why it cannot.
+std::pair<std::string, std::string> opened_by_version(unsigned minor) {
   static unsigned version;
   static std::string changes;
   version = minor;
@@ -275,14 +323,19 @@ std::string changes_by_version(unsigned minor) {
   table.init_version = [](unsigned, unsigned, const ucp_params_t*, const ucp_config_t*, ucp_context_h*) {
     return UCS_ERR_NO_MEMORY;
   };
-  EXPECT_FALSE(UcxContext::open(table, "").ok());
-  return changes;
+  const std::string why = UcxContext::open(table, "").status().message();
+  return {changes, why};
+}
+
+TEST(UcxLibrary, ThatIsTooOldIsRefused) {
+  const auto [changes, why] = opened_by_version(12);
+  EXPECT_EQ(why, "UCX is of version 1.12; 1.13 or a newer 1.x is needed");
 }
 
 // rdma_pipes_by_ucx shows why.
 TEST(UcxLibrary, HasNoKeepaliveWhereThatEndsTheProcess) {
-  EXPECT_EQ(changes_by_version(13), "KEEPALIVE_INTERVAL=inf ");
-  EXPECT_EQ(changes_by_version(14), "");
+  EXPECT_EQ(opened_by_version(13).first, "KEEPALIVE_INTERVAL=inf ");
+  EXPECT_EQ(opened_by_version(14).first, "");
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <array>
 #include <atomic>
 #include <random>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "transports/lasting_memory.h"
@@ -35,6 +37,13 @@ class StillClock final : public Clock {
   Time time{std::chrono::hours(1)};
   std::atomic<size_t> asked = 0;
 };
+
+std::vector<std::string> lines(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> found;
+  for (std::string line; std::getline(stream, line);) found.push_back(line);
+  return found;
+}
 
 class Failover : public Verbs {
  protected:
@@ -190,6 +199,23 @@ TEST_F(Failover, ABrokenPortRestsTwiceAsLongEachTime) {
   EXPECT_TRUE(rails.take(clock_.now())) << "what came by it ends its rest";
 }
 
+TEST_F(Failover, ALossIsToldOnceUntilThePortCarriesAgain) {
+  const VerbsPorts ports(**fake_verbs());
+  VerbsRails rails(**fake_verbs(), ports.all());
+  testing::internal::CaptureStderr();
+  for (int trial = 0; trial < 3; ++trial) {  // in vain
+    rails.report_broken(0, "a pipe", "a test", clock_.now());
+    rails.report_broken(0, "another pipe", "the same", clock_.now());
+    pass(VerbsRails::kLongestRest);
+  }
+  rails.report_working(0);
+  rails.report_working(0);
+  const std::vector<std::string> told = lines(testing::internal::GetCapturedStderr());
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_THAT(told[0], HasSubstr("a pipe: fake0 port 1 carries nothing now (a test)"));
+  EXPECT_THAT(told[1], HasSubstr("fake0 port 1 carries again"));
+}
+
 // ---- What breaks
 
 TEST_F(Failover, ABrokenConnectionLosesNothingAndGoesOnByTheOtherPort) {
@@ -259,7 +285,6 @@ TEST_F(Failover, APortThatGoesDownIsLeftAndUsedAgainWhenItIsBack) {
                     HasSubstr("fake0 port 1 carries again")));
 }
 
-// Two hosts whose ports lie in two networks, with pipes both ways. Each tries a port while the other lets its own rest.
 TEST_F(Failover, ADeviceThatVanishesInMidStreamLeavesTheSocket) {
   PipePair pair = open_pair();
   testing::internal::CaptureStderr();
@@ -275,6 +300,7 @@ TEST_F(Failover, ADeviceThatVanishesInMidStreamLeavesTheSocket) {
                              Not(HasSubstr("carries again"))));
 }
 
+// Two hosts whose ports lie in two networks, with pipes both ways. Each tries a port while the other lets its own rest.
 TEST_F(Failover, APortThatIsHealedIsUsedAgainByBothEnds) {
   const VerbsTransport other{fake_verbs};
   add_transport("another host's", other);

@@ -211,6 +211,18 @@ TEST_F(Lending, EndsWithTheMemoryAndBeginsAnewWithTheNext) {
   EXPECT_EQ(fake_registered_bytes(), 2 * RingMemory::kLong + kMaxMessage) << "the source has ended";
 }
 
+TEST_F(Lending, MemoryWhosePagesAreReplacedIsRegisteredAnew) {
+  const LastingMemory::Hold source(source_);
+  const LastingMemory::Hold target(target_);
+  PipePair made = open_pair();
+  ASSERT_TRUE(passes(made));
+  const size_t before = fake_registered_bytes();
+  LastingMemory::of_process().replace(LastingMemory::Bytes(source_).first(1));
+  EXPECT_TRUE(passes(made));
+  EXPECT_EQ(fake_reads(), 2u);
+  EXPECT_EQ(fake_registered_bytes(), before + kMaxMessage) << "what is under way may go on with the old pages";
+}
+
 TEST_F(Lending, LeavesHalfOfWhatMayBeLockedToOthers) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &before), 0);

@@ -134,11 +134,38 @@ TEST_F(Verbs, MarksItsPacketsAsTheSettingsSay) {
   add_transport("marked", marked);
   PipePair made = make_pair(real_system(), {"verbs", "marked", "127.0.0.1:0", 0, {}}, kMaxMessage);
   ASSERT_TRUE(send(*made.sender, 0, kShort) && receive(made, 0, kShort));
-  const std::vector<ibv_ah_attr> paths = fake_paths();
+  const std::vector<FakePath> paths = fake_paths();
   ASSERT_EQ(paths.size(), 2u);
-  for (const ibv_ah_attr& path : paths) {
-    EXPECT_EQ(path.sl, 5);
-    EXPECT_EQ(path.grh.traffic_class, 104);
+  for (const FakePath& path : paths) {
+    EXPECT_EQ(path.address.sl, 5);
+    EXPECT_EQ(path.address.grh.traffic_class, 104);
+  }
+}
+
+TEST_F(Verbs, APacketFitsThePortsOfBothEnds) {
+  FakePort port;
+  port.mtu = IBV_MTU_2048;
+  port.gids = {fake_gid("::ffff:10.0.0.1", 0)};
+  set_fake_ports({port});
+  const VerbsPorts ports(**fake_verbs());
+  for (const ibv_mtu theirs : {IBV_MTU_1024, IBV_MTU_4096}) {
+    auto pair = QueuePair::open(**fake_verbs(), ports.all()[0], {}, {QueuePair::Role::kAccessor, 1, 0});
+    ASSERT_TRUE(pair.ok()) << pair.status().message();
+    VerbsCard peer = (*pair)->card();
+    peer.gid = ports.all()[0].gids[0];
+    peer.mtu = theirs;
+    ASSERT_TRUE((*pair)->connect(peer, ports.all()[0].gids[0]).ok());
+    EXPECT_EQ(fake_paths().at(0).mtu, std::min(theirs, IBV_MTU_2048));
+  }
+}
+
+TEST_F(Verbs, AShortMessageGoesInTheRequestItself) {
+  PipePair made = open_pair();
+  for (const auto& [bytes, inline_sends] : {std::pair(kShort, 1u), std::pair(10 * kShort, 0u)}) {
+    const size_t before = fake_inline_sends();
+    ASSERT_TRUE(send(*made.sender, 1, bytes));
+    EXPECT_EQ(fake_inline_sends() - before, inline_sends) << bytes << " bytes";
+    ASSERT_TRUE(receive(made, 1, bytes));
   }
 }
 
@@ -200,7 +227,6 @@ TEST_F(Verbs, AMessageIsFlushedWhenTheDeviceSaysSo) {
   EXPECT_TRUE(made.sender->flushed());
 }
 
-// The last acknowledgement may be lost with the connection: the farewell stands for it.
 // What would be cut at the end of the ring goes to its beginning, where nobody has to put it together.
 TEST_F(Verbs, AMessageOfAFrameIsReadInTheRing) {
   PipePair made = pair();
@@ -220,6 +246,7 @@ TEST_F(Verbs, AMessageOfAFrameIsReadInTheRing) {
   }
 }
 
+// The last acknowledgement may be lost with the connection: the farewell stands for it.
 TEST_F(Verbs, AReceiverThatLeavesWithAllThatWasSentIsNoFailure) {
   PipePair made = open_pair();
   hold_fake_acknowledgements(true);

@@ -7,20 +7,28 @@
 namespace hocket {
 namespace {
 
-// With a keepalive, 1.13 sends the request to connect where it may not be given up: the process would end when the peer
-// is lost meanwhile (decision 0120). That a peer is gone the sockets say.
-bool must_go_without_keepalive(const UcxTable& table) {
+constexpr unsigned kMajor = 1;
+// Older ones lack what keeps the data of a message in its place.
+constexpr unsigned kOldest = 13;
+// Before, with a keepalive, the request to connect goes where it may not be given up: the process would end when the
+// peer is lost meanwhile (decision 0120). That a peer is gone the sockets say.
+constexpr unsigned kKeepsAlive = 14;
+
+// Of version 1.x the x.
+Result<unsigned> version_of(const UcxTable& table) {
   unsigned major = 0;
   unsigned minor = 0;
   unsigned release = 0;
   table.get_version(&major, &minor, &release);
-  return major == 1 && minor < 14;
+  if (major == kMajor && minor >= kOldest) return minor;
+  return Status(Code::kSystem, fmt::format("UCX is of version {}.{}; {}.{} or a newer {}.x is needed", major, minor,
+                                           kMajor, kOldest, kMajor));
 }
 
-ucs_status_t change(const UcxTable& table, ucp_config_t* config, const std::string& tls) {
+ucs_status_t change(const UcxTable& table, unsigned version, ucp_config_t* config, const std::string& tls) {
   ucs_status_t status = UCS_OK;
   if (!tls.empty()) status = table.config_modify(config, "TLS", tls.c_str());
-  if (status != UCS_OK || !must_go_without_keepalive(table)) return status;
+  if (status != UCS_OK || version >= kKeepsAlive) return status;
   return table.config_modify(config, "KEEPALIVE_INTERVAL", "inf");
 }
 
@@ -34,10 +42,12 @@ Status ucx_failure(const UcxTable& table, std::string_view what, ucs_status_t st
 }
 
 Result<std::shared_ptr<const UcxContext>> UcxContext::open(const UcxTable& table, const std::string& tls) {
+  const Result<unsigned> version = version_of(table);
+  if (!version.ok()) return version.status();
   ucp_config_t* config = nullptr;
   ucs_status_t status = table.config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return ucx_failure(table, "cannot read the settings of UCX", status);
-  status = change(table, config, tls);
+  status = change(table, *version, config, tls);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;

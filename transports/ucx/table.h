@@ -43,7 +43,7 @@ struct UcxTable {
   const char* (*status_string)(ucs_status_t status);
 };
 
-// Of the library of this system, opened at the first call; fails, with the reason, where there is none that fits.
+// Of the library of this system, opened at the first call; fails, with the reason, where there is none.
 Result<const UcxTable*> libucp();
 
 }  // namespace hocket
