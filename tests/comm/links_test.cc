@@ -13,6 +13,8 @@
 #include <optional>
 #include <thread>
 
+#include "base/bytes.h"
+#include "base/crc32c.h"
 #include "comm/links_heart.h"
 
 namespace hocket {
@@ -86,9 +88,10 @@ class LinkTest : public testing::Test {
     });
     std::span<const std::byte> left = std::as_bytes(std::span(bytes));
     while (!left.empty()) left = left.subspan(*pair.theirs->send(std::span(&left, 1)));
-    std::string answer = heard.get_future().get();
+    std::future<std::string> answer = heard.get_future();
+    const bool came = answer.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
     in_loop([&] { link.reset(); });
-    return answer;
+    return came ? answer.get() : "nothing";
   }
 
   System& system_ = real_system();
@@ -170,6 +173,47 @@ TEST_F(LinkTest, EndsWhereWhatWasLostIsNotKept) {
 }
 
 TEST_F(LinkTest, DeliversWhatArrivesWhole) { EXPECT_EQ(hear(bytes_of("hello")), "frame hello"); }
+
+// What announces a frame, unharmed.
+std::string header(uint32_t length, uint32_t handles) {
+  const auto sum = [](const std::string& bytes) { return crc32c(std::as_bytes(std::span(bytes))); };
+  Writer fields;
+  for (const uint32_t field : {length, handles, sum({})}) fields.u32(field);
+  const std::string bytes = fields.take();
+  Writer own;
+  own.u32(sum(bytes));
+  return bytes + own.take();
+}
+
+// Before any of it has come.
+TEST_F(LinkTest, EndsWithAFrameThatIsTooLong) {
+  EXPECT_THAT(hear(header(1001, 0)), HasSubstr("a frame of 1001 bytes and 0 handles; the limits are 1000 and 16"));
+  EXPECT_THAT(hear(header(0, 17)), HasSubstr("a frame of 0 bytes and 17 handles; the limits are 1000 and 16"));
+}
+
+// It beats, and so it lives.
+TEST_F(LinkTest, EndsWhereThePeerDoesNotRead) {
+  Pair pair = connect();
+  std::unique_ptr<Link> link;
+  std::string why;
+  in_loop([&] {
+    link = make_link(std::move(pair.ours));
+    EXPECT_TRUE(link->start([](auto, auto) {}, [&](auto, const Status& status) { why = status.message(); }).ok());
+  });
+  const std::string beat = header(0, 0);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(beat));
+  bool has_ended = false;
+  constexpr int kMost = 1000;  // times 100 kB: far more than a system takes
+  for (int i = 0; i < kMost && !has_ended; ++i) {
+    in_loop([&] {
+      for (int frame = 0; frame < 100; ++frame) link->send(std::string(1000, 'x'));
+      has_ended = !why.empty();
+    });
+    (void)pair.theirs->send(std::span(&bytes, 1));
+  }
+  EXPECT_THAT(why, HasSubstr("does not read"));
+  in_loop([&] { link.reset(); });
+}
 
 TEST_F(LinkTest, EndsWithAnyBitFlipped) {
   const std::string whole = bytes_of("hello");

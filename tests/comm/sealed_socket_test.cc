@@ -10,6 +10,8 @@
 #include <functional>
 #include <random>
 
+#include "comm/handshake.h"
+
 namespace hocket {
 namespace {
 
@@ -105,6 +107,43 @@ TEST(SealedSocket, HidesWhatItCarries) {
   ASSERT_TRUE(send_all(pair.a, std::vector<std::byte>(1000)).ok());
   EXPECT_NE(first, pair.there) << "the same bytes look different each time";
   for (const Wire& wire : {first, pair.there}) EXPECT_LT(std::count(wire.begin(), wire.end(), std::byte{}), 50);
+}
+
+// What the two ends of a connection send after their handshake, as it is on the wire: the same words of both.
+struct Conversation {
+  std::string key = std::string(16, 'k');
+  std::string dialers_nonce = std::string(16, 'd');
+  std::string acceptors_nonce = std::string(16, 'a');
+
+  std::pair<Wire, Wire> on_the_wire() const {
+    Wire there, back;
+    Hello hello{Purpose::kLink, std::string(16, 'i'), 1, 0};
+    hello.sealed = true;
+    DialingHandshake dialer(std::make_unique<End>(there, back, 1), 1, hello, key, dialers_nonce);
+    AcceptingHandshake acceptor(
+        std::make_unique<End>(back, there, 2), 1, [this](const Hello&) { return Admission{Refusal::kNone, key}; },
+        [](const Hello&) { return Refusal::kNone; }, acceptors_nonce);
+    for (int i = 0; i < 1000 && dialer.state() == Handshake::State::kPending; ++i) dialer.advance(), acceptor.advance();
+    EXPECT_EQ(dialer.state(), Handshake::State::kDone) << dialer.status().message();
+    EXPECT_EQ(acceptor.state(), Handshake::State::kDone) << acceptor.status().message();
+    for (Handshake* end : {static_cast<Handshake*>(&dialer), static_cast<Handshake*>(&acceptor)})
+      EXPECT_TRUE(send_all(*end->take_socket(), std::vector<std::byte>(100)).ok());
+    return {there, back};
+  }
+};
+
+// Who knows what one connection carries knows nothing of another.
+TEST(SealedSocket, EachConnectionAndDirectionHasKeysOfItsOwn) {
+  const auto [there, back] = Conversation().on_the_wire();
+  EXPECT_EQ(Conversation().on_the_wire().first, there) << "no more than this goes into it";
+  EXPECT_NE(there, back);
+  for (std::string Conversation::* part :
+       {&Conversation::key, &Conversation::dialers_nonce, &Conversation::acceptors_nonce}) {
+    Conversation other;
+    (other.*part)[3] = 'x';
+    EXPECT_NE(other.on_the_wire().first, there);
+    EXPECT_NE(other.on_the_wire().second, back);
+  }
 }
 
 // A slow network delivers records for minutes: who waits sees that something comes.

@@ -3,7 +3,9 @@
 //
 // Who does not belong: strangers, wrong keys, sizes, ranks and versions. They hear why; the others start.
 #include <fmt/format.h>
+#include <netdb.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -229,6 +231,35 @@ TEST(Strangers, GetNoMoreThanAQuarterOfTheDescriptors) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
   EXPECT_EQ(Service(real_system(), quick_options()).options().max_strangers, 64u);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+// The local addresses of all sockets of this process that listen to a network.
+std::vector<std::string> listening() {
+  std::vector<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int handle = std::stoi(entry.path().filename());
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    if (::getsockopt(handle, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) continue;
+    sockaddr_storage address{};
+    size = sizeof address;
+    std::array<char, NI_MAXHOST> host{};
+    EXPECT_EQ(::getsockname(handle, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    if (address.ss_family == AF_UNIX) continue;
+    EXPECT_EQ(::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host.data(), host.size(), nullptr, 0,
+                            NI_NUMERICHOST),
+              0);
+    all.emplace_back(host.data());
+  }
+  return all;
+}
+
+TEST(Strangers, FindNobodyAtOtherInterfacesThanTheChosen) {
+  const auto services = make_services(2);
+  const auto id = make_unique_id(*services[0]);
+  auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
+  EXPECT_THAT(listening(), AllOf(testing::Not(testing::IsEmpty()), testing::Each(AnyOf("127.0.0.1", "::1"))));
+  leave_all(meshes);
 }
 
 TEST(WrongKey, IsRefusedAndBothSidesKnow) {
