@@ -883,6 +883,7 @@ Duration failing_takes_after(Duration farewell) {
       if (rank == 0) (*seat.mesh)->fail(Status(Code::kTimeout, "enough"));
       if (rank == 0) took = world.now() - linked - farewell;
       (*seat.mesh)->leave();
+      seat.mesh = Status(Code::kInternal, "left");  // it needs the service
       seat.service.reset();
     });
   });
