@@ -572,15 +572,6 @@ TEST(WrongSize, IsToldToBothSidesWhenNobodyElseComes) {
   });
 }
 
-// What UCX and verbs send cannot be sealed: with encryption no peer hears that they are here.
-TEST(Encryption, LeavesOutWhatItCannotSeal) {
-  ServiceOptions options = quick_options();
-  options.transports = "ucx,verbs,tcp";
-  if (Service(real_system(), options).self().presence.empty()) GTEST_SKIP() << "there is neither UCX nor verbs here";
-  options.encrypt = true;
-  EXPECT_EQ(Service(real_system(), options).self().presence, "");
-}
-
 // Who waits less long than another rests between heartbeats would take that one for dead.
 TEST(OtherTimeout, IsRefusedNamingBothAndTheOthersHearWhy) {
   ServiceOptions other = endless_options();
