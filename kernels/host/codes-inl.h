@@ -21,10 +21,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace hocket::host::HWY_NAMESPACE {
 
-#if HOCKET_HALVES
-using Halves = hn::Repartition<uint16_t, Words>;
-#endif
-
 // Where nothing is random.
 struct NoRandom {
   NoRandom() = default;
@@ -56,7 +52,7 @@ struct Bounds {
   }
 #if HOCKET_HALVES
   // Of steps without the random bits, in lanes of 16 bits.
-  HWY_INLINE hn::Vec<Halves> operator()(hn::Vec<Halves> steps) const {
+  HWY_INLINE HalfVector operator()(HalfVector steps) const {
     const auto last = [](float bound) HWY_ATTR {
       return hn::Set(Halves(), static_cast<uint16_t>(element::bits_of(bound) >> kRandomBits));
     };

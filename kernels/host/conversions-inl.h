@@ -48,7 +48,7 @@ struct Conversion<DataType::kFloat16> {
 };
 #endif
 
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+#if HOCKET_HALVES
 template <>
 struct Conversion<DataType::kBfloat16> {
   using Storage = uint16_t;
@@ -57,7 +57,7 @@ struct Conversion<DataType::kBfloat16> {
 
   // One step takes the upper halves of both.
   static HWY_INLINE void narrow_two(FloatVector first, FloatVector second, Storage* to) {
-    const hn::Repartition<uint16_t, Words> halves;
+    const Halves halves;
     const auto low = hn::BitCast(halves, Narrow::upper(first)), high = hn::BitCast(halves, Narrow::upper(second));
     hn::StoreU(hn::ConcatOdd(halves, high, low), halves, to);
   }

@@ -23,20 +23,24 @@
 
 // Loads and stores that touch only some lanes, and fault on none, need AVX-512. Half vectors and conversions of float16
 // come with AVX2.
+// Whether there are 16-bit lanes in vectors of words: tiles of 16-bit floats are then encoded as they lie.
+#define HOCKET_HALVES (HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
 #define HOCKET_MASKS (HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86)
 #define HOCKET_CONVERTS_FLOAT16 ((HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86) || HWY_ARCH_ARM_A64)
 
 HWY_BEFORE_NAMESPACE();
 namespace hocket::host::HWY_NAMESPACE {
 
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+#if HOCKET_HALVES
 
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::ScalableTag<float>;
 using Words = hn::ScalableTag<uint32_t>;
+using Halves = hn::Repartition<uint16_t, Words>;
 using FloatVector = hn::Vec<Floats>;
 using WordVector = hn::Vec<Words>;
+using HalfVector = hn::Vec<Halves>;
 
 // Two or four vectors of float32 hold the elements of one vector of 16- or 8-bit floats. Which holds which is the
 // business of the Lanes class.
@@ -144,7 +148,7 @@ struct Bfloat16Lanes {
             hn::BitCast(Floats(), hn::And(raw, hn::Set(Words(), 0xffff0000u)))};
   }
   static HWY_INLINE WordVector encode(Wide wide) {
-    const hn::Repartition<uint16_t, Words> halves;
+    const Halves halves;
     const auto upper = hn::ShiftRight<16>(nearest(wide.a));
     return hn::BitCast(Words(), hn::OddEven(hn::BitCast(halves, nearest(wide.b)), hn::BitCast(halves, upper)));
   }

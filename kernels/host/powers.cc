@@ -55,10 +55,7 @@ HWY_INLINE FloatVector power_values(WordVector code) {
   return hn::BitCast(Floats(), hn::IfThenElse(is_nan, hn::Set(words, 0x7fc00000u), with_sign));
 }
 
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-using Halves = hn::Repartition<uint16_t, Words>;
-using HalfVector = hn::Vec<Halves>;
-
+#if HOCKET_HALVES
 // Of 16-bit floats, which have fewer bits below the power than a random number, only its highest ones can carry.
 template <DataType type>
 struct HalfPowers {
@@ -105,7 +102,7 @@ struct HalfPowers {
 template <DataType type>
 HWY_INLINE void write_two(const typename Conversion<type>::Storage* from, RandomWords& random, uint8_t* codes) {
   const auto first = random.next(), second = random.next();
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+#if HOCKET_HALVES
   if constexpr (type != DataType::kFloat32) {
     if (HalfPowers<type>::write(from, first, second, codes)) return;
   }

@@ -71,9 +71,6 @@ struct Quarters {
   }
 };
 
-// Whether there are 16-bit lanes in vectors of words: tiles of 16-bit floats are then encoded as they lie.
-#define HOCKET_HALVES (HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
-
 template <DataType type>
 struct BlocksOf {
   const typename Conversion<type>::Storage* tile;

@@ -31,7 +31,7 @@ struct Word;
 template <>
 struct Word<DataType::kFloat32> {
   using Bits = uint32_t;
-  using Halves = hn::Rebind<uint16_t, Words>;
+  using HalfWords = hn::Rebind<uint16_t, Words>;
 
   static constexpr size_t lows_before(size_t i) { return i * sizeof(uint16_t); }
   static void copy_lows(const uint8_t* from, size_t, size_t count, uint8_t* to, size_t) {
@@ -40,14 +40,14 @@ struct Word<DataType::kFloat32> {
   static HWY_INLINE void split(const Bits* from, uint16_t* tops, uint8_t* lows, size_t) {
     for (size_t i = 0; i < kWord; i += hn::Lanes(Words())) {
       const auto bits = hn::LoadU(Words(), from + i);
-      hn::StoreU(hn::TruncateTo(Halves(), hn::ShiftRight<16>(bits)), Halves(), tops + i);
-      hn::StoreU(hn::TruncateTo(Halves(), bits), Halves(), reinterpret_cast<uint16_t*>(lows) + i);
+      hn::StoreU(hn::TruncateTo(HalfWords(), hn::ShiftRight<16>(bits)), HalfWords(), tops + i);
+      hn::StoreU(hn::TruncateTo(HalfWords(), bits), HalfWords(), reinterpret_cast<uint16_t*>(lows) + i);
     }
   }
   static HWY_INLINE void join(const uint16_t* tops, const uint8_t* lows, size_t, Bits* to) {
     for (size_t i = 0; i < kWord; i += hn::Lanes(Words())) {
-      const auto top = hn::PromoteTo(Words(), hn::LoadU(Halves(), tops + i));
-      const auto low = hn::PromoteTo(Words(), hn::LoadU(Halves(), reinterpret_cast<const uint16_t*>(lows) + i));
+      const auto top = hn::PromoteTo(Words(), hn::LoadU(HalfWords(), tops + i));
+      const auto low = hn::PromoteTo(Words(), hn::LoadU(HalfWords(), reinterpret_cast<const uint16_t*>(lows) + i));
       hn::StoreU(hn::Or(hn::ShiftLeft<16>(top), low), Words(), to + i);
     }
   }

@@ -47,24 +47,24 @@ struct Twos {
   }
 };
 
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+#if HOCKET_HALVES
 template <>
 struct Twos<DataType::kBfloat16> {
   using Storage = uint16_t;
-  using Halves = hn::Rebind<uint16_t, Words>;
+  using StorageTag = hn::Rebind<uint16_t, Words>;
   using Lanes = LanesOf<DataType::kBfloat16>;
 
   static HWY_INLINE Pair read(const Storage* from) { return Lanes::decode(Lanes::Memory::read(from)); }
   // NaN among the values come from bfloat16 or are the processor's own.
   static HWY_INLINE void write(Pair values, Storage* to) { Lanes::Memory::write(Lanes::encode(values), to); }
   static HWY_INLINE void read_bytes(const uint8_t* from, WordVector& a, WordVector& b) {
-    const auto both = hn::PromoteTo(Words(), hn::LoadU(Halves(), reinterpret_cast<const uint16_t*>(from)));
+    const auto both = hn::PromoteTo(Words(), hn::LoadU(StorageTag(), reinterpret_cast<const uint16_t*>(from)));
     a = hn::And(both, hn::Set(Words(), 0xffu));
     b = hn::ShiftRight<8>(both);
   }
   static HWY_INLINE void write_bytes(WordVector a, WordVector b, uint8_t* to) {
     const auto both = hn::OrAnd(hn::ShiftLeft<8>(b), a, hn::Set(Words(), 0xffu));
-    hn::StoreU(hn::TruncateTo(Halves(), both), Halves(), reinterpret_cast<uint16_t*>(to));
+    hn::StoreU(hn::TruncateTo(StorageTag(), both), StorageTag(), reinterpret_cast<uint16_t*>(to));
   }
 };
 #endif

@@ -16,7 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace hocket::host::HWY_NAMESPACE {
 
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+#if !HOCKET_HALVES
 
 namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;

@@ -13,8 +13,8 @@
 namespace hocket {
 namespace {
 
-constexpr int kTicksPerTimeout = 16;
 constexpr int kTicksPerBeat = 2;  // what follows a lost beat tells TCP of the loss
+constexpr int kTicksPerTimeout = kTicksPerBeat * kBeatsPerTimeout;
 
 }  // namespace
 

@@ -13,9 +13,11 @@ namespace hocket {
 
 class Link;
 
+inline constexpr int kBeatsPerTimeout = 8;
+
 class Heart {
  public:
-  // A link that was silent for `timeout` ends; heartbeats go out every eighth of it.
+  // A link that was silent for `timeout` ends; so many heartbeats go out meanwhile.
   Heart(System& system, Reactor& reactor, Duration timeout);
 
   void start();

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "comm/links_heart.h"
 #include "comm/mesh_exchange.h"
 #include "comm/unique_id.h"
 
@@ -18,7 +19,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kNamedRanks = 16;
-constexpr int kBeatsPerTimeout = 8;
 constexpr Duration kShortestPause = milliseconds(1);
 constexpr size_t kMaxFrame = size_t{8} << 10;
 

@@ -21,7 +21,7 @@ struct Trial {
   Fault fault = Fault::kKill;
   int ranks = 2;
   std::string transport;     // "shm", "tcp"
-  std::vector<int> victims;  // one or two, fewer than ranks
+  std::vector<int> victims;  // one to three, fewer than ranks
   Seconds delay{};           // into the run
   // Each victim but the first comes so long after the one before, or after a survivor has said that that one is lost.
   // None: all at once.
