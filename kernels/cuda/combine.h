@@ -115,7 +115,9 @@ HOCKET_ELEMENT bool may_begin(const Batch& batch) {
 // One of a task's addresses. Late ones are read anew: the host writes them once more each time a graph runs.
 HOCKET_ELEMENT std::byte* address_of(const Batch& batch, const Task& task, uint32_t index) {
   const uint32_t at = task.address + index;
-  return batch.late == nullptr ? batch.address[at] : static_cast<std::byte* const volatile*>(batch.late)[at];
+  // No conditional expression: that of both would be volatile, and of a launch's arguments nothing can be.
+  if (batch.late == nullptr) return batch.address[at];
+  return static_cast<std::byte* const volatile*>(batch.late)[at];
 }
 
 // `addresses`: those of the task.
