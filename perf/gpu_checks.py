@@ -72,6 +72,8 @@ def streams():
     groups = [dist.new_group(), dist.new_group()]
     side = [torch.cuda.Stream(), torch.cuda.Stream()]
     tensors = [torch.ones(1 << 20, device="cuda") for _ in groups]
+    for group, tensor in zip(groups, tensors):  # all make the communicators in one order, as they must
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=group)
     torch.cuda.synchronize()
     for _ in range(10):
         for which in (0, 1) if dist.get_rank() % 2 == 0 else (1, 0):

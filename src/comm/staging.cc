@@ -82,8 +82,9 @@ bool uses_cuda_memory(const cuda::Driver& driver, const Request& request, Rank r
   const auto is_cuda = [&](const void* buffer, Extent extent) {
     return !extent.is_empty() && cuda::recognise(driver, buffer).is_cuda();
   };
-  return is_cuda(request.send, send_extent(request, rank, ranks)) ||
-         (request.recv != request.send && is_cuda(request.recv, recv_extent(request, rank, ranks))) ||
+  const Extent send = send_extent(request, rank, ranks);
+  const bool is_one = request.recv == request.send && !send.is_empty();  // and was looked at
+  return is_cuda(request.send, send) || (!is_one && is_cuda(request.recv, recv_extent(request, rank, ranks))) ||
          request.reduction.scalar_elsewhere != nullptr;
 }
 

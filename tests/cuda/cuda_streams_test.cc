@@ -124,6 +124,25 @@ TEST(CudaStreams, DeviceMemoryWithoutAStreamFollowsTheDefaultStream) {
   });
 }
 
+// One rank has only what it sends there, the other only what it receives.
+TEST(CudaStreams, InPlaceARootedCallFindsDeviceMemoryOnBothSides) {
+  on_devices(2, [](Member& member) {
+    const DeviceStream stream;
+    const DeviceValues values(10);
+    for (const int root : {0, 1}) {
+      values.fill(stream, static_cast<float>(10 * root + member.rank));
+      stream.synchronize();
+      ASSERT_EQ(hocketBcast(values.get(), 10, hocketFloat, root, member.comm, nullptr), hocketSuccess);
+      ASSERT_EQ(cuStreamSynchronize(nullptr), cuda::kSuccess);
+      EXPECT_EQ(values.read(stream), Values(10, static_cast<float>(11 * root)));
+      ASSERT_EQ(hocketReduce(values.get(), values.get(), 10, hocketFloat, hocketSum, root, member.comm, nullptr),
+                hocketSuccess);
+      ASSERT_EQ(cuStreamSynchronize(nullptr), cuda::kSuccess);
+      EXPECT_EQ(values.read(stream)[0], static_cast<float>((member.rank == root ? 22 : 11) * root));
+    }
+  });
+}
+
 // Each rank fills its streams in another order; calls on different communicators wait for none of the other's.
 TEST(CudaStreams, SeveralCommunicatorsOnSeveralStreams) {
   on_devices(2, [](Member& member) {
