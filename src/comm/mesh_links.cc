@@ -82,6 +82,7 @@ DialOptions PeerLinks::dial_options(int32_t peer, Hello hello) const {
   // The peer's process was there: when nothing answers, it is gone. The wait lets its neighbours tell how it went.
   options.unreachable_until = now + service_.options().timeout;
   options.unknown_until = now + self_.operation_timeout;
+  options.is_lost = [this, peer] { return owner_.is_lost_to_parent(peer); };
   return options;
 }
 

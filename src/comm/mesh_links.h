@@ -47,6 +47,8 @@ class PeerLinks {
     virtual void on_unreachable(int32_t peer, Refusal refusal, const Status& why) = 0;
     // The rank of this communicator that lives in this process; null when it is not there (yet).
     virtual std::shared_ptr<Owner> sibling(int32_t peer) const = 0;
+    // The communicator that this one is made of has lost it.
+    virtual bool is_lost_to_parent(int32_t peer) const = 0;
     virtual std::shared_ptr<Owner> shared_owner() = 0;
   };
 

@@ -97,6 +97,7 @@ void Dial::expect_end() {
 void Dial::on_try_over() {
   const Attempt& newest = attempts_.back();
   const Status late(Code::kTimeout, fmt::format("{} did not answer in time", newest.address));
+  if (is_lost()) return finish(late, Refusal::kNone);
   if (newest.handshake->was_answered()) return on_silence(late);
   last_failure_ = late;
   (void)take(newest.handshake.get());
@@ -151,8 +152,9 @@ void Dial::try_later(const Status& status, bool answered, Refusal refusal) {
   close();
   silent_tries_ = 0;
   const Time next = service_.system().clock.now() + pause_;
-  const bool is_over = answered ? next >= options_.unknown_until
-                                : next >= options_.unreachable_until && in_vain_ >= options_.addresses.size();
+  const bool is_over = answered
+                           ? next >= options_.unknown_until
+                           : (next >= options_.unreachable_until || is_lost()) && in_vain_ >= options_.addresses.size();
   if (is_over) return finish(status, refusal);
   timer_ = service_.reactor().at(next, [this] { attempt(); });
   if (connections_ % options_.addresses.size() == 0) pause_ = std::min(pause_ * 2, kLongestPause);

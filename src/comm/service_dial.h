@@ -25,7 +25,8 @@ struct DialOptions {
   std::string key;
   Time unreachable_until;  // how long to try (again) while nothing answers at any of them
   Time unknown_until;      // how long to try again while something answers that does not (yet) know the communicator
-  bool several = false;    // at once: the door lets one of them in, and refuses the others as duplicates
+  std::function<bool()> is_lost;  // another knows: who says nothing has no more than the try under way. May be empty
+  bool several = false;           // at once: the door lets one of them in, and refuses the others as duplicates
   // Silence of who has taken the connection is told here, again and again, and counts as an answer: another knows
   // whether the peer lives.
   std::function<void()> on_silence;
@@ -58,6 +59,7 @@ class Dial {
   void expect_end();
   void on_try_over();
   void on_silence(const Status& late);
+  bool is_lost() const { return options_.is_lost && options_.is_lost(); }
   void advance(DialingHandshake* handshake);
   void on_failure(DialingHandshake* handshake);
   // Not any more among those under way.

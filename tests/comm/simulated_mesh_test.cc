@@ -13,6 +13,7 @@
 #include <random>
 
 #include "base/simulated_system.h"
+#include "comm/child.h"
 #include "comm/communicator.h"
 #include "comm/drive.h"
 #include "comm/mesh.h"
@@ -809,21 +810,12 @@ class Birth {
   }
 
   void watch_child(SimulatedSystem& world, const MeshOptions& parent, Seat& seat, Time cut) {
-    MeshOptions options;
-    options.id = std::string(16, 'c');
-    options.key = std::string(16, 'd');
+    std::vector<Rank> group;
     for (int32_t rank = 0; rank < ranks_; ++rank) {
-      if (rank == victim_ && !with_victim_) continue;
-      if (rank == parent.rank) options.rank = static_cast<int32_t>(options.peers.size());
-      options.peers.push_back(parent.peers[static_cast<size_t>(rank)]);
+      if (rank != victim_ || with_victim_) group.push_back(rank);
     }
-    options.doom = [this, parent = (*seat.mesh)->watch(), self = options.rank] {
-      View end;
-      end.join(self, parent->status());
-      if (parent->failed() && with_victim_) end.join(victim_, {Absence::kUnreachable, {}, {self}});
-      return end;
-    };
-    const Result<std::shared_ptr<Mesh>> child = open_mesh(*seat.service, std::move(options));
+    const Result<std::shared_ptr<Mesh>> child =
+        open_mesh(*seat.service, mesh_of_child(**seat.mesh, parent.key, group, "child", EndsWith::kParent));
     ASSERT_TRUE(child.ok()) << child.status().message();
     if (leaves_[static_cast<size_t>(parent.rank)]) leave_within(world, **seat.mesh, std::chrono::seconds(2));
     const Time limit = cut + std::chrono::seconds(30);
@@ -863,6 +855,38 @@ class Birth {
     return opens;
   }();
 };
+
+// Rank 0 alone has stayed in a child of six. Ranks 1 and 3 of it are cut off, of whom it is linked to the first only.
+TEST(SimulatedMesh, WhomTheParentHasLostIsNotWaitedForOnceMoreInTheChild) {
+  constexpr int32_t kRanks = 6;
+  const auto stays = [](int32_t rank) { return rank == 0 || rank == 1 || rank == 3; };
+  simulate([&](SimulatedSystem& world, const ServiceOptions& options) {
+    std::vector<Seat> seats(kRanks);
+    const MeshOptions parent = seat_on_hosts(world, seats, options);
+    const Time cut = world.now() + std::chrono::seconds(1);
+    for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+      MeshOptions own = parent;
+      own.rank = rank;
+      seat.mesh = open_mesh(*seat.service, own);
+      ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+      const auto child =
+          open_mesh(*seat.service, mesh_of_child(**seat.mesh, own.key, {0, 1, 2, 3, 4, 5}, "child", EndsWith::kParent));
+      ASSERT_TRUE(child.ok()) << child.status().message();
+      seat.system->threads.sleep_until(cut - std::chrono::milliseconds(100));  // all links are made
+      if (!stays(rank)) (*child)->leave();
+      seat.system->threads.sleep_until(cut);
+      if (rank != 0 && stays(rank)) world.cut_off("host" + std::to_string(rank));
+      if (rank == 0) {
+        while (!(*child)->failed()) (void)(*child)->poller().wait(Time::max());
+        EXPECT_LE(world.now() - cut, options.timeout * 5 / 4);
+        EXPECT_THAT((*child)->lost(), testing::ElementsAre(1, 3)) << (*child)->status().message();
+      }
+      seat.system->threads.sleep_until(cut + std::chrono::minutes(1));
+      (*child)->leave();
+      (*seat.mesh)->leave();
+    });
+  });
+}
 
 // Rank 1 has left so long before rank 0 fails. There is nobody else who could tell of it.
 Duration failing_takes_after(Duration farewell) {
