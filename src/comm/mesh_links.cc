@@ -252,7 +252,7 @@ std::vector<int32_t> PeerLinks::missing() const {
 
 bool PeerLinks::flushed() const {
   return std::all_of(entries_.begin(), entries_.end(), [](const auto& each) {
-    return each.second.link == nullptr ? each.second.waiting.empty() : each.second.link->flushed();
+    return each.second.link == nullptr ? !holds_up(each.second) : each.second.link->flushed();
   });
 }
 
@@ -260,13 +260,15 @@ bool PeerLinks::arrived() const {
   return std::all_of(entries_.begin(), entries_.end(), [](const auto& each) {
     const Entry& found = each.second;
     if (found.dial != nullptr && found.dial->may_be_let_in()) return false;
-    return found.link == nullptr ? found.waiting.empty() : found.link->arrived();
+    return found.link == nullptr ? !holds_up(found) : found.link->arrived();
   });
 }
 
 void PeerLinks::stop_dialling(int32_t peer) {
   const auto found = entries_.find(peer);
-  if (found != entries_.end() && found->second.link == nullptr && !in_this_process(peer)) entries_.erase(found);
+  if (found == entries_.end() || found->second.link != nullptr) return;
+  if (!in_this_process(peer)) return (void)entries_.erase(found);
+  found->second.is_given_up = true;
 }
 
 }  // namespace hocket

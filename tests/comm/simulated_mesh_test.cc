@@ -965,28 +965,43 @@ TEST(SimulatedMesh, WhoLeavesWhileItIsLinkedHasLeftAndNotDied) {
   }
 }
 
+// Of two threads of this process, for the first of them.
+MeshOptions ended_child(const Service& service) {
+  MeshOptions child = mesh_of({service.self(), service.self()});
+  child.doom = [] {
+    View end;
+    end.join(0, Status(Code::kRemote, "the parent has failed"));
+    return end;
+  };
+  return child;
+}
+
 // What a rank concludes before a thread of its own process has come is told to that one, too.
 TEST(SimulatedMesh, AThreadThatComesToAnEndedChildIsToldWhy) {
   SimulatedSystem world;
   const Status ended = world.run([&] {
     Service service(world.host("host"));
-    MeshOptions child;
-    child.id = std::string(16, 'c');
-    child.key = std::string(16, 'd');
-    child.peers = {service.self(), service.self()};
-    child.peers[1].rank = 1;
-    MeshOptions first = child;
-    first.doom = [] {
-      View end;
-      end.join(0, Status(Code::kRemote, "the parent has failed"));
-      return end;
-    };
-    const Result<std::shared_ptr<Mesh>> opened = open_mesh(service, first);
+    const Result<std::shared_ptr<Mesh>> opened = open_mesh(service, ended_child(service));
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     while (!(*opened)->failed()) (void)(*opened)->poller().wait(Time::max());
+    MeshOptions child = mesh_of({service.self(), service.self()});
     child.rank = 1;
     EXPECT_EQ(wait_for_failure(world, service, child).verdict, "the parent has failed");
     (*opened)->leave();
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+TEST(SimulatedMesh, LeavingAnEndedChildDoesNotWaitForAThreadThatNeverComes) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    Service service(world.host("host"));
+    const Result<std::shared_ptr<Mesh>> opened = open_mesh(service, ended_child(service));
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    while (!(*opened)->failed()) (void)(*opened)->poller().wait(Time::max());
+    const Time begin = world.now();
+    (*opened)->leave();
+    EXPECT_LE(world.now() - begin, std::chrono::milliseconds(50));
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
