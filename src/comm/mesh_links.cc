@@ -88,7 +88,10 @@ DialOptions PeerLinks::dial_options(int32_t peer, Hello hello) const {
 
 void PeerLinks::dial(int32_t peer, Entry& entry) {
   DialOptions options = dial_options(peer, {Purpose::kLink, self_.id, self_.rank, peer});
-  if (on_this_host(peer)) options.addresses = {owner_.peer_info(peer).local_address};
+  if (on_this_host(peer)) {
+    options.addresses = {owner_.peer_info(peer).local_address};
+    options.is_here = true;
+  }
   options.several = true;
   entry.dial = std::make_unique<Dial>(service_, std::move(options),
                                       [this, peer](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {

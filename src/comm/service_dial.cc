@@ -39,6 +39,7 @@ int max_silent_tries(const Service& service, Purpose purpose) {
 Dial::Dial(Service& service, DialOptions options, Done done)
     : service_(service),
       options_(std::move(options)),
+      begun_(service.system().clock.now()),
       done_(std::move(done)),
       in_vain_(options_.addresses.size()),
       pause_(kFirstPause) {
@@ -69,9 +70,15 @@ void Dial::close() {
 void Dial::attempt() {
   const Address& address = options_.addresses[connections_++ % options_.addresses.size()];
   const Status status = connect(address);
-  if (!status.ok() && attempts_.empty()) return try_later(status, false);
+  if (!status.ok() && attempts_.empty())
+    return is_gone(status) ? finish(status, Refusal::kNone) : try_later(status, false);
   expect_end();
   if (status.ok()) advance(attempts_.back().handshake.get());
+}
+
+bool Dial::is_gone(const Status& no_connection) const {
+  const bool is_refused = options_.is_here && no_connection.code() == Code::kRemote;
+  return is_refused && service_.system().clock.now() + pause_ >= begun_ + time_of_a_try(service_);
 }
 
 Status Dial::connect(const Address& address) {

@@ -300,6 +300,17 @@ TEST(SimulatedMesh, APeerWithSeveralInterfacesThatDiedIsNamedWithinTheTimeout) {
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
 
+// Nobody who lives is linked to it: nobody could tell.
+TEST(SimulatedMesh, WhoseProcessOnThisHostIsGoneIsNamedLongBeforeTheTimeout) {
+  simulate([](SimulatedSystem& world, const ServiceOptions& options) {
+    Service here(world.host("host"), options);
+    const PeerInfo gone = Service(world.host("host"), options).self();
+    const Discovery discovery = wait_for_failure(world, here, mesh_of({here.self(), gone}));
+    EXPECT_THAT(discovery.verdict, HasSubstr("cannot reach rank 1 "));
+    EXPECT_LE(discovery.after, options.timeout / 4);
+  });
+}
+
 // Its packets vanish, so nothing refuses a connection.
 TEST(SimulatedMesh, WhoAnswersNobodyIsNamedWithinTheTimeout) {
   simulate([](SimulatedSystem& world, ServiceOptions options) {
