@@ -149,7 +149,7 @@ Result<std::unique_ptr<Socket>> connect_to(const SocketAddress& place, const Add
   // An interrupted connect goes on by itself, as one in progress.
   if (::connect(descriptor.get(), place.get(), place.length) != 0 && errno != EINPROGRESS && errno != EINTR) {
     // Only a unix listener whose queue is full says this.
-    if (errno == EAGAIN) return Status(Code::kRemote, what + ": too many connections wait there");
+    if (errno == EAGAIN) return Status(Code::kTimeout, what + ": too many connections wait there");
     return system_failure(what, errno);
   }
   return make_socket(std::move(descriptor), place, address, pacing);

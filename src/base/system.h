@@ -122,7 +122,9 @@ class Network {
  public:
   virtual ~Network() = default;
   virtual Result<std::unique_ptr<Listener>> listen(const Address& address) = 0;
-  virtual Result<std::unique_ptr<Socket>> connect(const Address& address) = 0;  // returns at once, still connecting
+  // Returns at once, still connecting. Of a "unix:NAME", kRemote says that nobody listens there, and kTimeout that too
+  // many wait.
+  virtual Result<std::unique_ptr<Socket>> connect(const Address& address) = 0;
   virtual Result<std::unique_ptr<Poller>> make_poller() = 0;
   virtual void wake(Handle wake_handle) = 0;
   virtual void close(Handle handle) = 0;  // for handles received from a socket

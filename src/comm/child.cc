@@ -36,22 +36,32 @@ View doom(const Mesh& parent, const std::vector<Rank>& group, Rank self, EndsWit
 
 }  // namespace
 
+MeshOptions mesh_of_child(Mesh& parent, const std::string& key, const std::vector<Rank>& group,
+                          const std::string& purpose, EndsWith ends_with) {
+  MeshOptions child;
+  child.key = derive_key(key, purpose);
+  child.id = public_id_of(child.key);
+  for (const Rank rank : group) {
+    if (rank == parent.rank()) child.rank = static_cast<Rank>(child.peers.size());
+    child.peers.push_back(parent.peer(rank));
+    child.peers.back().rank = static_cast<Rank>(child.peers.size()) - 1;
+  }
+  child.doom = [watched = parent.watch(), group, self = child.rank, ends_with] {
+    return doom(*watched, group, self, ends_with);
+  };
+  child.is_lost = [glance = parent.glance(), group](Rank rank) {
+    const std::shared_ptr<const Mesh> there = glance.lock();
+    return there != nullptr && contains(there->lost(), group[static_cast<size_t>(rank)]);
+  };
+  return child;
+}
+
 Result<std::shared_ptr<Communicator>> open_child(Communicator& parent, const std::vector<Rank>& group,
                                                  const std::string& purpose, CommunicatorOptions options,
                                                  EndsWith ends_with) {
-  MeshOptions child;
-  child.key = derive_key(parent.options().key, purpose);
-  child.id = public_id_of(child.key);
+  MeshOptions child = mesh_of_child(parent.mesh(), parent.options().key, group, purpose, ends_with);
   child.operation_timeout = options.operation_timeout;
   child.context = options.context;
-  for (const Rank rank : group) {
-    if (rank == parent.rank()) child.rank = static_cast<Rank>(child.peers.size());
-    child.peers.push_back(parent.mesh().peer(rank));
-    child.peers.back().rank = static_cast<Rank>(child.peers.size()) - 1;
-  }
-  child.doom = [watched = parent.mesh().watch(), group, self = child.rank, ends_with] {
-    return doom(*watched, group, self, ends_with);
-  };
   Tuning tuning = parent.planner().tuning();
   if (group.size() == static_cast<size_t>(parent.ranks())) tuning.routes = renumbered(std::move(tuning.routes), group);
   child.peers.front().tuning = to_text(tuning);

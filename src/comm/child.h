@@ -19,7 +19,12 @@ enum class EndsWith : uint8_t {
   kMembers,  // its ranks come though the parent has failed, unless that has lost one of them
 };
 
-// These ranks of the parent, in this order. All of them name it alike by `purpose`. It chooses as its parent does.
+// What a rank of the parent, whose key that is, opens the mesh of these ranks with, in this order. All of them name it
+// alike by `purpose`.
+MeshOptions mesh_of_child(Mesh& parent, const std::string& key, const std::vector<Rank>& group,
+                          const std::string& purpose, EndsWith ends_with);
+
+// The same as a communicator, which chooses as its parent does.
 Result<std::shared_ptr<Communicator>> open_child(Communicator& parent, const std::vector<Rank>& group,
                                                  const std::string& purpose, CommunicatorOptions options,
                                                  EndsWith ends_with = EndsWith::kParent);

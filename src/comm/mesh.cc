@@ -94,7 +94,7 @@ Result<std::shared_ptr<Mesh>> open_mesh(Service& service, MeshOptions options) {
   const Membership self{options.id, options.key, options.rank, ranks, patience, is_it ? options.context : nullptr,
                         devices};
   const auto rank = std::make_shared<MeshRank>(service, std::move(*poller), self);
-  rank->open(std::move(options.peers), std::move(options.doom));
+  rank->open(std::move(options.peers), std::move(options.doom), std::move(options.is_lost));
   HOCKET_TRY(service.open_door(options.id, options.rank, rank));
   return handed_out(rank);
 }

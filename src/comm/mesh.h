@@ -115,6 +115,8 @@ class Mesh {
   virtual std::vector<int32_t> present() const = 0;
   // For who wants to know of failures: the farewell that leave() says is put off until nobody watches, for a while.
   virtual std::shared_ptr<const Mesh> watch() = 0;
+  // The same for who does not hold it up; null when this is gone.
+  virtual std::weak_ptr<const Mesh> glance() const = 0;
   // It is on another host.
   virtual bool is_far(int32_t peer) const = 0;
   // True when the peer has said farewell (destroyed the communicator, or its program ended): nothing new will come.
@@ -154,6 +156,9 @@ struct MeshOptions {
   // What has ended this for ranks that will never come, the same for all who have; blames nobody: nothing. Asked on the
   // service thread until all links are made. May be empty.
   std::function<View()> doom = {};
+  // The communicator that this one is made of has lost that rank, who need not be dialled for long. Asked on the
+  // service thread. May be empty.
+  std::function<bool(int32_t rank)> is_lost = {};
 };
 
 // Opens the mesh of a group whose members already know each other (split). Returns at once; links follow.

@@ -82,12 +82,16 @@ DialOptions PeerLinks::dial_options(int32_t peer, Hello hello) const {
   // The peer's process was there: when nothing answers, it is gone. The wait lets its neighbours tell how it went.
   options.unreachable_until = now + service_.options().timeout;
   options.unknown_until = now + self_.operation_timeout;
+  options.is_lost = [this, peer] { return owner_.is_lost_to_parent(peer); };
   return options;
 }
 
 void PeerLinks::dial(int32_t peer, Entry& entry) {
   DialOptions options = dial_options(peer, {Purpose::kLink, self_.id, self_.rank, peer});
-  if (on_this_host(peer)) options.addresses = {owner_.peer_info(peer).local_address};
+  if (on_this_host(peer)) {
+    options.addresses = {owner_.peer_info(peer).local_address};
+    options.is_here = true;
+  }
   options.several = true;
   entry.dial = std::make_unique<Dial>(service_, std::move(options),
                                       [this, peer](Result<std::unique_ptr<Socket>> socket, Refusal refusal) {
@@ -251,7 +255,7 @@ std::vector<int32_t> PeerLinks::missing() const {
 
 bool PeerLinks::flushed() const {
   return std::all_of(entries_.begin(), entries_.end(), [](const auto& each) {
-    return each.second.link == nullptr ? each.second.waiting.empty() : each.second.link->flushed();
+    return each.second.link == nullptr ? !holds_up(each.second) : each.second.link->flushed();
   });
 }
 
@@ -259,13 +263,15 @@ bool PeerLinks::arrived() const {
   return std::all_of(entries_.begin(), entries_.end(), [](const auto& each) {
     const Entry& found = each.second;
     if (found.dial != nullptr && found.dial->may_be_let_in()) return false;
-    return found.link == nullptr ? found.waiting.empty() : found.link->arrived();
+    return found.link == nullptr ? !holds_up(found) : found.link->arrived();
   });
 }
 
 void PeerLinks::stop_dialling(int32_t peer) {
   const auto found = entries_.find(peer);
-  if (found != entries_.end() && found->second.link == nullptr && !in_this_process(peer)) entries_.erase(found);
+  if (found == entries_.end() || found->second.link != nullptr) return;
+  if (!in_this_process(peer)) return (void)entries_.erase(found);
+  found->second.is_given_up = true;
 }
 
 }  // namespace hocket

@@ -47,6 +47,8 @@ class PeerLinks {
     virtual void on_unreachable(int32_t peer, Refusal refusal, const Status& why) = 0;
     // The rank of this communicator that lives in this process; null when it is not there (yet).
     virtual std::shared_ptr<Owner> sibling(int32_t peer) const = 0;
+    // The communicator that this one is made of has lost it.
+    virtual bool is_lost_to_parent(int32_t peer) const = 0;
     virtual std::shared_ptr<Owner> shared_owner() = 0;
   };
 
@@ -75,7 +77,8 @@ class PeerLinks {
   bool flushed() const;
   // And the peers' systems have it, and none has let us in whom we have not heard yet: it would miss a farewell.
   bool arrived() const;
-  // Who has no link is dialled no more, and what waits for it goes nowhere, unless it is a thread of this process.
+  // Who has no link is dialled no more, and what waits for it goes nowhere. A thread of this process may yet come for
+  // it, but nobody stays for that.
   void stop_dialling(int32_t peer);
   void close() { entries_.clear(); }
 
@@ -89,8 +92,11 @@ class PeerLinks {
     bool dialled = false;  // by us, who know the peer's addresses: so we move it
     std::unique_ptr<Dial> dial;
     std::deque<Message> waiting;
+    bool is_given_up = false;  // nobody stays until what waits is fetched
   };
 
+  // Something waits for a link to it.
+  static bool holds_up(const Entry& entry) { return !entry.waiting.empty() && !entry.is_given_up; }
   Entry& entry(int32_t peer);
   bool in_this_process(int32_t peer) const;
   bool on_this_host(int32_t peer) const;

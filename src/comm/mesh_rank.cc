@@ -89,9 +89,10 @@ void MeshRank::send_table(const Result<std::vector<TableExchange::Outgoing>>& ou
   if (exchange_.complete() && !complete_) publish(exchange_.take_peers());
 }
 
-void MeshRank::open(std::vector<PeerInfo> peers, std::function<View()> doom) {
+void MeshRank::open(std::vector<PeerInfo> peers, std::function<View()> doom, std::function<bool(int32_t)> is_lost) {
   publish(std::move(peers));
   doom_ = std::move(doom);
+  is_lost_ = std::move(is_lost);
   service_.reactor().post([self = shared_from_this()] {
     for (const int32_t ahead : ranks_ahead(self->rank_, self->ranks_)) self->links_.open(ahead);
     if (self->doom_) self->watch_for_doom(kFlushLook);

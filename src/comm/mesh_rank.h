@@ -40,7 +40,7 @@ class MeshRank final : public Mesh,
 
   // One of these, once, after the door was opened. They return at once.
   void join(const UniqueId& id);
-  void open(std::vector<PeerInfo> peers, std::function<View()> doom);
+  void open(std::vector<PeerInfo> peers, std::function<View()> doom, std::function<bool(int32_t)> is_lost);
   // All peers are known.
   bool complete() const { return complete_; }
 
@@ -75,6 +75,7 @@ class MeshRank final : public Mesh,
   std::vector<int32_t> lost() const override;
   std::vector<int32_t> present() const override;
   std::shared_ptr<const Mesh> watch() override;
+  std::weak_ptr<const Mesh> glance() const override { return weak_from_this(); }
   bool is_far(int32_t peer) const override;
   bool has_left(int32_t peer) const override { return left_[static_cast<size_t>(peer)]; }
   void set_recorder(Recorder recorder) override;
@@ -101,6 +102,8 @@ class MeshRank final : public Mesh,
   void on_link_lost(int32_t peer, Link::End end, const Status& why) override;
   void on_unreachable(int32_t peer, Refusal refusal, const Status& why) override;
   std::shared_ptr<Owner> sibling(int32_t peer) const override { return rank_here(peer); }
+  // Until all links are made the doom decides.
+  bool is_lost_to_parent(int32_t peer) const override { return doom_ == nullptr && is_lost_ && is_lost_(peer); }
   std::shared_ptr<Owner> shared_owner() override { return shared_from_this(); }
 
  private:
@@ -272,7 +275,8 @@ class MeshRank final : public Mesh,
   bool pursued_ = false;             // the agreement
   bool spreading_ = false;           // our opinion, in the next turn of the loop
   std::vector<std::function<void()>> until_complete_;
-  std::function<View()> doom_;  // as MeshOptions has it
+  std::function<View()> doom_;            // as MeshOptions has it
+  std::function<bool(int32_t)> is_lost_;  // the same
 };
 
 }  // namespace hocket

@@ -39,6 +39,7 @@ int max_silent_tries(const Service& service, Purpose purpose) {
 Dial::Dial(Service& service, DialOptions options, Done done)
     : service_(service),
       options_(std::move(options)),
+      begun_(service.system().clock.now()),
       done_(std::move(done)),
       in_vain_(options_.addresses.size()),
       pause_(kFirstPause) {
@@ -69,9 +70,15 @@ void Dial::close() {
 void Dial::attempt() {
   const Address& address = options_.addresses[connections_++ % options_.addresses.size()];
   const Status status = connect(address);
-  if (!status.ok() && attempts_.empty()) return try_later(status, false);
+  if (!status.ok() && attempts_.empty())
+    return is_gone(status) ? finish(status, Refusal::kNone) : try_later(status, false);
   expect_end();
   if (status.ok()) advance(attempts_.back().handshake.get());
+}
+
+bool Dial::is_gone(const Status& no_connection) const {
+  const bool is_refused = options_.is_here && no_connection.code() == Code::kRemote;
+  return is_refused && service_.system().clock.now() + pause_ >= begun_ + time_of_a_try(service_);
 }
 
 Status Dial::connect(const Address& address) {
@@ -97,6 +104,7 @@ void Dial::expect_end() {
 void Dial::on_try_over() {
   const Attempt& newest = attempts_.back();
   const Status late(Code::kTimeout, fmt::format("{} did not answer in time", newest.address));
+  if (is_lost()) return finish(late, Refusal::kNone);
   if (newest.handshake->was_answered()) return on_silence(late);
   last_failure_ = late;
   (void)take(newest.handshake.get());
@@ -151,8 +159,9 @@ void Dial::try_later(const Status& status, bool answered, Refusal refusal) {
   close();
   silent_tries_ = 0;
   const Time next = service_.system().clock.now() + pause_;
-  const bool is_over = answered ? next >= options_.unknown_until
-                                : next >= options_.unreachable_until && in_vain_ >= options_.addresses.size();
+  const bool is_over = answered
+                           ? next >= options_.unknown_until
+                           : (next >= options_.unreachable_until || is_lost()) && in_vain_ >= options_.addresses.size();
   if (is_over) return finish(status, refusal);
   timer_ = service_.reactor().at(next, [this] { attempt(); });
   if (connections_ % options_.addresses.size() == 0) pause_ = std::min(pause_ * 2, kLongestPause);

@@ -25,7 +25,10 @@ struct DialOptions {
   std::string key;
   Time unreachable_until;  // how long to try (again) while nothing answers at any of them
   Time unknown_until;      // how long to try again while something answers that does not (yet) know the communicator
-  bool several = false;    // at once: the door lets one of them in, and refuses the others as duplicates
+  std::function<bool()> is_lost;  // another knows: who says nothing has no more than the try under way. May be empty
+  // At an address of this host. Where nobody listens, the process is gone: others have the time of a try to tell how.
+  bool is_here = false;
+  bool several = false;  // at once: the door lets one of them in, and refuses the others as duplicates
   // Silence of who has taken the connection is told here, again and again, and counts as an answer: another knows
   // whether the peer lives.
   std::function<void()> on_silence;
@@ -53,11 +56,13 @@ class Dial {
   };
 
   void attempt();
+  bool is_gone(const Status& no_connection) const;
   Status connect(const Address& address);
   // The newest attempt has the time of a try.
   void expect_end();
   void on_try_over();
   void on_silence(const Status& late);
+  bool is_lost() const { return options_.is_lost && options_.is_lost(); }
   void advance(DialingHandshake* handshake);
   void on_failure(DialingHandshake* handshake);
   // Not any more among those under way.
@@ -68,6 +73,7 @@ class Dial {
 
   Service& service_;
   const DialOptions options_;
+  const Time begun_;
   Done done_;
   std::vector<Attempt> attempts_;  // under way; newest last
   size_t connections_ = 0;         // tried so far

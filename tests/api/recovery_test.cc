@@ -154,6 +154,33 @@ TEST(Shrink, WhoIsLostBeforeItComesIsNamedByTheOneThatIsShrunk) {
     EXPECT_EQ(ends[rank].status, 0) << "rank " << rank << ": " << ends[rank].output;
 }
 
+// Rank 3 is killed; rank 2 dies before it shrinks, when the others may have destroyed what told of rank 3.
+const Role never_came_role("never came", [](const Part& part) {
+  const Member member = part.join();
+  std::printf("running\n");
+  while (hocketBarrier(member.comm, nullptr) == hocketSuccess) {
+  }
+  if (part.rank == 2) raise(SIGKILL);
+  hocketComm_t fewer = nullptr;
+  EXPECT_EQ(hocketCommShrink(member.comm, nullptr, 0, &fewer, nullptr, HOCKET_SHRINK_ABORT), hocketSuccess);
+  hocketCommDestroy(member.comm);
+  const auto begin = Clock::now();
+  expect_error(hocketBarrier(fewer, nullptr), hocketRemoteError, fewer, {"rank 2 (process"});
+  EXPECT_LT(Seconds(Clock::now() - begin).count(), 10);
+  EXPECT_EQ(count_failed(fewer), 1);
+  hocketCommDestroy(fewer);
+  return testing::Test::HasFailure() ? 2 : 0;
+});
+
+// Half of HOCKET_TIMEOUT is far more than they need.
+TEST(Shrink, WhoDiesOnThisHostBeforeItComesIsNamedLongBeforeTheTimeout) {
+  Processes processes("never came", 4, {{"HOCKET_TIMEOUT=20s"}, {}, {}, true});
+  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(processes.wait_for(rank, "running", Seconds(60)));
+  processes.send_signal(3, SIGKILL);
+  const std::vector<Processes::End> ends = processes.finish(Seconds(60));
+  for (const size_t rank : {0u, 1u}) EXPECT_EQ(ends[rank].status, 0) << "rank " << rank << ": " << ends[rank].output;
+}
+
 // A newcomer's part of a growth to `ranks`.
 void join_as(int rank, int ranks, const hocketUniqueId& id) {
   hocketComm_t comm = nullptr;

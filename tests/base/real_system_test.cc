@@ -11,10 +11,13 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -250,6 +253,23 @@ TEST(RealNetworkTest, ANamedUnixListenerIsReachedByItsName) {
   EXPECT_EQ(pair.listener->address(), address);
   EXPECT_TRUE(has(pair.server->peer_name(), std::to_string(::getpid()))) << pair.server->peer_name();
   EXPECT_EQ(real_system().network.listen(address).status().code(), Code::kSystem);  // taken
+}
+
+// A process that is gone, and one that has too much to do.
+TEST(RealNetworkTest, AUnixListenerThatIsGoneIsToldFromOneThatIsFull) {
+  sockaddr_un place{};
+  place.sun_family = AF_UNIX;
+  const std::string name = "hocket-full-" + std::to_string(::getpid());
+  std::copy(name.begin(), name.end(), place.sun_path + 1);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const auto connect = [&] { return real_system().network.connect("unix:" + name); };
+  EXPECT_EQ(connect().status().code(), Code::kRemote);
+  const Descriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&place), length), 0);
+  ASSERT_EQ(::listen(listener.get(), 0), 0);
+  const auto first = connect();
+  EXPECT_TRUE(first.ok()) << first.status().message();
+  EXPECT_EQ(connect().status().code(), Code::kTimeout);
 }
 
 TEST(RealNetworkTest, AHostNameIsLookedUp) {

@@ -13,6 +13,7 @@
 #include <random>
 
 #include "base/simulated_system.h"
+#include "comm/child.h"
 #include "comm/communicator.h"
 #include "comm/drive.h"
 #include "comm/mesh.h"
@@ -297,6 +298,17 @@ TEST(SimulatedMesh, APeerWithSeveralInterfacesThatDiedIsNamedWithinTheTimeout) {
     EXPECT_LE(discovery.after, options.timeout);
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+// Nobody who lives is linked to it: nobody could tell.
+TEST(SimulatedMesh, WhoseProcessOnThisHostIsGoneIsNamedLongBeforeTheTimeout) {
+  simulate([](SimulatedSystem& world, const ServiceOptions& options) {
+    Service here(world.host("host"), options);
+    const PeerInfo gone = Service(world.host("host"), options).self();
+    const Discovery discovery = wait_for_failure(world, here, mesh_of({here.self(), gone}));
+    EXPECT_THAT(discovery.verdict, HasSubstr("cannot reach rank 1 "));
+    EXPECT_LE(discovery.after, options.timeout / 4);
+  });
 }
 
 // Its packets vanish, so nothing refuses a connection.
@@ -809,21 +821,12 @@ class Birth {
   }
 
   void watch_child(SimulatedSystem& world, const MeshOptions& parent, Seat& seat, Time cut) {
-    MeshOptions options;
-    options.id = std::string(16, 'c');
-    options.key = std::string(16, 'd');
+    std::vector<Rank> group;
     for (int32_t rank = 0; rank < ranks_; ++rank) {
-      if (rank == victim_ && !with_victim_) continue;
-      if (rank == parent.rank) options.rank = static_cast<int32_t>(options.peers.size());
-      options.peers.push_back(parent.peers[static_cast<size_t>(rank)]);
+      if (rank != victim_ || with_victim_) group.push_back(rank);
     }
-    options.doom = [this, parent = (*seat.mesh)->watch(), self = options.rank] {
-      View end;
-      end.join(self, parent->status());
-      if (parent->failed() && with_victim_) end.join(victim_, {Absence::kUnreachable, {}, {self}});
-      return end;
-    };
-    const Result<std::shared_ptr<Mesh>> child = open_mesh(*seat.service, std::move(options));
+    const Result<std::shared_ptr<Mesh>> child =
+        open_mesh(*seat.service, mesh_of_child(**seat.mesh, parent.key, group, "child", EndsWith::kParent));
     ASSERT_TRUE(child.ok()) << child.status().message();
     if (leaves_[static_cast<size_t>(parent.rank)]) leave_within(world, **seat.mesh, std::chrono::seconds(2));
     const Time limit = cut + std::chrono::seconds(30);
@@ -863,6 +866,38 @@ class Birth {
     return opens;
   }();
 };
+
+// Rank 0 alone has stayed in a child of six. Ranks 1 and 3 of it are cut off, of whom it is linked to the first only.
+TEST(SimulatedMesh, WhomTheParentHasLostIsNotWaitedForOnceMoreInTheChild) {
+  constexpr int32_t kRanks = 6;
+  const auto stays = [](int32_t rank) { return rank == 0 || rank == 1 || rank == 3; };
+  simulate([&](SimulatedSystem& world, const ServiceOptions& options) {
+    std::vector<Seat> seats(kRanks);
+    const MeshOptions parent = seat_on_hosts(world, seats, options);
+    const Time cut = world.now() + std::chrono::seconds(1);
+    for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+      MeshOptions own = parent;
+      own.rank = rank;
+      seat.mesh = open_mesh(*seat.service, own);
+      ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+      const auto child =
+          open_mesh(*seat.service, mesh_of_child(**seat.mesh, own.key, {0, 1, 2, 3, 4, 5}, "child", EndsWith::kParent));
+      ASSERT_TRUE(child.ok()) << child.status().message();
+      seat.system->threads.sleep_until(cut - std::chrono::milliseconds(100));  // all links are made
+      if (!stays(rank)) (*child)->leave();
+      seat.system->threads.sleep_until(cut);
+      if (rank != 0 && stays(rank)) world.cut_off("host" + std::to_string(rank));
+      if (rank == 0) {
+        while (!(*child)->failed()) (void)(*child)->poller().wait(Time::max());
+        EXPECT_LE(world.now() - cut, options.timeout * 5 / 4);
+        EXPECT_THAT((*child)->lost(), testing::ElementsAre(1, 3)) << (*child)->status().message();
+      }
+      seat.system->threads.sleep_until(cut + std::chrono::minutes(1));
+      (*child)->leave();
+      (*seat.mesh)->leave();
+    });
+  });
+}
 
 // Rank 1 has left so long before rank 0 fails. There is nobody else who could tell of it.
 Duration failing_takes_after(Duration farewell) {
@@ -941,28 +976,43 @@ TEST(SimulatedMesh, WhoLeavesWhileItIsLinkedHasLeftAndNotDied) {
   }
 }
 
+// Of two threads of this process, for the first of them.
+MeshOptions ended_child(const Service& service) {
+  MeshOptions child = mesh_of({service.self(), service.self()});
+  child.doom = [] {
+    View end;
+    end.join(0, Status(Code::kRemote, "the parent has failed"));
+    return end;
+  };
+  return child;
+}
+
 // What a rank concludes before a thread of its own process has come is told to that one, too.
 TEST(SimulatedMesh, AThreadThatComesToAnEndedChildIsToldWhy) {
   SimulatedSystem world;
   const Status ended = world.run([&] {
     Service service(world.host("host"));
-    MeshOptions child;
-    child.id = std::string(16, 'c');
-    child.key = std::string(16, 'd');
-    child.peers = {service.self(), service.self()};
-    child.peers[1].rank = 1;
-    MeshOptions first = child;
-    first.doom = [] {
-      View end;
-      end.join(0, Status(Code::kRemote, "the parent has failed"));
-      return end;
-    };
-    const Result<std::shared_ptr<Mesh>> opened = open_mesh(service, first);
+    const Result<std::shared_ptr<Mesh>> opened = open_mesh(service, ended_child(service));
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     while (!(*opened)->failed()) (void)(*opened)->poller().wait(Time::max());
+    MeshOptions child = mesh_of({service.self(), service.self()});
     child.rank = 1;
     EXPECT_EQ(wait_for_failure(world, service, child).verdict, "the parent has failed");
     (*opened)->leave();
+  });
+  EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+TEST(SimulatedMesh, LeavingAnEndedChildDoesNotWaitForAThreadThatNeverComes) {
+  SimulatedSystem world;
+  const Status ended = world.run([&] {
+    Service service(world.host("host"));
+    const Result<std::shared_ptr<Mesh>> opened = open_mesh(service, ended_child(service));
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    while (!(*opened)->failed()) (void)(*opened)->poller().wait(Time::max());
+    const Time begin = world.now();
+    (*opened)->leave();
+    EXPECT_LE(world.now() - begin, std::chrono::milliseconds(50));
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
