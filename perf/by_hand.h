@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// All-reduces of float32, in place, written by hand for two processes of one machine, with nothing around them.
+// All-reduces of float32, in place, written by hand for two processes of one machine, with nothing around them. And
+// what other collectives cannot do without: bytes that go one way, and both ways.
 //
 //   flag       one cache line each way: no data, the least that an exchange can take
 //   oneshot    copy to shared memory, flag, add (through private buffers)
@@ -10,6 +11,8 @@
 //   direct     buffers in shared memory: each adds one half and writes it to both
 //   directown  each adds one half into its own buffer, and copies the other half
 //   memcpy     one process copies between two private buffers
+//   sent       a broadcast: through slots in shared memory, slice by slice; short buffers in one piece with their
+//   number swapped    an all-gather: the same both ways, half a buffer each
 //
 // As for a collective, a process may touch its buffer before and after each call: in shared memory that takes an
 // exchange of flags at the beginning and one at the end (oneshot needs none, with two slots used in turn).
@@ -35,9 +38,17 @@ inline constexpr size_t kMaxRepetitions = 64;
 inline constexpr uint64_t kPatience = 100000;  // looks
 inline constexpr size_t kShort = 4 << 10;      // elements
 inline constexpr size_t kSlice = 8 << 10;      // elements: the slots stay in the caches
+inline constexpr size_t kCells = 32;
+inline constexpr size_t kCellElements = 30;
 
 struct alignas(kLine) Flag {
   std::atomic<uint64_t> value{0};
+};
+
+// A short message, which has come when its number is there.
+struct alignas(2 * kLine) Cell {
+  std::atomic<uint64_t> number{0};
+  float data[kCellElements];
 };
 
 // What both processes see before the buffers.
@@ -45,6 +56,9 @@ struct Shared {
   Flag flags[2];
   Flag given[2];   // slices of the peer's half that a rank has put into its slots,
   Flag summed[2];  // and sums of its own half
+  Flag taken[2];   // slices of its peer that a rank has copied
+  Flag cells_taken;
+  Cell cells[kCells];
   std::atomic<bool> failed{false};
   alignas(kPage) float halves[2][2][kSlice];  // by rank and turn
   float sums[2][2][kSlice];
@@ -85,6 +99,7 @@ class Rank {
       if (i < slices) sum(slices_ + i, mine.slice(i));
     }
     slices_ += slices;
+    leave_no_slice();
   }
 
   void socket(size_t count) {
@@ -125,6 +140,24 @@ class Rank {
 
   void copy(size_t count) {
     if (rank_ == 0) std::memcpy(buffers_.other, buffers_.local, count * sizeof(float));
+  }
+
+  void sent(size_t count) {
+    if (count <= kCellElements) return rank_ == 0 ? send_cell(count) : take_cell(count);
+    const Part all{0, count};
+    const size_t slices = (count + kSlice - 1) / kSlice;
+    for (size_t i = 0; i < slices; ++i, ++slices_)
+      rank_ == 0 ? lend(slices_, all.slice(i)) : take(slices_, all.slice(i));
+    leave_no_slice();
+  }
+
+  void swapped(size_t count) {
+    const Part mine = half(rank_, count), theirs = half(1 - rank_, count);
+    const size_t slices = (std::max(mine.count, theirs.count) + kSlice - 1) / kSlice;
+    for (size_t i = 0; i < slices; ++i, ++slices_) {
+      lend(slices_, mine.slice(i));
+      take(slices_, theirs.slice(i));
+    }
   }
 
   // Both are here.
@@ -176,8 +209,42 @@ class Rank {
     std::memcpy(buffers_.local + part.begin, shared_.sums[1 - rank_][slice % 2], part.count * sizeof(float));
   }
 
-  void await(const Flag& flag, uint64_t value) const {
-    for (uint64_t looks = 0; flag.value.load(std::memory_order_acquire) < value; ++looks) {
+  // One of two slots, when the slice before last has been copied out of it.
+  void lend(uint64_t slice, Part part) {
+    if (slice > 1) await(shared_.taken[1 - rank_], slice - 1);
+    give(slice, part);
+  }
+
+  void take(uint64_t slice, Part part) {
+    await(shared_.given[1 - rank_], slice + 1);
+    std::memcpy(buffers_.local + part.begin, shared_.halves[1 - rank_][slice % 2], part.count * sizeof(float));
+    shared_.taken[rank_].value.store(slice + 1, std::memory_order_release);
+  }
+
+  // Who comes next need not know who gave what before.
+  void leave_no_slice() { shared_.taken[rank_].value.store(slices_, std::memory_order_release); }
+
+  // Who takes says so once in half a round of the cells.
+  void send_cell(size_t count) {
+    const uint64_t number = ++celled_;
+    if (number % (kCells / 2) == 1 && number > kCells) await(shared_.cells_taken, number - 1 - kCells / 2);
+    Cell& cell = shared_.cells[number % kCells];
+    std::memcpy(cell.data, buffers_.local, count * sizeof(float));
+    cell.number.store(number, std::memory_order_release);
+  }
+
+  void take_cell(size_t count) {
+    const uint64_t number = ++celled_;
+    Cell& cell = shared_.cells[number % kCells];
+    await(cell.number, number);
+    std::memcpy(buffers_.local, cell.data, count * sizeof(float));
+    if (number % (kCells / 2) == 0) shared_.cells_taken.value.store(number, std::memory_order_release);
+  }
+
+  void await(const Flag& flag, uint64_t value) const { await(flag.value, value); }
+
+  void await(const std::atomic<uint64_t>& flag, uint64_t value) const {
+    for (uint64_t looks = 0; flag.load(std::memory_order_acquire) < value; ++looks) {
       if (looks < kPatience) continue;
       if (shared_.failed) std::_Exit(1);  // the other one has said why
       sched_yield();
@@ -197,6 +264,7 @@ class Rank {
   uint64_t met_ = 0;
   size_t turns_ = 0;
   uint64_t slices_ = 0;
+  uint64_t celled_ = 0;
 };
 
 }  // namespace hocket::perf

@@ -216,7 +216,7 @@ def main():
     try:
         with tempfile.TemporaryDirectory() as folder:
             peers = [peer for peer in find_peers(options, pathlib.Path(folder)) if not peer.name.startswith(tuple(options.leave_out))]
-            peers.append(ByHand(BY_HAND, "perf/limits.cc", TRANSPORTS, ("all_reduce",), options.build / "perf" / "limits"))
+            peers.append(ByHand(BY_HAND, "perf/limits.cc", TRANSPORTS, MPI_COLLECTIVES, options.build / "perf" / "limits"))
             about = {"machine": machine(), "peers": {peer.name: peer.version for peer in peers}}
             here = about["machine"]
             print(f"{here['processor']}, {here['cores']} cores, load {here['load']:.1f}; "

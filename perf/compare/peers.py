@@ -102,10 +102,16 @@ class Peer:
 class ByHand(Peer):
     """What two processes reach with code for this alone (perf/limits.cc): no peer, but a limit."""
     program: pathlib.Path = None
-    kinds = {"shm": ("oneshot", "staged"), "window": ("direct", "directown"), "tcp": ("socket",)}
+    kinds = {
+        ("shm", "all_reduce"): ("oneshot", "staged"),
+        ("window", "all_reduce"): ("direct", "directown"),
+        ("tcp", "all_reduce"): ("socket",),
+        ("shm", "broadcast"): ("sent",),
+        ("shm", "all_gather"): ("swapped",),
+    }
 
     def can(self, transport, ranks, collective):
-        return ranks == 2 and super().can(transport, ranks, collective)
+        return ranks == 2 and (transport, collective) in self.kinds
 
     def measure(self, transport, ranks, collective, sizes):
         times = {}
@@ -113,7 +119,7 @@ class ByHand(Peer):
             lines = run_command([self.program, "-b", size, "-e", size, "-r", 3]).splitlines()
             names, values = (re.sub(r"\([^)]*\)|#", "", line).split() for line in lines[-2:])
             of_kind = dict(zip(names, values))
-            times[size] = min(float(of_kind[kind]) for kind in self.kinds[transport] if of_kind[kind] != "-")
+            times[size] = min(float(of_kind[kind]) for kind in self.kinds[transport, collective] if of_kind[kind] != "-")
         return times
 
 

@@ -36,7 +36,12 @@ int32_t in_turn(Rank ranks) { return ranks == 2 ? 1 : ranks; }
 int32_t log_once(Rank ranks) { return ceil_log(ranks); }
 int32_t log_twice(Rank ranks) { return 2 * ceil_log(ranks); }
 int32_t tree_twice(Rank ranks) { return 2 * floor_log(ranks); }
-int32_t scatter_and_gather(Rank ranks) { return floor_log(ranks) + ceil_log(ranks); }
+// The deepest rank of the tree is an odd one, whose part its neighbour has from the tree: the gather's first message is
+// spared. Not of two ranks, and where the last one is as deep, and even.
+int32_t scatter_and_gather(Rank ranks) {
+  const bool is_spared = ranks > 2 && !std::has_single_bit(static_cast<uint32_t>(ranks) + 1);
+  return floor_log(ranks) + ceil_log(ranks - 1) - (is_spared ? 1 : 0);
+}
 // Of each half its tree, and the exchange of the two roots.
 int32_t two_halves(Rank ranks) { return floor_log((ranks + 1) / 2) + 1 + (ranks > 3 ? floor_log(ranks / 2) : 0); }
 

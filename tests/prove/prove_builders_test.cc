@@ -143,6 +143,8 @@ TEST(ProveBuilders, RoundsAndBytesAreThoseOfTheBooks) {
     // A parent's messages to its children do not wait for each other.
     EXPECT_LE(proof_of(Collective::kBroadcast, "binomial", ranks).rounds, log2);
     EXPECT_LE(proof_of(Collective::kReduce, "binomial", ranks).rounds, log2);
+    // Once in the gather, and half of it in the tree: who took part with all it holds sent and received it twice.
+    EXPECT_LT(proof_of(Collective::kBroadcast, "scatter_all_gather", ranks).share_sent, 1.5);
     // As many blocks as bits: the rounds that Träff's schedule takes, and each rank sends each block's sum once.
     EXPECT_LE(proof_of(Collective::kBroadcast, "circulant", ranks).rounds, 2 * log2 - 1);
     EXPECT_LE(proof_of(Collective::kReduce, "circulant", ranks).rounds, 2 * log2 - 1);

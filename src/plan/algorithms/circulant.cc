@@ -14,21 +14,19 @@
 #include "plan/algorithms/algorithms.h"
 
 namespace hocket::plan::circulant {
-namespace {
-
 std::vector<int32_t> distances(Rank ranks) {
   std::vector<int32_t> result{ranks};
   while (result.back() > 1) result.push_back((result.back() + 1) / 2);
   return result;
 }
 
-// `block` chunks of a slab from `position` on, in the order of the buffer: the last chunk of all, which may be shorter
-// than the others, ends a message. So the others begin where blocks of a codec do.
 Place in_buffer_order(const Slab& slab, int32_t position, int32_t block) {
   Place place = slab.at(position, block);
   std::ranges::reverse(place.regions);
   return place;
 }
+
+namespace {
 
 // Leaves R[0] complete in `destinations`, R[1 ..) partly in `partials`.
 void reduce_to_owner(Lane& lane, const BuildOptions& options, const Slab& mine, const Slab& partials,
