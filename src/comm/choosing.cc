@@ -55,15 +55,20 @@ std::vector<int32_t> rails_of(const std::vector<std::string_view>& interfaces,
   return rails;
 }
 
+size_t longest_uncut(Rank ranks, const std::function<const PeerInfo&(Rank)>& peer) {
+  size_t longest = 0;
+  for (Rank rank = 1; rank < ranks; ++rank) {
+    const Transport* const between = transport_between(peer(rank - 1), peer(rank));
+    if (between != nullptr && between->carrier() == Transport::Carrier::kSocket)
+      longest = std::max(longest, std::min(between->uncut_message(), kLongestOnSockets));
+  }
+  return longest == 0 ? kLongestOnSockets : longest;
+}
+
 size_t longest_message(const Mesh& mesh, const Placement& placement) {
   if (medium_of(placement) == Medium::kMemory) return mesh.max_message();
-  size_t longest = std::min(mesh.max_message(), kLongestOnSockets);
-  // Neighbours show all transports that are worth it: of pairs there may be too many.
-  for (Rank rank = 1; rank < mesh.ranks(); ++rank) {
-    const Transport* const between = transport_between(mesh.peer(rank - 1), mesh.peer(rank));
-    if (between != nullptr) longest = std::min(longest, between->uncut_message());
-  }
-  return longest;
+  const auto peer = [&](Rank rank) -> const PeerInfo& { return mesh.peer(rank); };
+  return std::min(mesh.max_message(), longest_uncut(mesh.ranks(), peer));
 }
 
 Placement placement(const Mesh& mesh) {
