@@ -3,10 +3,12 @@
 # Copyright The Hocket authors
 #
 # perf/rdma.sh BUILD [ROUNDS [PART...]]: what RDMA does beside others, on Soft-RoCE in guests (tests/rdma/guest.sh).
-# Parts: perftest (beside verbs pipes), ucx (ucx_perftest beside UCX pipes) and mpi (all-reduce, Open MPI over UCX beside
-# verbs, which measures the guest at its first call): two processes or threads of one guest; the sides take turns, ROUNDS (3) times, and medians are printed. ports: two ranks on
-# two guests, one of whose two ports is lost. All by default. A device in software on an emulated processor: the ratios
-# count, and only where nothing else runs. Needs perftest, ucx-utils, openmpi-bin and libopenmpi-dev.
+# Parts: perftest (beside verbs pipes), ucx (ucx_perftest beside UCX pipes) and mpi (all-reduce and all-gather, Open MPI
+# over UCX beside verbs: what it has measured in the guest at its first call, `hocket`, what the built-in `model`
+# chooses, and buffers that are `registered`): two processes or threads of one guest; the sides take turns, ROUNDS (3)
+# times, and medians are printed. ports: two ranks on two guests, one of whose two ports is lost. All by default. A device
+# in software on an emulated processor: the ratios count, and only where nothing else runs. Needs perftest, ucx-utils,
+# openmpi-bin and libopenmpi-dev.
 set -euo pipefail
 build=$(realpath "$1")
 readonly build rounds=${2:-3}
@@ -47,15 +49,30 @@ beside_ucx() {
   pipes ucx
 }
 
+# open_mpi COLLECTIVE BYTES:CALLS...
+open_mpi() {
+  mpirun --allow-run-as-root --oversubscribe -n 2 --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any \
+    -x UCX_TLS=rc,self -x UCX_NET_DEVICES=rxe0:1 "$build/perf/rdma_mpi" "$@" |
+    awk -F, -v n="$1" 'NF == 3 { print n "-" $1 "-open_mpi-us", $2 }'
+}
+
+# ours NAME COLLECTIVE BYTES:CALLS [OPTION...]: in place, as NAME, and out of place.
+ours() {
+  local name=$1 collective=$2 size=$3
+  HOCKET_TRANSPORTS=verbs "$build/perf/${collective}_perf" --ranks 2 -b "${size%:*}" -e "${size%:*}" -n "${size#*:}" -w 5 "${@:4}" |
+    awk -v c="$collective" -v n="$name" '$1 ~ /^[0-9]+$/ { print c "-" $1 "-" n "-us", $10; print c "-" $1 "-" n "-out-us", $6 }'
+}
+
 beside_mpi() {
   local size
-  mpirun --allow-run-as-root --oversubscribe -n 2 --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any \
-    -x UCX_TLS=rc,self -x UCX_NET_DEVICES=rxe0:1 \
-    "$build/perf/rdma_mpi" all_reduce 8:200 65536:50 1048576:10 | awk -F, 'NF == 3 { print "all_reduce-" $1 "-open_mpi-us", $2 }'
+  open_mpi all_reduce 8:200 65536:50 1048576:10
   for size in 8:200 65536:50 1048576:10; do
-    HOCKET_TRANSPORTS=verbs HOCKET_TUNING_FILE=/tmp/tuning "$build/perf/all_reduce_perf" --ranks 2 -b "${size%:*}" -e "${size%:*}" -n "${size#*:}" -w 5 |
-      awk '$1 ~ /^[0-9]+$/ { print "all_reduce-" $1 "-hocket-us", $10 }'
+    HOCKET_TUNING_FILE=/tmp/tuning ours hocket all_reduce "$size"
+    ours model all_reduce "$size"
   done
+  open_mpi all_gather 1048576:10
+  ours model all_gather 1048576:10
+  ours registered all_gather 1048576:10 -R 1
 }
 
 # ---- On the host

@@ -198,6 +198,8 @@ class Transport {
   // What peers must know of this process for reaches(): words, divided by blanks.
   virtual std::string presence() const { return {}; }
   virtual bool reaches(const PeerInfo& self, const PeerInfo& peer) const = 0;
+  // Longer messages its pipes cut, and copy once more to put them together.
+  virtual size_t uncut_message() const { return SIZE_MAX; }
   // Null: its two ends have nothing in common.
   virtual std::shared_ptr<Ties> make_ties() const { return nullptr; }
   // kSocket: takes offer.socket. Others: fills the offer, which the mesh passes to the peer.

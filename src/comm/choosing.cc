@@ -21,12 +21,18 @@
 namespace hocket {
 namespace {
 
-bool shares_memory(const PeerInfo& a, const PeerInfo& b) {
+// Null: none.
+const Transport* transport_between(const PeerInfo& a, const PeerInfo& b) {
   const auto allowed = choose_transports(a.transports);
-  if (!allowed.ok()) return false;
+  if (!allowed.ok()) return nullptr;
   const auto best = std::find_if(allowed->begin(), allowed->end(),
                                  [&](const Transport* transport) { return transport->reaches(a, b); });
-  return best != allowed->end() && (*best)->carrier() != Transport::Carrier::kSocket;
+  return best == allowed->end() ? nullptr : *best;
+}
+
+bool shares_memory(const PeerInfo& a, const PeerInfo& b) {
+  const Transport* const between = transport_between(a, b);
+  return between != nullptr && between->carrier() != Transport::Carrier::kSocket;
 }
 
 // In two packets of the loopback, of 65,483 bytes each, with a header in front: with a third one for a few bytes more
@@ -49,9 +55,20 @@ std::vector<int32_t> rails_of(const std::vector<std::string_view>& interfaces,
   return rails;
 }
 
+size_t longest_uncut(Rank ranks, const std::function<const PeerInfo&(Rank)>& peer) {
+  size_t longest = 0;
+  for (Rank rank = 1; rank < ranks; ++rank) {
+    const Transport* const between = transport_between(peer(rank - 1), peer(rank));
+    if (between != nullptr && between->carrier() == Transport::Carrier::kSocket)
+      longest = std::max(longest, std::min(between->uncut_message(), kLongestOnSockets));
+  }
+  return longest == 0 ? kLongestOnSockets : longest;
+}
+
 size_t longest_message(const Mesh& mesh, const Placement& placement) {
-  const bool by_memory = medium_of(placement) == Medium::kMemory;
-  return by_memory ? mesh.max_message() : std::min(mesh.max_message(), kLongestOnSockets);
+  if (medium_of(placement) == Medium::kMemory) return mesh.max_message();
+  const auto peer = [&](Rank rank) -> const PeerInfo& { return mesh.peer(rank); };
+  return std::min(mesh.max_message(), longest_uncut(mesh.ranks(), peer));
 }
 
 Placement placement(const Mesh& mesh) {

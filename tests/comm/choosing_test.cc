@@ -3,6 +3,7 @@
 #include "comm/choosing.h"
 #include "comm/crowd.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include "mesh_fixture.h"
@@ -106,6 +107,45 @@ TEST(Choosing, RanksThatMayNotShareMemoryAreSeenSo) {
   auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
   for (const MeshPointer& mesh : meshes) EXPECT_FALSE(placement(*mesh).memory);
   leave_all(meshes);
+}
+
+PeerInfo on_fabric(const std::string& host, const std::string& fabric) {
+  PeerInfo peer;
+  peer.host_identity = peer.kernel = host;
+  peer.addresses = {"10.0.0.1:1"};
+  peer.transports = "shm,verbs,tcp";
+  peer.presence = "verbs:" + fabric;
+  return peer;
+}
+
+size_t longest_uncut_of(const std::vector<PeerInfo>& peers) {
+  return longest_uncut(static_cast<Rank>(peers.size()),
+                       [&](Rank rank) -> const PeerInfo& { return peers[static_cast<size_t>(rank)]; });
+}
+
+// Within a host it is memory that carries them.
+TEST(Choosing, CallsAreCutWhereEveryTransportBetweenHostsCuts) {
+  const auto verbs = std::ranges::find(transports(), "verbs", &Transport::name);
+  if (verbs == transports().end()) GTEST_SKIP() << "this build has no verbs";
+  const size_t uncut = (*verbs)->uncut_message();
+  EXPECT_EQ(longest_uncut_of({on_fabric("a", "x"), on_fabric("b", "x")}), uncut);
+  EXPECT_EQ(longest_uncut_of({on_fabric("a", "x"), on_fabric("a", "x"), on_fabric("b", "x")}), uncut);
+  EXPECT_GT(longest_uncut_of({on_fabric("a", "x"), on_fabric("b", "y")}), uncut);
+  EXPECT_GT(longest_uncut_of({on_fabric("a", "x"), on_fabric("b", "x"), on_fabric("c", "y")}), uncut);
+}
+
+TEST(Choosing, OnlyMessagesInMemoryAreAsLongAsPipesAllow) {
+  ServiceOptions options = quick_options();
+  options.max_message = size_t{1} << 20;
+  for (const bool in_memory : {true, false}) {
+    if (!in_memory) options.transports = transports().back()->name();
+    const auto services = make_services(2, options);
+    const auto id = make_unique_id(*services[0]);
+    auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
+    for (const MeshPointer& mesh : meshes)
+      EXPECT_EQ(longest_message(*mesh, placement(*mesh)) == options.max_message, in_memory);
+    leave_all(meshes);
+  }
 }
 
 }  // namespace

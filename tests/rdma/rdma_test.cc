@@ -212,7 +212,7 @@ TEST_F(OneHostFails, WhenMemoryCannotBeRegisteredAndSaysSo) {
   Processes processes("caller", 2, all);
   for (const Processes::End& end : processes.finish(kLimit)) {
     EXPECT_FALSE(end.hung);
-    EXPECT_THAT(end.output, HasSubstr("cannot register 266240 bytes of memory (ulimit -l?)"));
+    EXPECT_THAT(end.output, HasSubstr("cannot register 462848 bytes of memory (ulimit -l?)"));
   }
 }
 

@@ -400,6 +400,12 @@ TEST_P(Pipes, WakeSleepers) {
     constexpr auto kLimit = std::chrono::seconds(1);
     PipePair there = make_pair(system, GetParam(), kMaxMessage);
     PipePair back = make_pair(system, GetParam(), kMaxMessage);
+    // To connect may take longer (UCX over a device in the guest: a second or two).
+    for (PipePair* pair : {&there, &back}) {
+      ASSERT_TRUE(send(*pair->sender, 0, 100));
+      ASSERT_NE(next(system, *pair), nullptr);
+      pair->receiver->release();
+    }
     std::atomic<int> overslept = 0;
     const auto receive = [&](Receiver& receiver, Poller& poller) {
       while (receiver.peek() == nullptr && receiver.progress().ok() && overslept < 5) {

@@ -203,7 +203,7 @@ TEST_P(Refusals, AtTheReceiverAreToldAtBothEnds) {
 INSTANTIATE_TEST_SUITE_P(Of, Refusals,
                          testing::Values(std::tuple(FakeCall::kAllocPd, "cannot make a protection domain"),
                                          std::tuple(FakeCall::kRegister,
-                                                    "cannot register 266240 bytes of memory (ulimit -l?)"),
+                                                    "cannot register 462848 bytes of memory (ulimit -l?)"),
                                          std::tuple(FakeCall::kMakeChannel, "cannot make a completion channel"),
                                          std::tuple(FakeCall::kMakeQueue, "cannot make a completion queue"),
                                          std::tuple(FakeCall::kModifyPair, "cannot initialise a queue pair")));
@@ -296,7 +296,7 @@ TEST_F(Verbs, RefusesMoreThanTheRingHolds) {
   tell_fake_immediate(true, RingAmount{RingMemory::kLong, 1}.pack());
   const Status status = failure(*made.receiver);
   EXPECT_EQ(status.code(), Code::kInternal);
-  EXPECT_THAT(status.message(), HasSubstr("it holds 128 of 266240 bytes"));
+  EXPECT_THAT(status.message(), HasSubstr("it holds 128 of 462848 bytes"));
 }
 
 TEST_F(Verbs, RefusesMoreFramesThanArePossible) {
@@ -585,7 +585,7 @@ class LyingReceiver : public Verbs {
 };
 
 TEST_F(LyingReceiver, AboutItsRing) {
-  expect_refused({1, 2 * RingMemory::kLong, {}, {}}, "word of a ring of 532480 bytes; it was asked for 266240");
+  expect_refused({1, 2 * RingMemory::kLong, {}, {}}, "word of a ring of 925696 bytes; it was asked for 462848");
 }
 
 TEST_F(LyingReceiver, AboutItsCard) {

@@ -8,6 +8,7 @@
 // how many frames are meant. Instead of a message that its sender lends, a frame says where it lies.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -51,10 +52,14 @@ inline constexpr size_t frame_bytes(const FrameHeader& header, size_t to_end) {
   return header.rest == kSkip ? to_end : frame_bytes(header.length);
 }
 
-// Of a message in one frame: four are under way at a time, and none waits for the whole ring.
+// Of a message in one frame: several are under way at a time, and none waits for the whole ring.
+inline constexpr size_t kLongestPart = 64 << 10;
 inline constexpr size_t longest_part(size_t ring_bytes) {
-  return ring_bytes / 4 / kFrameGrain * kFrameGrain - kFrameGrain;
+  return std::min(kLongestPart, ring_bytes / 4 / kFrameGrain * kFrameGrain - kFrameGrain);
 }
+
+// Of messages that are lent: for shorter ones the way there and back takes longer than a copy.
+inline constexpr size_t kShortestLent = (32 << 10) + 1;
 
 struct RingAmount {
   uint64_t bytes = 0;

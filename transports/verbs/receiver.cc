@@ -45,7 +45,8 @@ const Message* VerbsReceiver::next(std::span<std::byte> into) {
 
 Status VerbsReceiver::progress() {
   if (state_.ok()) check(path_.look());
-  if (into_from == SIZE_MAX && !path_.ring().empty()) into_from = longest_part(path_.ring().size()) + 1;
+  if (into_from == SIZE_MAX && !path_.ring().empty())
+    into_from = std::min(kShortestLent, longest_part(path_.ring().size()) + 1);
   return state_.status();
 }
 

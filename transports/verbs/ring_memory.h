@@ -14,7 +14,7 @@ namespace hocket {
 
 class RingMemory {
  public:
-  static constexpr size_t kLong = 260 << 10;  // four frames of 64 KiB
+  static constexpr size_t kLong = 452 << 10;  // seven frames of 64 KiB
   static constexpr size_t kShort = 32 << 10;
   static constexpr size_t kLongSum = 32 << 20;  // of all rings, until which they are long
 

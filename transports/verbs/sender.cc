@@ -11,6 +11,7 @@ namespace hocket {
 namespace {
 
 constexpr size_t kLoanFrame = frame_bytes(sizeof(LentPlace));
+static_assert(longest_part(RingMemory::kLong) == kLongestPart && RingMemory::kLong / frame_bytes(kLongestPart) == 7);
 
 }  // namespace
 
@@ -30,7 +31,8 @@ VerbsSender::VerbsSender(const PipeContext& context, const VerbsTable& table, Ve
       path_(context, table, rails, mirror_.bytes(), std::move(socket), name),
       slots_(kPipeDepth * slot_bytes_),
       state_(std::move(name)) {
-  stable_from = lent_from = longest_part(mirror_.bytes().size()) + 1;
+  stable_from = longest_part(mirror_.bytes().size()) + 1;
+  lent_from = kShortestLent;
 }
 
 bool VerbsSender::is_next(size_t bytes) const {

@@ -10,6 +10,7 @@
 #include "transports/of_process.h"
 #include "transports/pipe.h"
 #include "transports/remote_memory.h"
+#include "transports/verbs/frame.h"
 #include "transports/verbs/rails.h"
 
 namespace hocket {
@@ -25,6 +26,7 @@ class VerbsTransport final : public Transport, public RemoteTransport {
   Carrier carrier() const override { return Carrier::kSocket; }
   std::string presence() const override;
   bool reaches(const PeerInfo& self, const PeerInfo& peer) const override;
+  size_t uncut_message() const override { return kLongestPart; }
   Result<std::unique_ptr<Sender>> open(const PipeContext& context, Offer& offer) const override;
   Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const override;
   std::unique_ptr<RemoteMemory> remote_memory(System& system, Poller& poller) const override;
