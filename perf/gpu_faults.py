@@ -17,6 +17,7 @@ import hocket
 
 TERABYTES = 4 << 40
 BYTES = 4 << 20
+ATTRIBUTES = {"memory type": 2, "buffer id": 7, "device": 9, "range begin": 11, "range size": 12, "mapped": 13}  # CUpointer_attribute
 driver = ctypes.CDLL("libcuda.so.1")
 
 
@@ -26,8 +27,20 @@ class Freed:
     def __init__(self):
         address = ctypes.c_ulonglong()
         assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(BYTES)) == 0
+        before = attributes(address)
         assert driver.cuMemFree_v2(address) == 0
+        print(json.dumps({"check": "what the driver says of memory", "before": before, "freed": attributes(address)}), flush=True)
         self.__cuda_array_interface__ = {"shape": (BYTES // 4,), "typestr": "<f4", "data": (address.value, False), "version": 3}
+
+
+def attributes(address):
+    """The driver's own words: by attribute the result and the value."""
+    said = {}
+    for name, number in ATTRIBUTES.items():
+        value = ctypes.c_ulonglong()
+        result = driver.cuPointerGetAttribute(ctypes.byref(value), number, address)
+        said[name] = (result, value.value)
+    return said
 
 
 def device_lives():

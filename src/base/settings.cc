@@ -179,19 +179,18 @@ constexpr Setting kSettings[] = {
      compression},
     {"HOCKET_DEVICE_CODECS", "on or off", "off",
      "Whether compressed calls on CUDA memory encode and decode on the device, by kernels that are launched while the "
-     "caller's stream waits for the call. Off until a GPU has run it: programs that then wait for the whole device, or "
-     "whose streams share one queue (`CUDA_DEVICE_MAX_CONNECTIONS=1`), may hold each other up for ever (decision "
-     "0034).",
+     "caller's stream waits for the call. Off, since programs that then wait for the whole device, or whose streams "
+     "share one queue (`CUDA_DEVICE_MAX_CONNECTIONS=1`), may hold each other up for ever (decision 0034).",
      on_or_off<&Settings::device_codecs>},
     {"HOCKET_DEVICE_PEERS", "on or off", "off",
      "Whether kernels reach the device memory of other ranks of the host wherever the driver lets them (decision "
-     "0068). Off until a GPU has run it. Off on any rank: device memory that is no window is copied to the host and "
-     "back.",
+     "0068). Off until ranks with a device each have run it. Off on any rank: device memory that is no window is "
+     "copied to the host and back.",
      on_or_off<&Settings::device_peers>},
     {"HOCKET_DEVICE_LOW_LATENCY", "on or off", "off",
      "Whether small collectives on windows of device memory go by packets, where every rank has a device of its own: "
-     "one kernel for each rank, which waits for those of the others on the device (decision 0088). Off until a GPU has "
-     "run it. Off on any rank: the hosts let the kernels go.",
+     "one kernel for each rank, which waits for those of the others on the device (decision 0088). Off until devices "
+     "have run it. Off on any rank: the hosts let the kernels go.",
      on_or_off<&Settings::device_low_latency>},
     {"HOCKET_PLANS", "list", "",
      "Files with algorithms of others, divided by commas: MSCCL's XML or MSCCL++'s JSON. Each is proved when it is "
