@@ -38,12 +38,12 @@ struct Batch {
   bool scaled = false;                 // the prologue multiplies; of logical operations it makes 0 or 1
   alignas(8) std::byte scale[8] = {};  // an element
   int64_t divide_last = 0;             // epilogue; 0: none
-  const uint32_t* word = nullptr;      // in pinned memory; null: the kernel may begin
+  const uint32_t* word = nullptr;      // null: the kernel may begin
   uint32_t when = kGo;                 // what the word must say
   uint32_t tasks = 0;
   uint32_t addresses = 0;
   Task task[kBatchTasks];
-  std::byte* const* late = nullptr;  // in pinned memory: the addresses, told before the word; null: those here
+  std::byte* const* late = nullptr;  // the addresses, told with the word; null: those here
   std::byte* address[kBatchAddresses] = {};
 };
 static_assert(sizeof(Batch) <= 4096);
@@ -56,6 +56,9 @@ struct Threads {
 
 // Threads of one block of every kernel here.
 inline constexpr unsigned kBlockThreads = 256;
+// Blocks of combine that a multiprocessor has room for, by their registers. A grid has no more: those that come after
+// the others, and are fewer, would leave most of the device idle.
+inline constexpr unsigned kCombineBlocks = 3;
 // Bytes of one address that a thread takes at once.
 inline constexpr size_t kPackBytes = 16;
 

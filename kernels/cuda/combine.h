@@ -32,6 +32,8 @@ class TaskCombiner {
   using Storage = typename Element::Storage;
   using Wide = typename Element::Wide;
   static constexpr int kPack = kPackBytes / sizeof(Storage);
+  // Packs that a thread has under way at once, to hide how long memory takes to answer: what fits into its registers.
+  static constexpr int kAtOnce = kPack <= 4 ? 4 : 2;
 
  public:
   HOCKET_ELEMENT TaskCombiner(const Batch& batch, const Task& task, std::byte* const* addresses)
@@ -47,9 +49,13 @@ class TaskCombiner {
     const uint64_t head = elements_before_packs();
     const uint64_t packs = (task_.count - head) / kPack;
     const uint64_t packed = packs * kPack;
-    for (uint64_t p = threads.index; p < packs; p += threads.count) combine_at<kPack>(head + p * kPack);
+    uint64_t p = threads.index;
+    for (; p + (kAtOnce - 1) * threads.count < packs; p += kAtOnce * threads.count) {
+      combine_at<kPack, kAtOnce>(head + p * kPack, threads.count * kPack);
+    }
+    for (; p < packs; p += threads.count) combine_at<kPack, 1>(head + p * kPack, 0);
     for (uint64_t i = threads.index; i < task_.count - packed; i += threads.count) {
-      combine_at<1>(i < head ? i : i + packed);
+      combine_at<1, 1>(i < head ? i : i + packed, 0);
     }
   }
 
@@ -65,30 +71,41 @@ class TaskCombiner {
     return alike && before < task_.count ? before : task_.count;
   }
 
-  template <int kCount>
-  HOCKET_ELEMENT void combine_at(uint64_t index) const {
-    Wide wide[kCount] = {};
+  // So many packs, each of them `stride` elements after the one before. All are read before one is written.
+  template <int kCount, int kPacks>
+  HOCKET_ELEMENT void combine_at(uint64_t index, uint64_t stride) const {
+    Wide wide[kPacks][kCount] = {};
     for (int source = 0; source < task_.sources; ++source) {
-      Wide next[kCount];
-      load(source, index, next);
-      for (int i = 0; i < kCount; ++i) wide[i] = source == 0 ? next[i] : element::apply<op>(wide[i], next[i]);
+      Pack<Storage, kCount> packs[kPacks];
+      HOCKET_UNROLLED
+      for (int p = 0; p < kPacks; ++p) packs[p] = *pack_at<kCount>(source, index + static_cast<uint64_t>(p) * stride);
+      const bool enters = batch_.scaled && (task_.first_mask >> source & 1) != 0;
+      HOCKET_UNROLLED
+      for (int p = 0; p < kPacks; ++p) take(packs[p], source == 0, enters, wide[p]);
     }
-    Pack<Storage, kCount> result;
-    for (int i = 0; i < kCount; ++i) result.values[i] = Element::encode(finished(wide[i]));
-    for (int d = 0; d < task_.destinations; ++d) {
-      auto* const to = reinterpret_cast<Storage*>(addresses_[task_.sources + d]) + index;
-      *reinterpret_cast<Pack<Storage, kCount>*>(to) = result;
+    HOCKET_UNROLLED
+    for (int p = 0; p < kPacks; ++p) {
+      Pack<Storage, kCount> result;
+      HOCKET_UNROLLED
+      for (int i = 0; i < kCount; ++i) result.values[i] = Element::encode(finished(wide[p][i]));
+      for (int to = task_.sources; to < task_.sources + task_.destinations; ++to) {
+        *pack_at<kCount>(to, index + static_cast<uint64_t>(p) * stride) = result;
+      }
     }
   }
 
   template <int kCount>
-  HOCKET_ELEMENT void load(int source, uint64_t index, Wide (&wide)[kCount]) const {
-    const auto* const from = reinterpret_cast<const Storage*>(addresses_[source]) + index;
-    const auto pack = *reinterpret_cast<const Pack<Storage, kCount>*>(from);
-    const bool enters = batch_.scaled && (task_.first_mask >> source & 1) != 0;
+  HOCKET_ELEMENT Pack<Storage, kCount>* pack_at(int address, uint64_t index) const {
+    return reinterpret_cast<Pack<Storage, kCount>*>(reinterpret_cast<Storage*>(addresses_[address]) + index);
+  }
+
+  template <int kCount>
+  HOCKET_ELEMENT void take(const Pack<Storage, kCount>& pack, bool is_first, bool enters, Wide (&wide)[kCount]) const {
+    HOCKET_UNROLLED
     for (int i = 0; i < kCount; ++i) {
-      wide[i] = Element::decode(pack.values[i]);
-      if (enters) wide[i] = entered(wide[i]);
+      Wide next = Element::decode(pack.values[i]);
+      if (enters) next = entered(next);
+      wide[i] = is_first ? next : element::apply<op>(wide[i], next);
     }
   }
 
@@ -108,16 +125,12 @@ class TaskCombiner {
   Wide scale_{1};
 };
 
-HOCKET_ELEMENT bool may_begin(const Batch& batch) {
-  return batch.word == nullptr || *static_cast<const volatile uint32_t*>(batch.word) == batch.when;
-}
+HOCKET_ELEMENT bool may_begin(const Batch& batch) { return batch.word == nullptr || *batch.word == batch.when; }
 
-// One of a task's addresses. Late ones are read anew: the host writes them once more each time a graph runs.
+// One of a task's addresses.
 HOCKET_ELEMENT std::byte* address_of(const Batch& batch, const Task& task, uint32_t index) {
   const uint32_t at = task.address + index;
-  // No conditional expression: that of both would be volatile, and of a launch's arguments nothing can be.
-  if (batch.late == nullptr) return batch.address[at];
-  return static_cast<std::byte* const volatile*>(batch.late)[at];
+  return batch.late == nullptr ? batch.address[at] : batch.late[at];
 }
 
 // `addresses`: those of the task.

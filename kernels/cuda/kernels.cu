@@ -9,8 +9,7 @@
 
 namespace hocket::device {
 
-// The threads of a block look together: the word, and perhaps the addresses, lie in memory of the host. Null: it may
-// not begin.
+// The threads of a block look together for the word and the addresses. Null: it may not begin.
 __device__ std::byte* const* addresses_for_block(const Batch& batch, const Task& task) {
   __shared__ bool may;
   __shared__ std::byte* addresses[kTaskAddresses];
@@ -23,7 +22,8 @@ __device__ std::byte* const* addresses_for_block(const Batch& batch, const Task&
 static_assert(kTaskAddresses <= kBlockThreads);
 
 #define HOCKET_KERNEL(type, symbol)                                                                                    \
-  extern "C" __global__ void __launch_bounds__(kBlockThreads) symbol(const __grid_constant__ Batch batch) {            \
+  extern "C" __global__ void __launch_bounds__(kBlockThreads, kCombineBlocks)                                          \
+      symbol(const __grid_constant__ Batch batch) {                                                                    \
     const Task& task = batch.task[blockIdx.y];                                                                         \
     std::byte* const* const addresses = addresses_for_block(batch, task);                                              \
     if (addresses == nullptr) return;                                                                                  \

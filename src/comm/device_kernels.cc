@@ -21,8 +21,8 @@
 namespace hocket {
 namespace {
 
-// Enough to hide how long memory takes to answer.
-constexpr unsigned kBlocksPerMultiprocessor = 8;
+// Of codecs' kernels, for each multiprocessor: enough to hide how long memory takes to answer.
+constexpr unsigned kCodingBlocks = 8;
 
 class Kernels {
  public:
@@ -80,11 +80,11 @@ cuda::Kernel find_kernel(const cuda::Driver& driver, const char* symbol) {
   return device::kernel_image() == nullptr || symbol == nullptr ? nullptr : kernels.find(driver, symbol);
 }
 
-unsigned most_blocks(const cuda::Driver& driver, int device) {
+unsigned multiprocessors(const cuda::Driver& driver, int device) {
   const Result<int> major = cuda::device_attribute(driver, device, cuda::kComputeMajor);
   const Result<int> count = cuda::device_attribute(driver, device, cuda::kMultiprocessors);
   if (!major.ok() || !count.ok() || *major < device::kOldestMajor) return 0;
-  return static_cast<unsigned>(*count) * kBlocksPerMultiprocessor;
+  return static_cast<unsigned>(*count);
 }
 
 Status load_combine_kernels(const cuda::Driver& driver) {
@@ -112,7 +112,7 @@ std::string devices_of(cuda::Context context) {
   if (driver == nullptr || context == nullptr || !is_wished) return {};
   const cuda::Entered entered(*driver, context);
   const bool has_kernels = find_kernel(*driver, device::combine_kernel(DataType::kUint8)) != nullptr &&
-                           most_blocks(*driver, cuda::current_device()) > 0;
+                           multiprocessors(*driver, cuda::current_device()) > 0;
   if (!has_kernels) return {};
   const Status loaded = load_combine_kernels(*driver);
   const Result<std::string> devices = cuda::devices_in_reach(*driver);
@@ -122,17 +122,18 @@ std::string devices_of(cuda::Context context) {
   return {};
 }
 
-cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned most_blocks) {
+cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned multiprocessors) {
   uint64_t longest = 0;
   for (uint32_t i = 0; i < batch.tasks; ++i) longest = std::max(longest, batch.task[i].count);
   const uint64_t block_bytes = device::kBlockThreads * device::kPackBytes;
   const uint64_t wanted = (longest * element_bytes + block_bytes - 1) / block_bytes;
-  const unsigned most = std::max(1u, most_blocks / batch.tasks);
+  const unsigned most = std::max(1u, multiprocessors * device::kCombineBlocks / batch.tasks);
   return {static_cast<unsigned>(std::min<uint64_t>(wanted, most)), batch.tasks, device::kBlockThreads};
 }
 
-cuda::Grid grid_of(const device::CodingWork& work, unsigned most_blocks) {
-  return {static_cast<unsigned>(std::min<uint64_t>(device::tiles_of(work), most_blocks)), 1, device::kBlockThreads};
+cuda::Grid grid_of(const device::CodingWork& work, unsigned multiprocessors) {
+  return {static_cast<unsigned>(std::min<uint64_t>(device::tiles_of(work), multiprocessors * kCodingBlocks)), 1,
+          device::kBlockThreads};
 }
 
 }  // namespace hocket

@@ -17,8 +17,8 @@ namespace hocket {
 // By its symbol, or null; null: there is none, so device memory has to be staged.
 cuda::Kernel find_kernel(const cuda::Driver& driver, const char* symbol);
 
-// Of threads; more would only queue. 0: the device is too old for our kernels.
-unsigned most_blocks(const cuda::Driver& driver, int device);
+// Of the device; 0: it is too old for our kernels.
+unsigned multiprocessors(const cuda::Driver& driver, int device);
 
 // Has all combine kernels loaded for the context that was entered, if one was, by launches that do nothing. A first
 // launch may wait for all that the context does, so it must not come behind what waits for ourselves: neither this
@@ -33,7 +33,7 @@ Status load_low_latency_kernels(const cuda::Stream& stream);
 std::string devices_of(cuda::Context context);
 
 // `element_bytes`: of what the batch combines.
-cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned most_blocks);
-cuda::Grid grid_of(const device::CodingWork& work, unsigned most_blocks);
+cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned multiprocessors);
+cuda::Grid grid_of(const device::CodingWork& work, unsigned multiprocessors);
 
 }  // namespace hocket

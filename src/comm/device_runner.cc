@@ -19,7 +19,7 @@
 #include "comm/extents.h"
 #include "cuda/kernels.h"
 #include "cuda/memory.h"
-#include "cuda/pinned.h"
+#include "cuda/pool.h"
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/passes.h"
 
@@ -35,8 +35,8 @@ struct CallKernels {
   cuda::Kernel encode = nullptr;
   cuda::Kernel decode = nullptr;
   cuda::Kernel combine = nullptr;
-  unsigned most_blocks = 0;
-  bool are_there() const { return encode != nullptr && decode != nullptr && combine != nullptr && most_blocks > 0; }
+  unsigned multiprocessors = 0;
+  bool are_there() const { return encode != nullptr && decode != nullptr && combine != nullptr && multiprocessors > 0; }
 };
 
 // Whether a stream can have memory of its device.
@@ -53,7 +53,7 @@ CallKernels kernels_of(const cuda::Stream& stream, const Request& request) {
   return {.encode = find_kernel(driver, names.encode),
           .decode = find_kernel(driver, names.decode),
           .combine = find_kernel(driver, device::combine_kernel(type)),
-          .most_blocks = most_blocks(driver, stream.device())};
+          .multiprocessors = multiprocessors(driver, stream.device())};
 }
 
 // In pinned memory each message follows its state.
@@ -83,7 +83,8 @@ class StreamHands final : public Hands {
                      .destinations = 1};
     for (const std::byte* source : sources) batch.address[batch.addresses++] = const_cast<std::byte*>(source);
     batch.address[batch.addresses++] = result;
-    return stream_.launch(kernels_.combine, grid_of(batch, element_bytes(slice_.type), kernels_.most_blocks), &batch);
+    return stream_.launch(kernels_.combine, grid_of(batch, element_bytes(slice_.type), kernels_.multiprocessors),
+                          &batch);
   }
 
   Result<size_t> encode(const std::byte* values, std::span<std::byte> message) override {
@@ -125,7 +126,7 @@ class StreamHands final : public Hands {
     }
     Status status;
     for (const uint32_t passes = device::passes_of(work.form, encodes, element); work.pass < passes; ++work.pass) {
-      status = stream_.launch(kernel, grid_of(work, kernels_.most_blocks), &work);
+      status = stream_.launch(kernel, grid_of(work, kernels_.multiprocessors), &work);
       if (!status.ok()) break;
     }
     const Status freed = work.scratch == nullptr ? Status() : stream_.free(work.scratch);
@@ -151,7 +152,7 @@ class Room {
  public:
   Result<std::byte*> at_least(const cuda::Driver& driver, size_t bytes) {
     if (bytes > size_) {
-      Result<cuda::PinnedBlock> block = cuda::pinned_pool(driver).take(bytes);
+      Result<cuda::MemoryBlock> block = cuda::pinned_pool(driver).take(bytes);
       HOCKET_TRY(block.status());
       block_ = std::move(*block);
       size_ = bytes;
@@ -160,7 +161,7 @@ class Room {
   }
 
  private:
-  cuda::PinnedBlock block_;
+  cuda::MemoryBlock block_;
   size_t size_ = 0;
 };
 

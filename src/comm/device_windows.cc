@@ -15,7 +15,8 @@ namespace hocket {
 namespace {
 
 bool has_kernels(const cuda::Driver& driver, int device) {
-  return find_kernel(driver, device::combine_kernel(DataType::kUint8)) != nullptr && most_blocks(driver, device) > 0;
+  return find_kernel(driver, device::combine_kernel(DataType::kUint8)) != nullptr &&
+         multiprocessors(driver, device) > 0;
 }
 
 Status check_own(const cuda::Driver& driver, uint32_t number, const DevicePart& part) {

@@ -14,7 +14,7 @@
 namespace hocket {
 namespace {
 
-// The word has a line of its own, before the late addresses.
+// What is told: the word in a line of its own, and the late addresses, if there are any.
 constexpr size_t kLate = 64;
 // Of a late address: which buffer, and behind it the offset in the buffer.
 constexpr int kOffsetBits = 44;
@@ -29,39 +29,68 @@ Result<std::shared_ptr<HeldKernels>> HeldKernels::make(const cuda::Stream& strea
   std::erase_if(launches, [](const Launch& launch) { return launch.batch.tasks == 0; });
   size_t bytes = kLate;
   for (const Launch& launch : launches) bytes += told_late ? late_bytes(launch) : 0;
-  Result<cuda::PinnedBlock> block = cuda::pinned_pool(stream.driver()).take(bytes);
-  HOCKET_TRY(block.status());
-  std::byte* at = block->memory() + kLate;
-  const std::shared_ptr<HeldKernels> kernels(new HeldKernels(stream, engine, std::move(*block), std::move(keeps)));
-  const unsigned most = most_blocks(stream.driver(), stream.device());
+  Result<Told> told = take(stream, bytes);
+  HOCKET_TRY(told.status());
+  const std::shared_ptr<HeldKernels> kernels(new HeldKernels(stream, engine, std::move(*told), std::move(keeps)));
+  const unsigned most = multiprocessors(stream.driver(), stream.device());
+  size_t at = kLate;
   for (const Launch& launch : launches) {
-    HOCKET_TRY(kernels->add(launch, most, told_late ? reinterpret_cast<std::byte**>(at) : nullptr));
+    HOCKET_TRY(kernels->add(launch, most, told_late ? at : 0));
     at += late_bytes(launch);
   }
   kernels->begin_again();
   return kernels;
 }
 
-HeldKernels::HeldKernels(const cuda::Stream& stream, Engine& engine, cuda::PinnedBlock block,
+Result<HeldKernels::Told> HeldKernels::take(const cuda::Stream& stream, size_t bytes) {
+  Result<cuda::MemoryBlock> here = cuda::pinned_pool(stream.driver()).take(bytes);
+  HOCKET_TRY(here.status());
+  Result<cuda::MemoryBlock> there = cuda::device_pool(stream.driver(), stream.context()).take(bytes);
+  HOCKET_TRY(there.status());
+  return Told{std::move(*here), std::move(*there), bytes};
+}
+
+HeldKernels::HeldKernels(const cuda::Stream& stream, Engine& engine, Told told,
                          std::vector<std::shared_ptr<const void>> keeps)
     : stream_(stream),
       engine_(engine),
-      block_(std::move(block)),
-      word_(*new(block_.memory()) std::atomic<uint32_t>(device::kHeld)),
+      told_(std::move(told)),
+      word_(*new(told_.here.memory()) std::atomic<uint32_t>(device::kHeld)),
       keeps_(std::move(keeps)) {
   static_assert(sizeof word_ == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
 }
 
-Status HeldKernels::add(const Launch& launch, unsigned most_blocks, std::byte** late) {
-  const cuda::Kernel kernel = find_kernel(stream_.driver(), device::combine_kernel(launch.type));
-  if (kernel == nullptr || most_blocks == 0) {
-    return Status(Code::kCuda, fmt::format("device {} has no kernel for {}", stream_.device(), name(launch.type)));
-  }
-  const cuda::Grid grid = grid_of(launch.batch, element_bytes(launch.type), most_blocks);
-  launches_.push_back({kernel, grid, launch.batch, launch.is_last, late});
-  launches_.back().batch.word = word();
-  launches_.back().batch.late = late;
+// `late`: where its addresses are told, in the block; 0: they are known.
+Status HeldKernels::add(const Launch& launch, unsigned multiprocessors, size_t late) {
+  const Result<cuda::Kernel> kernel = find(launch.type);
+  HOCKET_TRY(kernel.status());
+  const cuda::Grid grid = grid_of(launch.batch, element_bytes(launch.type), multiprocessors);
+  const auto addresses_in = [late](const cuda::MemoryBlock& block) {
+    return late == 0 ? nullptr : reinterpret_cast<std::byte**>(block.memory() + late);
+  };
+  launches_.push_back({*kernel, grid, launch.batch, launch.is_last, addresses_in(told_.here)});
+  launches_.back().batch.word = reinterpret_cast<const uint32_t*>(told_.there.memory());
+  launches_.back().batch.late = addresses_in(told_.there);
   return {};
+}
+
+Result<cuda::Kernel> HeldKernels::find(DataType type) const {
+  const cuda::Kernel kernel = find_kernel(stream_.driver(), device::combine_kernel(type));
+  if (kernel != nullptr && multiprocessors(stream_.driver(), stream_.device()) > 0) return kernel;
+  return Status(Code::kCuda, fmt::format("device {} has no kernel for {}", stream_.device(), name(type)));
+}
+
+// A combine of one source, which begins at once.
+Status HeldKernels::bring() const {
+  const Result<cuda::Kernel> kernel = find(DataType::kUint8);
+  HOCKET_TRY(kernel.status());
+  device::Batch copy;
+  copy.tasks = 1;
+  copy.task[0] = {.count = told_.bytes, .sources = 1, .destinations = 1};
+  copy.addresses = 2;
+  copy.address[0] = told_.here.memory();
+  copy.address[1] = told_.there.memory();
+  return stream_.launch(*kernel, {.threads = device::kBlockThreads}, &copy);
 }
 
 Status HeldKernels::launch(bool last) const {
@@ -74,6 +103,7 @@ Status HeldKernels::launch(bool last) const {
 Status HeldKernels::enqueue() const {
   if (launches_.empty()) return {};
   HOCKET_TRY(stream_.wait_until_at_least(word(), device::kGo));
+  HOCKET_TRY(bring());
   HOCKET_TRY(launch(false));
   const auto note = [](void* kernels) {
     auto* const its = static_cast<HeldKernels*>(kernels);

@@ -5,6 +5,10 @@
 // there from the beginning, behind a wait for a word; the executor, whose plan has all ranks meet before its steps and
 // after them, lets them go when all have come and goes on when they are done. No kernel waits, so ranks may share a
 // device, and the engine calls no function of CUDA's.
+//
+// What the host tells them, the word and perhaps addresses, lies in pinned memory. One block brings it to the device
+// first: where each block of each kernel fetched it over the bus, 64 MiB of two ranks took 12.9 ms on an H200, and 2.6
+// where addresses were known (docs/gpu-status.md).
 #pragma once
 
 #include <atomic>
@@ -13,7 +17,7 @@
 #include <vector>
 
 #include "comm/queue.h"
-#include "cuda/pinned.h"
+#include "cuda/pool.h"
 #include "cuda/stream.h"
 #include "execute/coded.h"
 #include "kernels/cuda/batch.h"
@@ -55,9 +59,16 @@ class HeldKernels final : public SliceRunner {
   void stop() override;
 
  private:
-  HeldKernels(const cuda::Stream& stream, Engine& engine, cuda::PinnedBlock block,
-              std::vector<std::shared_ptr<const void>> keeps);
-  Status add(const Launch& launch, unsigned most_blocks, std::byte** late);
+  struct Told {  // the same bytes, and where the device has them
+    cuda::MemoryBlock here;
+    cuda::MemoryBlock there;
+    size_t bytes = 0;
+  };
+  static Result<Told> take(const cuda::Stream& stream, size_t bytes);
+  HeldKernels(const cuda::Stream& stream, Engine& engine, Told told, std::vector<std::shared_ptr<const void>> keeps);
+  Status add(const Launch& launch, unsigned multiprocessors, size_t late);
+  Result<cuda::Kernel> find(DataType type) const;
+  Status bring() const;
   void set_word(uint32_t word);
   const uint32_t* word() const { return reinterpret_cast<const uint32_t*>(&word_); }
 
@@ -72,7 +83,7 @@ class HeldKernels final : public SliceRunner {
 
   const cuda::Stream stream_;
   Engine& engine_;
-  const cuda::PinnedBlock block_;
+  const Told told_;
   std::atomic<uint32_t>& word_;  // of kernels/cuda/batch.h
   const std::vector<std::shared_ptr<const void>> keeps_;
   std::vector<Prepared> launches_;

@@ -90,12 +90,14 @@ std::vector<Call> calls_of(const std::vector<JointMember>& members, std::vector<
 
 // ---- The order of streams
 
-// What is put on the later ones from here on waits for what the earlier ones hold.
+// What is put on the later ones from here on waits for what the earlier ones hold. To ask whether that is anything
+// takes less time than an event does.
 Status put_in_order(const std::vector<cuda::Stream>& earlier, const std::vector<cuda::Stream>& later) {
   for (const cuda::Stream& before : earlier) {
     const auto is_other = [&](const cuda::Stream& stream) { return !is_same(before, stream); };
     if (std::none_of(later.begin(), later.end(), is_other)) continue;
     const cuda::Entered entered(before.driver(), before.context());
+    if (before.is_idle()) continue;
     const Result<cuda::Event> event = before.mark();
     HOCKET_TRY(event.status());
     Status status;
@@ -140,7 +142,7 @@ bool JointCall::add_parts(const std::vector<JointMember>& members) {
     auto part = std::find_if(parts_.begin(), parts_.end(),
                              [&](const Part& one) { return one.stream.context() == member.stream.context(); });
     if (part == parts_.end()) {
-      parts_.push_back({member.stream, most_blocks(driver, member.stream.device()), {}});
+      parts_.push_back({member.stream, multiprocessors(driver, member.stream.device()), {}});
       part = parts_.end() - 1;
     }
     add_joint_steps(calls, member.rank, part->batches);
@@ -148,7 +150,7 @@ bool JointCall::add_parts(const std::vector<JointMember>& members) {
   std::vector<cuda::Stream> leaders;
   for (const Part& part : parts_) leaders.push_back(part.stream);
   const bool all_new_enough =
-      std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.most_blocks > 0; });
+      std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.multiprocessors > 0; });
   return kernel_ != nullptr && all_new_enough && let_all_reach_each_other(leaders).ok();
 }
 
@@ -166,7 +168,7 @@ Status JointCall::launch(const Part& part) const {
   const cuda::Entered entered(part.stream.driver(), part.stream.context());
   for (const device::Batch& batch : part.batches) {
     if (batch.tasks == 0) continue;  // each copy was of a buffer to itself
-    HOCKET_TRY(part.stream.launch(kernel_, grid_of(batch, element_bytes_, part.most_blocks), &batch));
+    HOCKET_TRY(part.stream.launch(kernel_, grid_of(batch, element_bytes_, part.multiprocessors), &batch));
   }
   return {};
 }

@@ -33,7 +33,7 @@ class JointCall {
   // What one device does, on the stream of one of its ranks.
   struct Part {
     cuda::Stream stream;
-    unsigned most_blocks = 0;
+    unsigned multiprocessors = 0;
     std::vector<device::Batch> batches;
   };
 

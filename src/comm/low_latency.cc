@@ -132,7 +132,7 @@ bool fits_low_latency(const WindowTable& windows, const Request& request) {
 
 Result<std::shared_ptr<LowLatencyCall>> LowLatencyCall::make(const cuda::Stream& stream, Communicator& communicator,
                                                              const Request& request) {
-  Result<cuda::PinnedBlock> block = cuda::pinned_pool(stream.driver()).take(sizeof(device::LowLatencyControl));
+  Result<cuda::MemoryBlock> block = cuda::pinned_pool(stream.driver()).take(sizeof(device::LowLatencyControl));
   HOCKET_TRY(block.status());
   const std::shared_ptr<LowLatencyCall> call(new LowLatencyCall(stream, communicator, std::move(*block)));
   const Result<DeviceParts> parts = map_for_call(stream.driver(), communicator, WindowTable::kInboxes);
@@ -159,7 +159,7 @@ Result<std::shared_ptr<LowLatencyCall>> LowLatencyCall::make(const cuda::Stream&
   return call;
 }
 
-LowLatencyCall::LowLatencyCall(const cuda::Stream& stream, Communicator& communicator, cuda::PinnedBlock block)
+LowLatencyCall::LowLatencyCall(const cuda::Stream& stream, Communicator& communicator, cuda::MemoryBlock block)
     : stream_(stream),
       communicator_(communicator),
       inbox_(communicator.inbox()),

@@ -16,7 +16,7 @@
 #include "base/system.h"
 #include "comm/mesh_windows.h"
 #include "comm/request.h"
-#include "cuda/pinned.h"
+#include "cuda/pool.h"
 #include "cuda/stream.h"
 #include "execute/coded.h"
 #include "kernels/cuda/low_latency_work.h"
@@ -73,12 +73,12 @@ class LowLatencyCall final : public SliceRunner {
   void stop() override;
 
  private:
-  LowLatencyCall(const cuda::Stream& stream, Communicator& communicator, cuda::PinnedBlock block);
+  LowLatencyCall(const cuda::Stream& stream, Communicator& communicator, cuda::MemoryBlock block);
 
   const cuda::Stream stream_;
   Communicator& communicator_;
   const std::shared_ptr<Inbox> inbox_;
-  const cuda::PinnedBlock block_;
+  const cuda::MemoryBlock block_;
   device::LowLatencyControl& control_;
   std::vector<std::shared_ptr<const void>> keeps_;  // the peers' inboxes
   cuda::Kernel kernel_ = nullptr;

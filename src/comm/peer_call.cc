@@ -111,7 +111,7 @@ Status PeerCall::prepare(Engine& engine, const Request& request) {
 Status PeerCall::reserve() {
   if (staging_.bytes == 0 || block_.memory() != nullptr) return {};
   const cuda::Entered entered(stream_.driver(), stream_.context());
-  Result<cuda::PinnedBlock> block = cuda::pinned_pool(stream_.driver()).take(staging_.bytes);
+  Result<cuda::MemoryBlock> block = cuda::pinned_pool(stream_.driver()).take(staging_.bytes);
   HOCKET_TRY(block.status());
   block_ = std::move(*block);
   buffers_.back() = block_.memory();

@@ -65,7 +65,7 @@ class PeerCall final : public Work {
   OwnBuffer send_;
   OwnBuffer recv_;
   StagingPlan staging_;
-  cuda::PinnedBlock block_;  // for staging, once it is needed
+  cuda::MemoryBlock block_;  // for staging, once it is needed
   std::shared_ptr<HeldKernels> kernels_;
   CallPlaces ours_;
   std::vector<CallPlaces> all_;

@@ -132,7 +132,7 @@ Result<Staging> Staging::make(const cuda::Stream& stream, Request& request, Rank
   request.lendable = false;
   Staging staging;
   if (plan->bytes == 0) return staging;
-  Result<cuda::PinnedBlock> block = cuda::pinned_pool(stream.driver()).take(plan->bytes);
+  Result<cuda::MemoryBlock> block = cuda::pinned_pool(stream.driver()).take(plan->bytes);
   HOCKET_TRY(block.status());
   staging.block_ = std::move(*block);
   std::byte* const base = staging.block_.memory();

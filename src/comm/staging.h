@@ -11,7 +11,7 @@
 
 #include "comm/request.h"
 #include "cuda/memory.h"
-#include "cuda/pinned.h"
+#include "cuda/pool.h"
 #include "cuda/stream.h"
 
 namespace hocket {
@@ -49,7 +49,7 @@ class Staging {
 
  private:
   StagingPlan plan_;
-  cuda::PinnedBlock block_;
+  cuda::MemoryBlock block_;
 };
 
 }  // namespace hocket

@@ -123,12 +123,12 @@ void forget_passed(const cuda::Driver& driver) {
 Result<std::shared_ptr<StreamBatch>> StreamBatch::make(const cuda::Stream& stream, Engine& engine) {
   const cuda::Entered entered(stream.driver(), stream.context());
   forget_passed(stream.driver());
-  Result<cuda::PinnedBlock> block = cuda::pinned_pool(stream.driver()).take(sizeof(uint32_t));
+  Result<cuda::MemoryBlock> block = cuda::pinned_pool(stream.driver()).take(sizeof(uint32_t));
   if (!block.ok()) return block.status();
   return std::shared_ptr<StreamBatch>(new StreamBatch(stream, engine, std::move(*block)));
 }
 
-StreamBatch::StreamBatch(const cuda::Stream& stream, Engine& engine, cuda::PinnedBlock block)
+StreamBatch::StreamBatch(const cuda::Stream& stream, Engine& engine, cuda::MemoryBlock block)
     : stream_(stream), engine_(engine), block_(std::move(block)), word_(*new(block_.memory()) std::atomic<uint32_t>) {
   static_assert(sizeof word_ == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
 }

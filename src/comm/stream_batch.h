@@ -18,7 +18,7 @@
 #include "comm/queue.h"
 #include "comm/staging.h"
 #include "comm/work.h"
-#include "cuda/pinned.h"
+#include "cuda/pool.h"
 #include "cuda/stream.h"
 
 namespace hocket {
@@ -50,7 +50,7 @@ class StreamBatch : public std::enable_shared_from_this<StreamBatch> {
     std::shared_ptr<Communicator> held;  // while a graph runs it
   };
 
-  StreamBatch(const cuda::Stream& stream, Engine& engine, cuda::PinnedBlock block);
+  StreamBatch(const cuda::Stream& stream, Engine& engine, cuda::MemoryBlock block);
   Status find_kernels(Request& request, Communicator& communicator);
   bool waits() const { return members_.size() > low_latency_.size(); }
   Status enqueue_start();
@@ -66,7 +66,7 @@ class StreamBatch : public std::enable_shared_from_this<StreamBatch> {
 
   const cuda::Stream stream_;
   Engine& engine_;
-  cuda::PinnedBlock block_;
+  cuda::MemoryBlock block_;
   std::atomic<uint32_t>& word_;  // 1: the stream may go on
   std::vector<Staging> stagings_;
   std::vector<std::shared_ptr<HeldKernels>> kernels_;

@@ -120,6 +120,7 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
   X(memory_set, "cuMemsetD8Async", (Address, unsigned char, size_t, StreamHandle))                                    \
   X(copy, "cuMemcpyAsync", (Address to, Address from, size_t, StreamHandle))                                          \
   X(stream_create, "cuStreamCreate", (StreamHandle*, unsigned flags))                                                 \
+  X(stream_query, "cuStreamQuery", (StreamHandle))                                                                    \
   X(stream_get_context, "cuStreamGetCtx", (StreamHandle, Context*))                                                   \
   X(stream_get_capture, "cuStreamGetCaptureInfo_v2",                                                                  \
     (StreamHandle, int* status, uint64_t* id, Graph*, const void** dependencies, size_t* count))                      \

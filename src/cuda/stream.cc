@@ -7,6 +7,8 @@
 namespace hocket::cuda {
 namespace {
 
+constexpr uintptr_t kLastDefaultStream = 2;  // CU_STREAM_PER_THREAD
+
 Address address_of(const void* pointer) { return static_cast<Address>(reinterpret_cast<uintptr_t>(pointer)); }
 
 }  // namespace
@@ -44,6 +46,11 @@ Result<Stream> Stream::make(const Driver& driver) {
   StreamHandle handle = nullptr;
   HOCKET_TRY(checked(driver, driver.stream_create(&handle, kNonBlocking), "cuStreamCreate"));
   return find(driver, handle);
+}
+
+bool Stream::is_idle() const {
+  return reinterpret_cast<uintptr_t>(handle_) > kLastDefaultStream && graph_ == nullptr &&
+         driver_->stream_query(handle_) == kSuccess;
 }
 
 Status Stream::copy(void* to, const void* from, size_t bytes) const {

@@ -51,6 +51,9 @@ class Stream {
   Graph graph() const { return graph_; }
 
   // In a context that was entered:
+  // All that was put on it is done. Never said of a default stream, which may wait for others, or of one that is
+  // captured.
+  bool is_idle() const;
   Status copy(void* to, const void* from, size_t bytes) const;
   Status clear(void* memory, size_t bytes) const;
   // Runs it on a thread of the driver's, where it may neither wait nor use CUDA.

@@ -269,6 +269,28 @@ TEST_F(CudaJoint, FollowsTheStreamsOfAllRanks) {
   }
 }
 
+// An event tells the others that the call is done; there is nothing that it would have to wait for.
+TEST_F(CudaJoint, IdleStreamsAreNotWaitedFor) {
+  const Team team(4);
+  std::vector<std::unique_ptr<DeviceValues>> values;
+  for (int rank = 0; rank < 4; ++rank) {
+    team.use(rank);
+    values.push_back(std::make_unique<DeviceValues>(100));
+    values.back()->fill(team.stream(rank), 1);
+    team.stream(rank).synchronize();
+  }
+  const int before = fake::calls_of("cuEventRecord");
+  ASSERT_EQ(team.group([&](int rank) {
+    float* const own = values[static_cast<size_t>(rank)]->get();
+    return hocketAllReduce(own, own, 100, hocketFloat, hocketSum, team.comm(rank), team.stream(rank).get());
+  }),
+            hocketSuccess);
+  EXPECT_LE(fake::calls_of("cuEventRecord"), before + 1);
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(team.read(rank, *values[static_cast<size_t>(rank)]), std::vector<float>(100, 4));
+  }
+}
+
 TEST_F(CudaJoint, AGroupMayHoldSeveralCalls) {
   const Team a(2);
   const Team b(3);

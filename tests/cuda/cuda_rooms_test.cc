@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/memory.h"
-#include "cuda/pinned.h"
+#include "cuda/pool.h"
 #include "cuda/stream.h"
 #include "tests/cuda/device.h"
 
@@ -68,9 +68,9 @@ TEST(CudaStream, KnowsItsDevice) {
   EXPECT_EQ(Stream::find(*look_for_driver(), default_stream())->device(), 0);
 }
 
-TEST(CudaPinned, BlocksAreUsedAgain) {
+TEST(CudaPool, BlocksOfPinnedMemoryAreUsedAgain) {
   use_device(0);
-  PinnedPool pool(*look_for_driver());
+  MemoryPool pool(*look_for_driver(), MemoryPool::Kind::kPinned);
   std::byte* first = nullptr;
   {
     const auto block = pool.take(100000);
@@ -86,6 +86,22 @@ TEST(CudaPinned, BlocksAreUsedAgain) {
   const auto shorter = pool.take(10);
   EXPECT_NE(shorter->memory(), again->memory());
   EXPECT_EQ(pool.kept_bytes(), 131072u);
+}
+
+TEST(CudaPool, EachDeviceHasMemoryOfItsOwn) {
+  std::byte* first = nullptr;
+  for (int device = 0; device < 2; ++device) {
+    use_device(device);
+    MemoryPool& pool = device_pool(*look_for_driver(), current_context());
+    const auto block = pool.take(100);
+    ASSERT_TRUE(block.ok());
+    const Memory memory = recognise(*look_for_driver(), block->memory());
+    EXPECT_EQ(memory.kind, MemoryKind::kDevice);
+    EXPECT_EQ(memory.device, device);
+    if (device == 0) first = block->memory();
+  }
+  use_device(0);
+  EXPECT_EQ(device_pool(*look_for_driver(), current_context()).take(100)->memory(), first);
 }
 
 }  // namespace

@@ -77,6 +77,7 @@ static_assert(alike(decltype(Driver::memory_allocate_in_order){}, decltype(&cuMe
 static_assert(alike(decltype(Driver::memory_free_in_order){}, decltype(&cuMemFreeAsync){}));
 static_assert(alike(decltype(Driver::copy){}, decltype(&cuMemcpyAsync){}));
 static_assert(alike(decltype(Driver::stream_create){}, decltype(&cuStreamCreate){}));
+static_assert(alike(decltype(Driver::stream_query){}, decltype(&cuStreamQuery){}));
 static_assert(alike(decltype(Driver::stream_get_context){}, decltype(&cuStreamGetCtx){}));
 static_assert(alike(decltype(Driver::stream_wait_value){}, decltype(&cuStreamWaitValue32){}));
 static_assert(alike(decltype(Driver::launch_host_function){}, decltype(&cuLaunchHostFunc){}));

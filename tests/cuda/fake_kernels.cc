@@ -44,7 +44,18 @@ constexpr uint32_t kImageMagic = 0xba55ed50;  // of what nvcc calls a fatbin
 constexpr cuda::DriverResult kInvalidImage = 200;
 constexpr cuda::DriverResult kNotFound = 500;
 
-// Points a batch, which may look at late addresses, to where we reach its memory. False: some of it is out of reach.
+// Points a batch to where we reach what it was told. False: that is out of reach.
+bool translate_told(const cuda::OpaqueContext& context, device::Batch& batch) {
+  const auto reached = [&](const void* told, size_t bytes) {
+    return fake::reach_from(context, static_cast<const std::byte*>(told), bytes);
+  };
+  batch.word = reinterpret_cast<const uint32_t*>(reached(batch.word, sizeof *batch.word));
+  if (batch.word == nullptr || batch.late == nullptr) return batch.word != nullptr;
+  batch.late = reinterpret_cast<std::byte* const*>(reached(batch.late, batch.addresses * sizeof *batch.late));
+  return batch.late != nullptr;
+}
+
+// The same of the memory that it combines.
 bool translate(const cuda::OpaqueContext& context, size_t element_bytes, device::Batch& batch) {
   for (uint32_t t = 0; t < batch.tasks; ++t) {
     const device::Task& task = batch.task[t];
@@ -66,6 +77,7 @@ std::atomic<int> let_go[4];  // by word
 template <DataType type>
 bool run_batch(const cuda::OpaqueContext& context, void* argument, unsigned blocks) {
   device::Batch& batch = *static_cast<device::Batch*>(argument);
+  if (batch.word != nullptr && !translate_told(context, batch)) return false;
   if (!device::may_begin(batch)) return true;
   if (batch.word != nullptr) ++let_go[batch.when];
   if (!translate(context, sizeof(typename element::Of<type>::Storage), batch)) return false;

@@ -138,11 +138,10 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
     check_same_type(by, inputs[i], inputs.front());
   }
   const Reduction op(by, opts.reduceOp, inputs.front().scalar_type(), collectives_);
-  return coalesced(
-      {c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "hocket:reduce_scatter_tensor_coalesced", inputs, outputs},
-      {opts.asyncOp, opts.timeout}, to.size(), [&](size_t i, hocketComm_t comm, hocketStream_t stream) {
-        return hocketReduceScatter(from[i].data, to[i].data, to[i].count, to[i].type, op, comm, stream);
-      });
+  return coalesced({c10d::OpType::COALESCED, "hocket:reduce_scatter_tensor_coalesced", inputs, outputs},
+                   {opts.asyncOp, opts.timeout}, to.size(), [&](size_t i, hocketComm_t comm, hocketStream_t stream) {
+                     return hocketReduceScatter(from[i].data, to[i].data, to[i].count, to[i].type, op, comm, stream);
+                   });
 }
 
 // One that names a device also waits for what its current stream has to do.
