@@ -102,7 +102,8 @@ std::optional<hocketRedOp_t> arithmetic(c10d::ReduceOp::RedOpType op) {
 }
 
 at::Tensor factor_of(const Caller& caller, const c10d::ReduceOp& op, at::ScalarType type) {
-  const auto* supplement = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  // By the name that all versions of torch know.
+  const auto* supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
   TORCH_CHECK(supplement != nullptr, "hocket rank ", caller.rank, ": ", caller.call, ": PREMUL_SUM has no factor");
   const at::Tensor given = supplement->tensor_factor.defined()
                                ? supplement->tensor_factor.to(at::kCPU)
