@@ -135,7 +135,7 @@ Elements moved(const Caller& caller, const char* name, const at::Tensor& tensor)
   check_place(caller, name, tensor);
   if (!tensor.is_contiguous()) refuse(caller, name, tensor, "is not contiguous");
   if (const auto elements = known(tensor)) return *elements;
-  return {tensor.data_ptr(), tensor.nbytes(), hocketUint8, tensor.element_size()};
+  return {tensor.data_ptr(), tensor.nbytes(), hocketUint8, static_cast<size_t>(tensor.element_size())};
 }
 
 Elements reduced(const Caller& caller, const char* name, const at::Tensor& tensor) {
