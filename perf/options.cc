@@ -61,7 +61,9 @@ std::vector<const T*> choose_from(std::span<const T> entries, const std::string&
 void add_ranks(CLI::App& app, Raw& raw) {
   Options& options = raw.options;
   const CLI::Range several(1, 4096);
-  app.add_option("--ranks", options.processes, "Start this many processes on this host, one rank each")->check(several);
+  app.add_option("--ranks", options.processes,
+                 "Start this many processes on this host, on a core each if there are as many")
+      ->check(several);
   app.add_option("-t,--nthreads", options.threads, "Threads in each process, each with ranks of its own")
       ->check(several);
   app.add_option("-g,--ngpus", options.ranks_per_thread, "Ranks that each thread drives, through groups")

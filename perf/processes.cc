@@ -3,6 +3,7 @@
 #include "processes.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,6 +177,18 @@ Outcome Seat::receive(hocketUniqueId& id) const {
   if (got == ssize_t{sizeof(id.internal)}) return {};
   if (got < 0) return from_errno("reading the unique id from process 0");
   return {kExitInternal, "process 0 ended before it gave the unique id"};
+}
+
+void Seat::take_core() const {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < processes_) return;
+  int before = process_;
+  size_t core = 0;
+  while (!CPU_ISSET(core, &allowed) || before-- > 0) ++core;
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(core, &own);
+  sched_setaffinity(0, sizeof own, &own);
 }
 
 int run_processes(const std::string& program, int processes, const std::function<int(const Seat&)>& body,

@@ -75,6 +75,7 @@ Outcome run_thread(const Collective& collective, const Options& options, const J
 int run_process(const Collective& collective, const Options& options, const Seat* seat) {
   Verdict verdict(collective);
   Joined joined;
+  if (seat != nullptr && options.threads == 1) seat->take_core();
   Outcome outcome = join(collective, options, seat, joined);
   if (outcome.ok()) outcome = check_run(collective, options, joined);
   const int here = options.threads * options.ranks_per_thread;

@@ -3,12 +3,15 @@
 #include "perf/processes.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <iterator>
+#include <set>
 
 namespace hocket::perf {
 namespace {
@@ -52,6 +55,34 @@ TEST(Processes, DoNotWaitForAnIdThatWillNeverCome) {
       },
       kShort);
   EXPECT_EQ(status, 42);
+}
+
+std::set<size_t> allowed_cores() {
+  cpu_set_t allowed;
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::set<size_t> cores;
+  for (size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &allowed)) cores.insert(core);
+  }
+  return cores;
+}
+
+TEST(Processes, TakeACoreEach) {
+  const std::set<size_t> all = allowed_cores();
+  const int status = run_processes("test", static_cast<int>(all.size()), [&](const Seat& seat) {
+    seat.take_core();
+    return allowed_cores() == std::set{*std::next(all.begin(), seat.process())} ? 0 : 1;
+  });
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Processes, ShareCoresOfWhichThereAreTooFew) {
+  const std::set<size_t> all = allowed_cores();
+  const int status = run_processes("test", static_cast<int>(all.size()) + 1, [&](const Seat& seat) {
+    seat.take_core();
+    return allowed_cores() == all ? 0 : 1;
+  });
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Processes, AllEndWhenOneFails) {
