@@ -24,6 +24,8 @@ namespace {
 constexpr size_t kMaxPacket = 65536;
 constexpr uint8_t kTcp = 6;
 constexpr std::byte kSyn{2};
+constexpr std::byte kAck{16};
+constexpr size_t kShortest = 40;  // of IP and TCP
 
 std::string failed(const char* what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
 
@@ -55,6 +57,15 @@ std::string make_tunnel(const std::string& own, const std::string& peer, Descrip
 uint32_t sum_words(std::span<const std::byte> bytes, uint32_t sum) {
   for (size_t i = 0; i < bytes.size(); ++i) sum += static_cast<uint32_t>(bytes[i]) << (i % 2 == 0 ? 8 : 0);
   return sum;
+}
+
+bool is_tcp(std::span<const std::byte> packet) {
+  return packet.size() >= kShortest && static_cast<int>(packet[0]) >> 4 == 4 && packet[9] == std::byte{kTcp};
+}
+
+template <typename Byte>
+std::span<Byte> segment_of(std::span<Byte> packet) {
+  return packet.subspan(4 * (static_cast<size_t>(packet[0]) & 15));
 }
 
 // `addresses`: of source and destination.
@@ -129,6 +140,7 @@ void Wire::carry() {
 
 void Wire::pass_on(std::span<const std::byte> packet, bool is_new, int to_host) {
   const auto host = static_cast<size_t>(to_host);
+  acknowledge(packet, to_host);
   const Treatment treatment = packet.size() > kLong ? treatments_[host].load() : Treatment::kPass;
   if (treatment == Treatment::kVanish || is_forgotten(packet, treatment)) return;
   if (treatment != Treatment::kCrawl) return deliver(packet, to_host);
@@ -150,6 +162,21 @@ void Wire::let_crawl() {
     const std::chrono::duration<double> time(static_cast<double>(host.crawling.front().size()) / kCrawlBytesPerSecond);
     host.next = now + std::chrono::duration_cast<Clock::duration>(time);
     host.crawling.pop_front();
+  }
+}
+
+// Packets of the connection that are under way acknowledge what this one does: one that acknowledges less than another
+// that has overtaken it, by more than a window, is refused (RFC 5961, 5.2).
+void Wire::acknowledge(std::span<const std::byte> packet, int to_host) {
+  if (!is_tcp(packet)) return;
+  constexpr size_t kAcknowledged = 8;
+  const std::span<const std::byte> by = segment_of(packet);
+  if ((by[13] & kAck) == std::byte{0}) return;
+  for (std::vector<std::byte>& crawling : hosts_[static_cast<size_t>(to_host)].crawling) {
+    const std::span<std::byte> segment = segment_of(std::span(crawling));
+    if (!std::equal(segment.begin(), segment.begin() + 4, by.begin())) continue;  // ports
+    std::copy_n(by.begin() + kAcknowledged, 4, segment.begin() + kAcknowledged);
+    repair_checksum(std::span(crawling).subspan(12, 8), segment);
   }
 }
 
@@ -177,10 +204,8 @@ bool Wire::is_new(std::span<const std::byte> segment, size_t data_bytes, int to_
 }
 
 bool Wire::perhaps_damage(std::span<std::byte> packet, int to_host) {
-  const auto at = [&](size_t i) { return static_cast<size_t>(packet[i]); };
-  constexpr size_t kShortest = 40;
-  if (packet.size() < kShortest || at(0) >> 4 != 4 || at(9) != kTcp) return false;
-  const std::span<std::byte> segment = packet.subspan(4 * (at(0) & 15));
+  if (!is_tcp(packet)) return false;
+  const std::span<std::byte> segment = segment_of(packet);
   const std::span<std::byte> data = segment.subspan(4 * (static_cast<size_t>(segment[12]) >> 4));
   if (!is_new(segment, data.size(), to_host)) return false;
   std::atomic<int64_t>& left = bytes_left_[static_cast<size_t>(to_host)];

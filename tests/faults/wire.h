@@ -49,8 +49,8 @@ class Wire {
   uint64_t damaged() const { return damaged_; }
 
   // What becomes of packets of more than kLong bytes to that host from now on. kVanish: all do; kForgotten: those do
-  // that belong to connections of which some had passed until now; kCrawl: they pass one after the other, slowly, but
-  // those that find a full queue.
+  // that belong to connections of which some had passed until now; kCrawl: they pass one after the other, slowly, and
+  // short ones overtake them.
   enum class Treatment : uint8_t { kPass, kVanish, kForgotten, kCrawl };
   void treat_long(int to_host, Treatment treatment) { treatments_[static_cast<size_t>(to_host)] = treatment; }
   static constexpr size_t kLong = 1000;
@@ -75,6 +75,7 @@ class Wire {
   void pass_on(std::span<const std::byte> packet, bool is_new, int to_host);
   void deliver(std::span<const std::byte> packet, int to_host) const;
   void let_crawl();
+  void acknowledge(std::span<const std::byte> packet, int to_host);
   bool is_forgotten(std::span<const std::byte> packet, Treatment treatment);
   // The data of this segment passes for the first time.
   bool is_new(std::span<const std::byte> segment, size_t data_bytes, int to_host);
