@@ -13,13 +13,16 @@
 namespace hocket {
 namespace {
 
-constexpr std::align_val_t kPage{4096};
+constexpr size_t kPageBytes = 4096;
+
+size_t in_pages(size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 }  // namespace
 
-PageMemory::PageMemory(size_t bytes) : bytes_(static_cast<std::byte*>(::operator new(bytes, kPage)), bytes) {}
+PageMemory::PageMemory(size_t bytes)
+    : bytes_(static_cast<std::byte*>(::operator new(in_pages(bytes), std::align_val_t{kPageBytes})), bytes) {}
 
-PageMemory::~PageMemory() { ::operator delete(bytes_.data(), kPage); }
+PageMemory::~PageMemory() { ::operator delete(bytes_.data(), std::align_val_t{kPageBytes}); }
 
 size_t page_bytes() {
   static const auto bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));

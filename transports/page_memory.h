@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Memory in whole pages, not touched before it is used: for slots, and to be registered with devices.
+// Memory in whole pages, which nothing else shares, not touched before it is used: for slots, and to be registered with
+// devices.
 #pragma once
 
 #include <cstddef>

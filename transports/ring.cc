@@ -70,6 +70,7 @@ Ring::Ring(std::shared_ptr<void> owner, std::span<std::byte> memory, size_t max_
 RingSender::RingSender(Ring ring, SharedMemory& memory, Clock& clock, std::string name, std::function<void()> wake_peer,
                        std::shared_ptr<SlotTrade> trade)
     : ring_(std::move(ring)),
+      pipe_memory_(ring_.memory()),
       trade_(std::move(trade)),
       claims_(clock),
       name_(std::move(name)),
@@ -225,6 +226,7 @@ void RingSender::fail(std::string what) {
 RingReceiver::RingReceiver(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer,
                            std::shared_ptr<SlotTrade> trade)
     : ring_(std::move(ring)),
+      pipe_memory_(ring_.memory()),
       memory_(memory),
       proof_(ring_.control().proof),
       trade_(std::move(trade)),

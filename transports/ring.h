@@ -20,6 +20,7 @@
 
 #include "transports/claims.h"
 #include "transports/pipe_end.h"
+#include "transports/pipe_memory.h"
 #include "transports/ring_layout.h"
 #include "transports/slot_trade.h"
 
@@ -62,6 +63,7 @@ class RingSender final : public Sender {
   void fail(std::string what);
 
   Ring ring_;
+  PipeMemory pipe_memory_;
   uint64_t proof_;  // the consumer reads it here
   uint64_t committed_ = 0;
   uint64_t released_ = 0;    // as last seen
@@ -105,6 +107,7 @@ class RingReceiver final : public Receiver {
   void fail(std::string what);
 
   Ring ring_;
+  PipeMemory pipe_memory_;
   SharedMemory& memory_;
   RingProof proof_;
   uint64_t released_ = 0;

@@ -93,6 +93,7 @@ class Ring {
   }
   std::byte* slot(size_t index) const { return bulk_ + index * slot_bytes_; }
   size_t max_message() const { return max_message_; }
+  std::span<std::byte> memory() const { return {reinterpret_cast<std::byte*>(control_), bytes(max_message_)}; }
 
  private:
   std::shared_ptr<void> owner_;

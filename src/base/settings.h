@@ -45,6 +45,7 @@ struct Settings {
   int32_t lanes = 0;      // 0: chosen
   Encoding compression = Encoding::kWherePays;
   bool device_codecs = false;
+  bool device_pipes = false;
   bool device_peers = false;
   bool device_low_latency = false;
   int32_t explore = 0;      // percent; 0: off

@@ -101,6 +101,15 @@ Status load_combine_kernels(const cuda::Driver& driver) {
   return {};
 }
 
+void load_kernels_for_pipes(cuda::Context context) {
+  const cuda::Driver* const driver = cuda::look_for_driver();
+  const bool is_wished = settings().ok() && settings()->device_pipes;
+  if (driver == nullptr || context == nullptr || !is_wished) return;
+  const cuda::Entered entered(*driver, context);
+  const Status loaded = load_combine_kernels(*driver);
+  if (!loaded.ok()) log_warn("kernels are not loaded yet, which a first call may wait for: {}", loaded.message());
+}
+
 Status load_low_latency_kernels(const cuda::Stream& stream) {
   const device::LowLatencyWork nothing;
   return launch_each(stream, device::low_latency_kernel, &nothing);

@@ -25,6 +25,9 @@ unsigned multiprocessors(const cuda::Driver& driver, int device);
 // thread's calls nor those of other ranks on the device, of whatever type.
 Status load_combine_kernels(const cuda::Driver& driver);
 
+// The same for a context of which a communicator is made, where its calls will need them (HOCKET_DEVICE_PIPES).
+void load_kernels_for_pipes(cuda::Context context);
+
 // The same of the low-latency kernels, in the context of the stream, which is ours.
 Status load_low_latency_kernels(const cuda::Stream& stream);
 

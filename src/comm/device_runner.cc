@@ -7,18 +7,15 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <new>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/settings.h"
 #include "comm/device_kernels.h"
-#include "comm/extents.h"
+#include "comm/staging.h"
+#include "comm/stream_slices.h"
 #include "cuda/kernels.h"
-#include "cuda/memory.h"
 #include "cuda/pool.h"
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/passes.h"
@@ -147,46 +144,27 @@ class StreamHands final : public Hands {
   const CodedSlice& slice_;
 };
 
-// Pinned memory that grows.
-class Room {
- public:
-  Result<std::byte*> at_least(const cuda::Driver& driver, size_t bytes) {
-    if (bytes > size_) {
-      Result<cuda::MemoryBlock> block = cuda::pinned_pool(driver).take(bytes);
-      HOCKET_TRY(block.status());
-      block_ = std::move(*block);
-      size_ = bytes;
-    }
-    return block_.memory();
-  }
-
- private:
-  cuda::MemoryBlock block_;
-  size_t size_ = 0;
-};
-
 class DeviceRunner final : public SliceRunner {
  public:
   DeviceRunner(const cuda::Stream& stream, Engine& engine, const CallKernels& kernels)
-      : stream_(stream), engine_(engine), kernels_(kernels) {}
+      : stream_(stream), kernels_(kernels), pool_(cuda::pinned_pool(stream.driver())), slices_(engine) {}
   ~DeviceRunner() override { stop(); }
   DeviceRunner(const DeviceRunner&) = delete;
   DeviceRunner& operator=(const DeviceRunner&) = delete;
 
   Result<std::byte*> scratch(size_t bytes) override {
     const cuda::Entered entered(stream_.driver(), stream_.context());
-    return scratch_.at_least(stream_.driver(), bytes);
+    return scratch_.at_least(pool_, bytes);
   }
 
   Result<std::optional<size_t>> run(int lane, const CodedSlice& slice) override {
-    const cuda::Entered entered(stream_.driver(), stream_.context());
-    lanes_.resize(std::max(lanes_.size(), static_cast<size_t>(lane) + 1));
-    Lane& its = lanes_[static_cast<size_t>(lane)];
-    if (its.done == nullptr) HOCKET_TRY(begin(slice, its));
-    const cuda::DriverResult state = stream_.driver().event_query(its.done);
-    if (state == cuda::kNotReady) return std::optional<size_t>();
-    stream_.driver().event_destroy(std::exchange(its.done, nullptr));
-    HOCKET_TRY(checked(stream_.driver(), state, "cuEventQuery"));
+    const auto index = static_cast<size_t>(lane);
+    lanes_.resize(std::max(lanes_.size(), index + 1));
+    Lane& its = lanes_[index];
+    if (!slices_.is_under_way(index)) HOCKET_TRY(begin(index, slice));
+    const Result<bool> ended = slices_.has_ended(index);
+    HOCKET_TRY(ended.status());
+    if (!*ended) return std::optional<size_t>();
     HOCKET_TRY(check_messages(slice, its));
     // 0: passed on as it came, or as long as all are.
     if (const uint64_t encoded = state_of(its.message)->bytes; encoded != 0) its.bytes = encoded;
@@ -195,20 +173,14 @@ class DeviceRunner final : public SliceRunner {
     return std::optional(its.bytes);
   }
 
-  // Kernels wait for nobody: this takes no longer than the last of them.
-  void stop() override {
-    for (Lane& lane : lanes_) {
-      if (lane.done == nullptr) continue;
-      const cuda::Entered entered(stream_.driver(), stream_.context());
-      while (stream_.driver().event_query(lane.done) == cuda::kNotReady) std::this_thread::yield();
-      stream_.driver().event_destroy(std::exchange(lane.done, nullptr));
-    }
+  void stop() override { slices_.wait(); }
+  void set_waiting(bool waiting) override {
+    if (waiting) slices_.wake_engine();
   }
 
  private:
   struct Lane {
-    Room room;
-    cuda::Event done = nullptr;  // of the slice at hand; null: there is none
+    cuda::GrowingBlock room;
     std::byte* message = nullptr;
     size_t bytes = 0;                                    // of the message
     std::vector<std::span<const std::byte>> received{};  // messages
@@ -234,12 +206,14 @@ class DeviceRunner final : public SliceRunner {
   }
 
   // With the messages in pinned memory: those of pipes no kernel reaches.
-  Status begin(const CodedSlice& slice, Lane& lane) {
+  Status begin(size_t index, const CodedSlice& slice) {
+    const cuda::Entered entered(stream_.driver(), stream_.context());
+    Lane& lane = lanes_[index];
     const size_t values = aligned(slice.count * element_bytes(slice.type));
     const size_t sent = slice.reserved.empty() ? 0 : slice.reserved[0].size();
     size_t bytes_in_all = 2 * values + kAlignment + aligned(sent);
     for (const auto& message : slice.messages) bytes_in_all += kAlignment + aligned(message.size());
-    const Result<std::byte*> room = lane.room.at_least(stream_.driver(), bytes_in_all);
+    const Result<std::byte*> room = lane.room.at_least(pool_, bytes_in_all);
     HOCKET_TRY(room.status());
     std::byte* next = *room + 2 * values;
     lane.message = place_message(next, sent, 0);
@@ -256,46 +230,20 @@ class DeviceRunner final : public SliceRunner {
     StreamHands hands(stream_, kernels_, pinned);
     const Result<size_t> bytes = do_slice(pinned, {*room, *room + values}, hands);
     // What was put on the stream before something failed uses memory, too.
-    const Result<cuda::Event> event = stream_.mark();
-    if (event.ok()) lane.done = *event;
+    const Status begun = slices_.begin(index, stream_);
     HOCKET_TRY(bytes.status());
-    HOCKET_TRY(event.status());
+    HOCKET_TRY(begun);
     lane.bytes = *bytes;
-    return stream_.call([](void* engine) { static_cast<Engine*>(engine)->wake(); }, &engine_);
+    return {};
   }
 
   const cuda::Stream stream_;
-  Engine& engine_;
   const CallKernels kernels_;
-  Room scratch_;
+  cuda::MemoryPool& pool_;
+  cuda::GrowingBlock scratch_;
   std::vector<Lane> lanes_;
+  StreamSlices slices_;
 };
-
-// The stream of each context that calls' kernels share.
-Result<cuda::Stream> own_stream(const cuda::Stream& caller) {
-  static auto& streams = *new std::map<cuda::Context, cuda::Stream>;
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  const auto known = streams.find(caller.context());
-  if (known != streams.end()) return known->second;
-  const Result<cuda::Stream> made = cuda::Stream::make(caller.driver());
-  if (made.ok()) streams.emplace(caller.context(), *made);
-  return made;
-}
-
-// Kernels of the stream's device reach the buffers, and at least one is in its memory.
-bool is_for_kernels(const cuda::Stream& stream, const Request& request, Rank rank, Rank ranks) {
-  bool on_device = false;
-  const auto is_reached = [&](const void* buffer, Extent extent) {
-    if (extent.is_empty()) return true;
-    const cuda::Memory memory = cuda::recognise(stream.driver(), buffer);
-    on_device |= memory.is_cuda();
-    return memory.kind != cuda::MemoryKind::kUnknown &&
-           (memory.kind != cuda::MemoryKind::kDevice || memory.device == stream.device());
-  };
-  return is_reached(request.send, send_extent(request, rank, ranks)) &&
-         is_reached(request.recv, recv_extent(request, rank, ranks)) && on_device;
-}
 
 }  // namespace
 
@@ -304,14 +252,14 @@ Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, E
   const bool wished = settings().ok() && settings()->device_codecs;
   const bool coded = request.codec != nullptr && request.codec->form() != nullptr;
   const bool adds = request.reduction.op == ReduceOp::kSum && request.reduction.scalar_elsewhere == nullptr;
-  if (!wished || !coded || !adds || !is_for_kernels(caller, request, rank, ranks)) {
+  if (!wished || !coded || !adds || !kernels_reach(caller, request, rank, ranks)) {
     return std::shared_ptr<SliceRunner>();
   }
   const CallKernels kernels = kernels_of(caller, request);
   if (!kernels.are_there()) return std::shared_ptr<SliceRunner>();
-  const Result<cuda::Stream> stream = own_stream(caller);
-  HOCKET_TRY(stream.status());
-  return std::shared_ptr<SliceRunner>(std::make_shared<DeviceRunner>(*stream, engine, kernels));
+  const Result<const OwnStreams*> streams = own_streams(caller);
+  HOCKET_TRY(streams.status());
+  return std::shared_ptr<SliceRunner>(std::make_shared<DeviceRunner>((*streams)->front(), engine, kernels));
 }
 
 }  // namespace hocket

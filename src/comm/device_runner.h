@@ -2,8 +2,7 @@
 // Copyright The Hocket authors
 //
 // Slices of calls on device memory, done by kernels: they encode into pinned memory, from where messages leave, and
-// decode out of it, so that values stay on the device but for sums in place. On a stream of our own, in which nothing
-// ever waits; the engine looks whether a slice is done, and is woken then.
+// decode out of it, so that values stay on the device but for sums in place.
 #pragma once
 
 #include <memory>

@@ -96,6 +96,19 @@ Status check_buffers(const cuda::Stream& stream, const Request& request, Rank ra
   return check_one("recvbuff", request.recv, recv_extent(request, rank, ranks));
 }
 
+bool kernels_reach(const cuda::Stream& stream, const Request& request, Rank rank, Rank ranks) {
+  bool on_device = false;
+  const auto is_reached = [&](const void* buffer, Extent extent) {
+    if (extent.is_empty()) return true;
+    const cuda::Memory memory = cuda::recognise(stream.driver(), buffer);
+    on_device |= memory.is_cuda();
+    return memory.kind != cuda::MemoryKind::kUnknown &&
+           (memory.kind != cuda::MemoryKind::kDevice || memory.device == stream.device());
+  };
+  return is_reached(request.send, send_extent(request, rank, ranks)) &&
+         is_reached(request.recv, recv_extent(request, rank, ranks)) && on_device;
+}
+
 Result<StagingPlan> plan_staging(const cuda::Stream& stream, const Request& request, Rank rank, Rank ranks) {
   const size_t element = element_bytes(request.facts.type);
   const Result<Side> send = look_at(stream, "sendbuff", request.send, send_extent(request, rank, ranks),

@@ -22,6 +22,9 @@ bool uses_cuda_memory(const cuda::Driver& driver, const Request& request, Rank r
 // Fails where a buffer cannot follow the stream.
 Status check_buffers(const cuda::Stream& stream, const Request& request, Rank rank, Rank ranks);
 
+// Kernels of the stream's device reach the buffers, and at least one is in memory of devices.
+bool kernels_reach(const cuda::Stream& stream, const Request& request, Rank rank, Rank ranks);
+
 // Which bytes of a call's buffers are staged, and where in a block of pinned memory.
 struct StagingPlan {
   struct Piece {

@@ -13,6 +13,7 @@
 #include "comm/communicator.h"
 #include "comm/device_runner.h"
 #include "comm/peer_call.h"
+#include "comm/pipe_runner.h"
 #include "comm/window_kernels.h"
 
 namespace hocket {
@@ -155,6 +156,14 @@ Result<std::unique_ptr<Work>> StreamBatch::stage(Request& request, Communicator&
       work = std::move(made->call);
       return work;
     }
+  }
+  Result<std::shared_ptr<SliceRunner>> pipes =
+      pipe_runner(stream_, engine_, request, communicator.rank(), communicator.ranks());
+  HOCKET_TRY(pipes.status());
+  if (*pipes != nullptr) {
+    request.runner = std::move(*pipes);
+    request.lendable = false;
+    return work;
   }
   Result<Staging> staging = Staging::make(stream_, request, communicator.rank(), communicator.ranks());
   HOCKET_TRY(staging.status());

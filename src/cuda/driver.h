@@ -55,6 +55,7 @@ struct Access {
 inline constexpr DriverResult kSuccess = 0;
 inline constexpr DriverResult kNotReady = 600;
 inline constexpr unsigned kPortable = 1;           // CU_MEMHOSTALLOC_PORTABLE
+inline constexpr unsigned kRegisteredForAll = 3;   // CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP
 inline constexpr unsigned kNoTiming = 2;           // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kNonBlocking = 1;        // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kWaitAtLeast = 0;        // CU_STREAM_WAIT_VALUE_GEQ
@@ -117,9 +118,13 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
   X(memory_set_access, "cuMemSetAccess", (Address, size_t, const Access*, size_t count))                              \
   X(memory_host_allocate, "cuMemHostAlloc", (void**, size_t, unsigned))                                               \
   X(memory_host_free, "cuMemFreeHost", (void*))                                                                       \
+  X(memory_host_register, "cuMemHostRegister_v2", (void*, size_t, unsigned))                                          \
+  X(memory_host_unregister, "cuMemHostUnregister", (void*))                                                           \
+  X(memory_host_get_address, "cuMemHostGetDevicePointer_v2", (Address*, void*, unsigned flags))                       \
   X(memory_set, "cuMemsetD8Async", (Address, unsigned char, size_t, StreamHandle))                                    \
   X(copy, "cuMemcpyAsync", (Address to, Address from, size_t, StreamHandle))                                          \
-  X(stream_create, "cuStreamCreate", (StreamHandle*, unsigned flags))                                                 \
+  X(stream_create, "cuStreamCreateWithPriority", (StreamHandle*, unsigned flags, int priority))                       \
+  X(stream_get_priorities, "cuCtxGetStreamPriorityRange", (int* least, int* greatest))                                \
   X(stream_query, "cuStreamQuery", (StreamHandle))                                                                    \
   X(stream_get_context, "cuStreamGetCtx", (StreamHandle, Context*))                                                   \
   X(stream_get_capture, "cuStreamGetCaptureInfo_v2",                                                                  \

@@ -87,6 +87,16 @@ std::vector<MemoryPool::Kept> MemoryPool::take_surplus() {
   return std::exchange(kept_, {});
 }
 
+Result<std::byte*> GrowingBlock::at_least(MemoryPool& pool, size_t bytes) {
+  if (bytes > size_) {
+    Result<MemoryBlock> block = pool.take(bytes);
+    HOCKET_TRY(block.status());
+    block_ = std::move(*block);
+    size_ = bytes;
+  }
+  return block_.memory();
+}
+
 // Never destroyed: at the end of the process the driver may be gone before them.
 MemoryPool& pinned_pool(const Driver& driver) {
   static auto& pool = *new MemoryPool(driver, MemoryPool::Kind::kPinned);

@@ -67,6 +67,16 @@ class MemoryPool {
   size_t kept_bytes_ = 0;   // guarded by mutex_
 };
 
+// Memory that grows, and begins elsewhere then.
+class GrowingBlock {
+ public:
+  Result<std::byte*> at_least(MemoryPool& pool, size_t bytes);
+
+ private:
+  MemoryBlock block_;
+  size_t size_ = 0;
+};
+
 // Those of this process: pinned memory for all devices, and that of the context's device.
 MemoryPool& pinned_pool(const Driver& driver);
 MemoryPool& device_pool(const Driver& driver, Context context);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <thread>
+
 namespace hocket::cuda {
 namespace {
 
@@ -44,13 +46,20 @@ Result<Stream> Stream::find(const Driver& driver, StreamHandle handle) {
 
 Result<Stream> Stream::make(const Driver& driver) {
   StreamHandle handle = nullptr;
-  HOCKET_TRY(checked(driver, driver.stream_create(&handle, kNonBlocking), "cuStreamCreate"));
+  int least = 0, greatest = 0;
+  HOCKET_TRY(checked(driver, driver.stream_get_priorities(&least, &greatest), "cuCtxGetStreamPriorityRange"));
+  HOCKET_TRY(
+      checked(driver, driver.stream_create(&handle, kNonBlocking, greatest), "cuStreamCreateWithPriority"));
   return find(driver, handle);
 }
 
 bool Stream::is_idle() const {
   return reinterpret_cast<uintptr_t>(handle_) > kLastDefaultStream && graph_ == nullptr &&
          driver_->stream_query(handle_) == kSuccess;
+}
+
+void Stream::wait_until_idle() const {
+  while (driver_->stream_query(handle_) == kNotReady) std::this_thread::yield();
 }
 
 Status Stream::copy(void* to, const void* from, size_t bytes) const {

@@ -40,7 +40,8 @@ class Stream {
  public:
   // Fails where the handle is none, or its capture has gone wrong.
   static Result<Stream> find(const Driver& driver, StreamHandle handle);
-  // One of our own, in a context that was entered: waits for no other, and is never destroyed.
+  // One of our own, in a context that was entered: waits for no other, its kernels' blocks come before those of the
+  // program that wait for room, and it is never destroyed.
   static Result<Stream> make(const Driver& driver);
 
   const Driver& driver() const { return *driver_; }
@@ -54,6 +55,8 @@ class Stream {
   // All that was put on it is done. Never said of a default stream, which may wait for others, or of one that is
   // captured.
   bool is_idle() const;
+  // Of one of our own, in which nothing waits: returns when all that was put on it is done.
+  void wait_until_idle() const;
   Status copy(void* to, const void* from, size_t bytes) const;
   Status clear(void* memory, size_t bytes) const;
   // Runs it on a thread of the driver's, where it may neither wait nor use CUDA.

@@ -76,6 +76,8 @@ class SliceRunner {
   virtual Result<std::optional<size_t>> run(int lane, const CodedSlice& slice) = 0;
   // Returns when nothing that has begun uses any memory any more.
   virtual void stop() = 0;
+  // Whoever asks is about to sleep, and wants to be woken when a slice has ended, or is awake again.
+  virtual void set_waiting(bool) {}
 };
 
 // What a slice needs done, by whoever reaches its memory.

@@ -15,6 +15,7 @@ namespace {
 static_assert(sizeof(Address) == sizeof(CUdeviceptr) && sizeof(DriverResult) == sizeof(CUresult));
 static_assert(kSuccess == CUDA_SUCCESS && kNotReady == CUDA_ERROR_NOT_READY);
 static_assert(kPortable == CU_MEMHOSTALLOC_PORTABLE && kNoTiming == CU_EVENT_DISABLE_TIMING);
+static_assert(kRegisteredForAll == (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
 static_assert(kWaitAtLeast == CU_STREAM_WAIT_VALUE_GEQ);
 static_assert(kWaitEqual == CU_STREAM_WAIT_VALUE_EQ && kNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kNoDestructorSync == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC && kMoveReference == CU_GRAPH_USER_OBJECT_MOVE);
@@ -76,7 +77,10 @@ static_assert(alike(decltype(Driver::memory_host_allocate){}, decltype(&cuMemHos
 static_assert(alike(decltype(Driver::memory_allocate_in_order){}, decltype(&cuMemAllocAsync){}));
 static_assert(alike(decltype(Driver::memory_free_in_order){}, decltype(&cuMemFreeAsync){}));
 static_assert(alike(decltype(Driver::copy){}, decltype(&cuMemcpyAsync){}));
-static_assert(alike(decltype(Driver::stream_create){}, decltype(&cuStreamCreate){}));
+static_assert(alike(decltype(Driver::memory_host_register){}, decltype(&cuMemHostRegister){}));
+static_assert(alike(decltype(Driver::memory_host_get_address){}, decltype(&cuMemHostGetDevicePointer){}));
+static_assert(alike(decltype(Driver::stream_create){}, decltype(&cuStreamCreateWithPriority){}));
+static_assert(alike(decltype(Driver::stream_get_priorities){}, decltype(&cuCtxGetStreamPriorityRange){}));
 static_assert(alike(decltype(Driver::stream_query){}, decltype(&cuStreamQuery){}));
 static_assert(alike(decltype(Driver::stream_get_context){}, decltype(&cuStreamGetCtx){}));
 static_assert(alike(decltype(Driver::stream_wait_value){}, decltype(&cuStreamWaitValue32){}));

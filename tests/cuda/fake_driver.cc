@@ -4,9 +4,11 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "tests/cuda/fake_state.h"
@@ -17,6 +19,8 @@ using namespace hocket::fake;  // NOLINT(google-build-using-namespace): so are t
 namespace {
 
 constexpr DriverResult kIllegalAddress = 700;
+constexpr DriverResult kAlreadyRegistered = 712;
+constexpr DriverResult kNotRegistered = 713;
 constexpr DriverResult kNotPermitted = 800;
 constexpr DriverResult kCaptureUnsupported = 900;
 
@@ -84,6 +88,21 @@ DriverResult give_back(uintptr_t base) {
   if (!gone) return kInvalidValue;
   ::munmap(gone->base, gone->size);
   return kSuccess;
+}
+
+bool is_known(const void* memory, size_t bytes) {
+  const std::lock_guard lock(state().mutex);
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  return std::ranges::any_of(state().allocations, [&](const auto& each) {
+    return begin < each.first + each.second.size && each.first < begin + bytes;
+  });
+}
+
+// Until no stream waits for a word: what takes memory away from devices may wait for all that they do.
+void await_devices() {
+  for (const OpaqueContext& context : state().contexts) {
+    while (context.words_awaited > 0 && !context.broken) std::this_thread::yield();
+  }
 }
 
 void call_host_function(HostFunction function, void* argument) {
@@ -302,6 +321,34 @@ FAKE_API DriverResult cuMemFreeHost(void* memory) {
   return give_back(reinterpret_cast<uintptr_t>(memory));
 }
 
+FAKE_API DriverResult cuMemHostRegister_v2(void* memory, size_t bytes, unsigned /*flags*/) {
+  FAKE_ENTER(cuMemHostRegister);
+  if (context_here() == nullptr) return kInvalidContext;
+  if (is_known(memory, bytes)) return kAlreadyRegistered;
+  auto* const base = static_cast<std::byte*>(memory);
+  note({.base = base,
+        .alias = base,
+        .size = bytes,
+        .type = kMemoryTypeHost,
+        .device = context_here()->device,
+        .origin = Allocation::Origin::kRegistered});
+  return kSuccess;
+}
+
+FAKE_API DriverResult cuMemHostUnregister(void* memory) {
+  FAKE_ENTER(cuMemHostUnregister);
+  if (context_here() == nullptr) return kInvalidContext;
+  await_devices();
+  const bool was_there = take_out(reinterpret_cast<uintptr_t>(memory), Allocation::Origin::kRegistered).has_value();
+  return was_there ? kSuccess : kNotRegistered;
+}
+
+FAKE_API DriverResult cuMemHostGetDevicePointer_v2(Address* address, void* memory, unsigned /*flags*/) {
+  FAKE_ENTER(cuMemHostGetDevicePointer);
+  *address = reinterpret_cast<uintptr_t>(memory);
+  return allocation_at(*address) ? kSuccess : kInvalidValue;
+}
+
 FAKE_API DriverResult cuPointerGetAttributes(unsigned count, const int* attributes, void** into, Address address) {
   FAKE_ENTER(cuPointerGetAttributes);
   const std::lock_guard lock(state().mutex);
@@ -357,6 +404,18 @@ FAKE_API DriverResult cuStreamCreate(StreamHandle* stream, unsigned /*flags*/) {
   FAKE_ENTER(cuStreamCreate);
   if (context_here() == nullptr) return kInvalidContext;
   *stream = new OpaqueStream(*context_here());
+  return kSuccess;
+}
+
+FAKE_API DriverResult cuStreamCreateWithPriority(StreamHandle* stream, unsigned flags, int /*priority*/) {
+  FAKE_ENTER(cuStreamCreateWithPriority);
+  return cuStreamCreate(stream, flags);
+}
+
+FAKE_API DriverResult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  FAKE_ENTER(cuCtxGetStreamPriorityRange);
+  *least = 0;
+  *greatest = -5;
   return kSuccess;
 }
 
@@ -555,6 +614,15 @@ FAKE_API void fail(const std::string& symbol, DriverResult result, int after) {
 FAKE_API void take_anew(const void* memory) {
   const std::lock_guard lock(state().mutex);
   state().allocations.at(reinterpret_cast<uintptr_t>(memory)).number = ++state().last_number;
+}
+
+FAKE_API size_t registered_bytes() {
+  const std::lock_guard lock(state().mutex);
+  size_t bytes = 0;
+  for (const auto& [base, each] : state().allocations) {
+    if (each.origin == Allocation::Origin::kRegistered) bytes += each.size;
+  }
+  return bytes;
 }
 
 FAKE_API void break_device(int device) { state().contexts[device].broken = true; }

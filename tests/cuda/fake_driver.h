@@ -71,6 +71,8 @@ void let_loading_wait_for_all_streams();
 void forbid_peer_access();
 // How many launches a word of this value has let run.
 int let_go_by(uint32_t word);
+// Of the host's memory that others have.
+size_t registered_bytes();
 // How many low-latency kernels have come to their end.
 int low_latency_calls();
 // How often a function was called.

@@ -55,12 +55,13 @@ bool translate_told(const cuda::OpaqueContext& context, device::Batch& batch) {
   return batch.late != nullptr;
 }
 
-// The same of the memory that it combines.
+// The same of the memory that it combines, which is aligned to elements.
 bool translate(const cuda::OpaqueContext& context, size_t element_bytes, device::Batch& batch) {
   for (uint32_t t = 0; t < batch.tasks; ++t) {
     const device::Task& task = batch.task[t];
     for (uint32_t a = task.address; a < task.address + task.sources + task.destinations; ++a) {
       std::byte* const address = device::address_of(batch, task, a - task.address);
+      if (reinterpret_cast<uintptr_t>(address) % element_bytes != 0) return false;
       batch.address[a] = fake::reach_from(context, address, task.count * element_bytes);
       if (batch.address[a] == nullptr) return false;
     }

@@ -33,7 +33,7 @@ using File = std::shared_ptr<const Descriptor>;
 
 // A piece of memory that the program can name.
 struct Allocation {
-  enum class Origin { kAllocated, kMapped, kOpened };
+  enum class Origin { kAllocated, kMapped, kOpened, kRegistered };
 
   std::byte* base = nullptr;   // as the program names it
   std::byte* alias = nullptr;  // as we reach it

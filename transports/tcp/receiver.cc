@@ -26,10 +26,9 @@ TcpReceiver::TcpReceiver(const PipeContext& context, std::shared_ptr<Socket> soc
       name_(std::move(name)),
       max_message_(context.max_message),
       capacity_(kAlign + max_message_ + kReadAhead),
-      memory_(std::make_unique_for_overwrite<std::byte[]>(kAlign + capacity_)) {
+      memory_(capacity_),
+      buffer_(memory_.bytes().data()) {
   into_from = 2 * kReadAhead;
-  const auto base = reinterpret_cast<uintptr_t>(memory_.get());
-  buffer_ = memory_.get() + (kAlign - base % kAlign) % kAlign;
 }
 
 TcpReceiver::~TcpReceiver() { poller_.remove(socket_->handle()); }

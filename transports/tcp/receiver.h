@@ -8,7 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "transports/page_memory.h"
 #include "transports/pipe.h"
+#include "transports/pipe_memory.h"
 #include "transports/tcp/wire.h"
 
 namespace hocket {
@@ -47,8 +49,9 @@ class TcpReceiver final : public Receiver {
   std::string name_;
   size_t max_message_;
   size_t capacity_;
-  std::unique_ptr<std::byte[]> memory_;  // touched only when used
-  std::byte* buffer_;                    // aligned
+  PageMemory memory_;
+  PipeMemory pipe_memory_{memory_.bytes()};
+  std::byte* buffer_;
   size_t begin_ = 0;                     // unread bytes in buffer_
   size_t end_ = 0;
   State state_ = State::kHeader;

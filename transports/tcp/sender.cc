@@ -26,7 +26,7 @@ TcpSender::TcpSender(const PipeContext& context, std::shared_ptr<Socket> socket,
       max_message_(context.max_message),
       checksum_(context.checksum),
       slot_bytes_(kAlign + (max_message_ + kAlign - 1) / kAlign * kAlign),
-      slots_(std::make_unique_for_overwrite<std::byte[]>(kAlign + kPipeDepth * slot_bytes_)) {
+      slots_(kPipeDepth * slot_bytes_) {
   stable_from = kStableFrom;
 }
 
@@ -39,9 +39,7 @@ bool TcpSender::has_room() {
 
 std::byte* TcpSender::slot() {
   if (queued_ == taken_ && !has_reservation_) origin_ = queued_;
-  const auto base = reinterpret_cast<uintptr_t>(slots_.get());
-  std::byte* aligned = slots_.get() + (kAlign - base % kAlign) % kAlign;
-  return aligned + (queued_ - origin_) % kPipeDepth * slot_bytes_ + kAlign - kWireHeaderBytes;
+  return slots_.bytes().data() + (queued_ - origin_) % kPipeDepth * slot_bytes_ + kAlign - kWireHeaderBytes;
 }
 
 std::byte* TcpSender::reserve(size_t bytes) {

@@ -10,7 +10,9 @@
 #include <optional>
 #include <string>
 
+#include "transports/page_memory.h"
 #include "transports/pipe.h"
+#include "transports/pipe_memory.h"
 
 namespace hocket {
 
@@ -48,7 +50,8 @@ class TcpSender final : public Sender {
   size_t max_message_;
   bool checksum_;
   size_t slot_bytes_;
-  std::unique_ptr<std::byte[]> slots_;  // kPipeDepth; touched only when used
+  PageMemory slots_;  // kPipeDepth
+  PipeMemory pipe_memory_{slots_.bytes()};
   std::array<Outgoing, kPipeDepth> queue_;
   uint64_t queued_ = 0;  // messages committed
   uint64_t taken_ = 0;   // of those, wholly with the kernel

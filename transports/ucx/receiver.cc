@@ -34,6 +34,7 @@ UcxReceiver::UcxReceiver(const PipeContext& context, std::shared_ptr<UcxWorker> 
 }
 
 UcxReceiver::~UcxReceiver() {
+  pipe_memory_.reset();  // before the worker may end it
   worker_->progress();
   worker_->close(token_);
   exchange_.send(encode_report({UcxReport::Kind::kLeft, inbox_.arrived()}));
@@ -82,7 +83,10 @@ Status UcxReceiver::fetch() {
     const UcxArrival::Kind kind = arrival.kind.load(std::memory_order_acquire);
     if (kind == UcxArrival::Kind::kNone) return {};
     if (kind == UcxArrival::Kind::kHere) continue;
-    if (memory_ == nullptr) memory_ = std::make_shared<PageMemory>(kUcxWindow * slot_bytes_);
+    if (memory_ == nullptr) {
+      memory_ = std::make_shared<PageMemory>(kUcxWindow * slot_bytes_);
+      pipe_memory_.emplace(memory_->bytes());
+    }
     Fetch& fetch = fetches_[looked_at_ % kUcxWindow];
     const auto begun = worker_->fetch(arrival.data, {slot(looked_at_), arrival.length});
     fetch.begun = true;  // also of one that failed: UCX has taken it back

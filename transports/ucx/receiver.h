@@ -14,6 +14,7 @@
 #include "transports/page_memory.h"
 #include "transports/pipe.h"
 #include "transports/pipe_end.h"
+#include "transports/pipe_memory.h"
 #include "transports/ucx/card.h"
 #include "transports/ucx/worker.h"
 
@@ -63,6 +64,7 @@ class UcxReceiver final : public Receiver {
   UcxInbox inbox_;
   Exchange exchange_;
   std::shared_ptr<PageMemory> memory_;  // slots for what is fetched; made at the first
+  std::optional<PipeMemory> pipe_memory_;
   std::array<Fetch, kUcxWindow> fetches_;
   uint64_t looked_at_ = 0;  // messages whose fetching has begun, or which need none
   uint64_t told_ = 0;       // messages that the sender knows to be released

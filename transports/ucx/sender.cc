@@ -35,6 +35,7 @@ UcxSender::UcxSender(const PipeContext& context, std::shared_ptr<UcxWorker> work
       memory_(std::make_shared<PageMemory>(kUcxWindow * slot_bytes_)) {}
 
 UcxSender::~UcxSender() {
+  pipe_memory_.reset();  // before the worker may end it
   exchange_.send(encode_report({UcxReport::Kind::kLeft, sent_}));
   (void)exchange_.flush();
   std::vector<UcxOperation> left = {marker_};

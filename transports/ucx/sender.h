@@ -8,12 +8,14 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "transports/exchange.h"
 #include "transports/page_memory.h"
 #include "transports/pipe.h"
 #include "transports/pipe_end.h"
+#include "transports/pipe_memory.h"
 #include "transports/ucx/card.h"
 #include "transports/ucx/worker.h"
 
@@ -68,6 +70,7 @@ class UcxSender final : public Sender {
   UcxCard card_;  // of the receiver; without an address yet
   std::shared_ptr<UcxLink> link_;
   std::shared_ptr<PageMemory> memory_;  // the slots
+  std::optional<PipeMemory> pipe_memory_{memory_->bytes()};
   std::array<Slot, kUcxWindow> slots_;
   std::array<uint8_t, kUcxWindow> slot_of_{};  // a message, by its number
   std::array<size_t, kUcxWindow> bytes_of_{};

@@ -114,8 +114,8 @@ void VerbsReceiver::place(const FrameHeader& header, std::span<std::byte> into) 
 void VerbsReceiver::begin(size_t bytes, std::span<std::byte> into) {
   total_ = bytes;
   placed_ = 0;
-  if (buffer_ == nullptr) buffer_ = std::make_unique_for_overwrite<std::byte[]>(max_message_);
-  target_ = into.size() == total_ ? into.data() : buffer_.get();
+  if (!buffer_) buffer_of_pipe_.emplace(buffer_.emplace(max_message_).bytes());
+  target_ = into.size() == total_ ? into.data() : buffer();
 }
 
 void VerbsReceiver::borrow(const FrameHeader& header, std::span<std::byte> into) {
@@ -123,8 +123,7 @@ void VerbsReceiver::borrow(const FrameHeader& header, std::span<std::byte> into)
   if (const Status status = read_place(&place); !status.ok()) return state_.fail(status);
   const bool to_buffer = path_.can_read(place) && !path_.can_write(into);
   begin(place.bytes, to_buffer ? std::span<std::byte>() : into);
-  if (target_ == buffer_.get() && !buffer_lasts_)
-    buffer_lasts_.emplace(LastingMemory::Bytes(buffer_.get(), max_message_));
+  if (target_ == buffer() && !buffer_lasts_) buffer_lasts_.emplace(buffer_->bytes());
   borrowing_ = true;
   lent_digest_ = header.digest;
   path_.borrow(read_, place, {target_, total_});

@@ -10,7 +10,9 @@
 #include <optional>
 #include <string>
 
+#include "transports/page_memory.h"
 #include "transports/pipe_end.h"
+#include "transports/pipe_memory.h"
 #include "transports/verbs/receiving_path.h"
 
 namespace hocket {
@@ -43,12 +45,14 @@ class VerbsReceiver final : public Receiver {
   // The message is whole, and not in the ring.
   void complete(uint32_t digest);
   void give_back(size_t bytes, bool at_once = false);
+  std::byte* buffer() const { return buffer_ ? buffer_->bytes().data() : nullptr; }
   // A message that is not whole goes to the caller's memory.
-  bool fills_callers_memory() const { return (assembling_ || borrowing_) && target_ != buffer_.get(); }
+  bool fills_callers_memory() const { return (assembling_ || borrowing_) && target_ != buffer(); }
 
   const size_t max_message_;
   // For messages that are not in the ring as a whole; made at the first. Devices write there until the path has ended.
-  std::unique_ptr<std::byte[]> buffer_;
+  std::optional<PageMemory> buffer_;
+  std::optional<PipeMemory> buffer_of_pipe_;
   std::optional<LastingMemory::Hold> buffer_lasts_;
   ReceivingPath path_;
   uint64_t read_ = 0;    // bytes of the stream of frames

@@ -186,7 +186,7 @@ Status ReceivingPath::on_turn(const Turn& turn) {
     return Status(Code::kInternal, fmt::format("turn {} after turn {}", turn.path, path_));
   }
   const bool first = !ring_;
-  if (first) ring_.emplace(std::min<size_t>(RingMemory::wanted(), turn.ring));
+  if (first) ring_of_pipe_.emplace(ring_.emplace(std::min<size_t>(RingMemory::wanted(), turn.ring)).bytes());
   if (pair_ != nullptr) {  // what it has got is ours; what is still on its way is sent again
     RingAmount last;
     (void)pair_->poll(&last);

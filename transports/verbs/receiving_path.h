@@ -11,6 +11,7 @@
 #include <string>
 
 #include "transports/pipe.h"
+#include "transports/pipe_memory.h"
 #include "transports/verbs/queue_pair.h"
 #include "transports/verbs/rails.h"
 #include "transports/verbs/record.h"
@@ -88,6 +89,7 @@ class ReceivingPath {
   const std::string pipe_;
   Records records_;
   std::optional<RingMemory> ring_;
+  std::optional<PipeMemory> ring_of_pipe_;
   std::optional<size_t> port_;
   std::unique_ptr<QueuePair> pair_;  // none: the socket, or no way at all
   bool by_socket_ = false;

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "transports/pipe_end.h"
+#include "transports/pipe_memory.h"
 #include "transports/verbs/ring_memory.h"
 #include "transports/verbs/sending_path.h"
 
@@ -101,6 +102,8 @@ class VerbsSender final : public Sender {
   RingTotal written_;    // of the stream of frames
   uint32_t number_ = 0;  // of the next frame
   PageMemory slots_;     // kPipeDepth
+  PipeMemory slots_of_pipe_{slots_.bytes()};
+  PipeMemory mirror_of_pipe_{mirror_.bytes()};
   std::array<Outgoing, kPipeDepth> queue_;
   uint64_t queued_ = 0;  // messages that went to the queue
   uint64_t taken_ = 0;   // of those, wholly in the mirror

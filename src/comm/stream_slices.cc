@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+#include "comm/stream_slices.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace hocket {
+namespace {
+
+Result<OwnStreams> make_streams(const cuda::Driver& driver) {
+  OwnStreams streams;
+  for (cuda::Stream& stream : streams) {
+    const Result<cuda::Stream> made = cuda::Stream::make(driver);
+    HOCKET_TRY(made.status());
+    stream = *made;
+  }
+  return streams;
+}
+
+}  // namespace
+
+Result<const OwnStreams*> own_streams(const cuda::Stream& caller) {
+  static auto& streams = *new std::map<cuda::Context, OwnStreams>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  auto known = streams.find(caller.context());
+  if (known == streams.end()) {
+    const Result<OwnStreams> made = make_streams(caller.driver());
+    HOCKET_TRY(made.status());
+    known = streams.emplace(caller.context(), *made).first;
+  }
+  return &known->second;
+}
+
+StreamSlices::~StreamSlices() {
+  for (const Lane& lane : lanes_) {
+    if (lane.ended == nullptr) continue;
+    const cuda::Entered entered(lane.stream.driver(), lane.stream.context());
+    lane.stream.driver().event_destroy(lane.ended);
+  }
+}
+
+// What cannot be marked is waited for here: nobody else could tell when it no longer uses memory.
+Status StreamSlices::begin(size_t lane, const cuda::Stream& stream) {
+  lanes_.resize(std::max(lanes_.size(), lane + 1));
+  Lane& its = lanes_[lane];
+  its.stream = stream;
+  its.wakes = false;
+  const cuda::Entered entered(stream.driver(), stream.context());
+  Status marked;
+  if (its.ended == nullptr) {
+    const Result<cuda::Event> event = stream.mark();
+    if (event.ok()) its.ended = *event;
+    marked = event.status();
+  } else {
+    marked = stream.mark(its.ended);
+  }
+  its.under_way = marked.ok();
+  if (!marked.ok()) stream.wait_until_idle();
+  return marked;
+}
+
+// What the driver cannot say anything of is under way until wait() has asked once more.
+Result<bool> StreamSlices::has_ended(size_t lane) {
+  Lane& its = lanes_[lane];
+  const cuda::Entered entered(its.stream.driver(), its.stream.context());
+  const cuda::DriverResult state = its.stream.driver().event_query(its.ended);
+  if (state == cuda::kNotReady) return false;
+  HOCKET_TRY(checked(its.stream.driver(), state, "cuEventQuery"));
+  its.under_way = false;
+  return true;
+}
+
+void StreamSlices::wait() {
+  for (Lane& lane : lanes_) {
+    if (!std::exchange(lane.under_way, false)) continue;
+    const cuda::Entered entered(lane.stream.driver(), lane.stream.context());
+    while (lane.stream.driver().event_query(lane.ended) == cuda::kNotReady) std::this_thread::yield();
+  }
+}
+
+// A call that is not taken costs no more than one nap.
+void StreamSlices::wake_engine() {
+  for (Lane& lane : lanes_) {
+    if (!lane.under_way || std::exchange(lane.wakes, true)) continue;
+    const cuda::Entered entered(lane.stream.driver(), lane.stream.context());
+    (void)lane.stream.call([](void* engine) { static_cast<Engine*>(engine)->wake(); }, &engine_);
+  }
+}
+
+}  // namespace hocket

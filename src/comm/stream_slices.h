@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Slices that are done on streams of our own, in which nothing ever waits: what each lane has under way there, and
+// whether it is done. Nobody waits for a stream but at the end of a call that has failed.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "comm/queue.h"
+#include "cuda/stream.h"
+
+namespace hocket {
+
+// As many as the kernels of a call run on beside each other: while one ends, the next ones are under way.
+inline constexpr size_t kOwnStreams = 4;
+using OwnStreams = std::array<cuda::Stream, kOwnStreams>;
+
+// Those of the context of the caller's stream, which was entered; all calls share them.
+Result<const OwnStreams*> own_streams(const cuda::Stream& caller);
+
+// By one thread at a time. The context of its streams is entered when they are used.
+class StreamSlices {
+ public:
+  explicit StreamSlices(Engine& engine) : engine_(engine) {}
+  ~StreamSlices();  // wait() came before
+  StreamSlices(const StreamSlices&) = delete;
+  StreamSlices& operator=(const StreamSlices&) = delete;
+
+  bool is_under_way(size_t lane) const { return lane < lanes_.size() && lanes_[lane].under_way; }
+  // What was put on the stream so far is under way for the lane; it ends as a whole. When it fails, nothing of it is.
+  Status begin(size_t lane, const cuda::Stream& stream);
+  // Of a lane that has something under way; if it is done, nothing is any more.
+  Result<bool> has_ended(size_t lane);
+  // Returns when nothing is under way. Kernels wait for nobody: it takes no longer than the last of them.
+  void wait();
+  // The engine is about to sleep, and is woken when something that is under way now has ended.
+  void wake_engine();
+
+ private:
+  struct Lane {
+    cuda::Stream stream;
+    cuda::Event ended = nullptr;  // null: nothing was ever under way
+    bool under_way = false;
+    bool wakes = false;  // the engine, when it has ended
+  };
+
+  Engine& engine_;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace hocket
