@@ -15,6 +15,7 @@
 #include "comm/device_kernels.h"
 #include "comm/staging.h"
 #include "comm/stream_slices.h"
+#include "cuda/kernels.h"
 #include "cuda/pool.h"
 #include "cuda/registered.h"
 #include "execute/plain.h"
@@ -65,9 +66,12 @@ struct CombineKernels {
   unsigned multiprocessors = 0;
 };
 
-// Of a call: that of its type, and those that copy.
+// Of a call: that of its type, and those that copy. No multiprocessors: they cannot do it.
 CombineKernels kernels_of(const cuda::Stream& stream, DataType type) {
-  CombineKernels kernels{.multiprocessors = multiprocessors(stream.driver(), stream.device())};
+  CombineKernels kernels;
+  const Result<int> reaches = cuda::device_attribute(stream.driver(), stream.device(), cuda::kHostAddresses);
+  if (!reaches.ok() || *reaches == 0) return kernels;
+  kernels.multiprocessors = multiprocessors(stream.driver(), stream.device());
   for (const DataType each : {type, DataType::kUint8, DataType::kUint32, DataType::kUint64}) {
     const cuda::Kernel found = find_kernel(stream.driver(), device::combine_kernel(each));
     if (found == nullptr) kernels.multiprocessors = 0;
@@ -189,12 +193,6 @@ class PipeRunner final : public SliceRunner {
   StreamSlices slices_;
 };
 
-// Staging takes buffers however they are aligned.
-bool are_aligned(const Request& request) {
-  const size_t element = element_bytes(request.facts.type);
-  return is_multiple(request.send, element) && is_multiple(request.recv, element);
-}
-
 bool is_plain(const Request& request) {
   const Reduction& reduction = request.reduction;
   return request.codec == nullptr && reduction.user == nullptr && reduction.scalar_elsewhere == nullptr &&
@@ -207,8 +205,7 @@ Result<std::shared_ptr<SliceRunner>> pipe_runner(const cuda::Stream& caller, Eng
                                                  Rank rank, Rank ranks) {
   std::shared_ptr<SliceRunner> runner;
   const bool is_wished = settings().ok() && settings()->device_pipes;
-  if (!is_wished || !is_plain(request) || !are_aligned(request) || !kernels_reach(caller, request, rank, ranks))
-    return runner;
+  if (!is_wished || !is_plain(request) || !kernels_reach(caller, request, rank, ranks)) return runner;
   const CombineKernels kernels = kernels_of(caller, request.facts.type);
   if (kernels.multiprocessors == 0) return runner;
   HOCKET_TRY(load_combine_kernels(caller.driver()));  // if the communicator was created in another context

@@ -78,6 +78,7 @@ inline constexpr int kGranularity = 1;             // CU_MEM_ALLOC_GRANULARITY_R
 inline constexpr unsigned kLazyPeerAccess = 1;     // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 inline constexpr int kMultiprocessors = 16;        // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 inline constexpr int kComputeMajor = 75;           // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+inline constexpr int kHostAddresses = 91;          // CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
 inline constexpr int kMemoryPools = 115;           // CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
 inline constexpr DriverResult kPeerAccessAlreadyEnabled = 704;
 inline constexpr unsigned kMemoryTypeHost = 1;    // CU_MEMORYTYPE_HOST
@@ -120,7 +121,6 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
   X(memory_host_free, "cuMemFreeHost", (void*))                                                                       \
   X(memory_host_register, "cuMemHostRegister_v2", (void*, size_t, unsigned))                                          \
   X(memory_host_unregister, "cuMemHostUnregister", (void*))                                                           \
-  X(memory_host_get_address, "cuMemHostGetDevicePointer_v2", (Address*, void*, unsigned flags))                       \
   X(memory_set, "cuMemsetD8Async", (Address, unsigned char, size_t, StreamHandle))                                    \
   X(copy, "cuMemcpyAsync", (Address to, Address from, size_t, StreamHandle))                                          \
   X(stream_create, "cuStreamCreateWithPriority", (StreamHandle*, unsigned flags, int priority))                       \

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Memory of the host that somebody else owns, made known to the driver: kernels of all devices reach it where it is.
+// Memory of the host that somebody else owns, made known to the driver: kernels of all devices that have kHostAddresses
+// reach it where it is.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace hocket::cuda {
 
 class RegisteredMemory {
  public:
-  // In a context that was entered. The memory is pinned as a whole, and stays where it is until this object ends.
+  // In a context that was entered. The memory is pinned as a whole until this object ends.
   static Result<RegisteredMemory> make(const Driver& driver, std::span<std::byte> memory);
   // What it was must still be mapped. May wait for what devices do.
   ~RegisteredMemory();

@@ -35,6 +35,7 @@ static_assert(kGranularity == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
 static_assert(kLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(kMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+static_assert(kHostAddresses == CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
 static_assert(kMemoryPools == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
 static_assert(kPeerAccessAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 static_assert(kMemoryTypeHost == CU_MEMORYTYPE_HOST && kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
@@ -78,7 +79,6 @@ static_assert(alike(decltype(Driver::memory_allocate_in_order){}, decltype(&cuMe
 static_assert(alike(decltype(Driver::memory_free_in_order){}, decltype(&cuMemFreeAsync){}));
 static_assert(alike(decltype(Driver::copy){}, decltype(&cuMemcpyAsync){}));
 static_assert(alike(decltype(Driver::memory_host_register){}, decltype(&cuMemHostRegister){}));
-static_assert(alike(decltype(Driver::memory_host_get_address){}, decltype(&cuMemHostGetDevicePointer){}));
 static_assert(alike(decltype(Driver::stream_create){}, decltype(&cuStreamCreateWithPriority){}));
 static_assert(alike(decltype(Driver::stream_get_priorities){}, decltype(&cuCtxGetStreamPriorityRange){}));
 static_assert(alike(decltype(Driver::stream_query){}, decltype(&cuStreamQuery){}));

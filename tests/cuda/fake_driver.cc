@@ -256,7 +256,7 @@ FAKE_API DriverResult cuCtxEnablePeerAccess(Context peer, unsigned /*flags*/) {
 
 FAKE_API DriverResult cuDeviceGetAttribute(int* value, int attribute, int /*device*/) {
   FAKE_ENTER(cuDeviceGetAttribute);
-  static const std::map<int, int> values = {{kMultiprocessors, 3}, {kComputeMajor, 9}, {kMemoryPools, 1}};
+  static const std::map<int, int> values = {{kMultiprocessors, 3}, {kComputeMajor, 9}, {kHostAddresses, 1}, {kMemoryPools, 1}};
   const auto found = values.find(attribute);
   if (found == values.end()) return kInvalidValue;
   *value = found->second;
@@ -341,12 +341,6 @@ FAKE_API DriverResult cuMemHostUnregister(void* memory) {
   await_devices();
   const bool was_there = take_out(reinterpret_cast<uintptr_t>(memory), Allocation::Origin::kRegistered).has_value();
   return was_there ? kSuccess : kNotRegistered;
-}
-
-FAKE_API DriverResult cuMemHostGetDevicePointer_v2(Address* address, void* memory, unsigned /*flags*/) {
-  FAKE_ENTER(cuMemHostGetDevicePointer);
-  *address = reinterpret_cast<uintptr_t>(memory);
-  return allocation_at(*address) ? kSuccess : kInvalidValue;
 }
 
 FAKE_API DriverResult cuPointerGetAttributes(unsigned count, const int* attributes, void** into, Address address) {

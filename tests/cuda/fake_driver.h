@@ -73,6 +73,11 @@ void forbid_peer_access();
 int let_go_by(uint32_t word);
 // Of the host's memory that others have.
 size_t registered_bytes();
+// How many addresses there combines were given, and how many in pinned memory.
+int uses_of_registered_memory();
+int uses_of_pinned_memory();
+// Kernels that have not begun wait; or no longer.
+void hold_kernels(bool hold);
 // How many low-latency kernels have come to their end.
 int low_latency_calls();
 // How often a function was called.

@@ -55,6 +55,14 @@ bool translate_told(const cuda::OpaqueContext& context, device::Batch& batch) {
   return batch.late != nullptr;
 }
 
+std::atomic<int> uses_of_pipes = 0, uses_of_pinned = 0;
+
+void note_use(const std::byte* address) {
+  const auto known = fake::allocation_at(reinterpret_cast<uintptr_t>(address));
+  if (!known || known->type != cuda::kMemoryTypeHost) return;
+  ++(known->origin == fake::Allocation::Origin::kRegistered ? uses_of_pipes : uses_of_pinned);
+}
+
 // The same of the memory that it combines, which is aligned to elements.
 bool translate(const cuda::OpaqueContext& context, size_t element_bytes, device::Batch& batch) {
   for (uint32_t t = 0; t < batch.tasks; ++t) {
@@ -64,6 +72,7 @@ bool translate(const cuda::OpaqueContext& context, size_t element_bytes, device:
       if (reinterpret_cast<uintptr_t>(address) % element_bytes != 0) return false;
       batch.address[a] = fake::reach_from(context, address, task.count * element_bytes);
       if (batch.address[a] == nullptr) return false;
+      note_use(address);
     }
   }
   return true;
@@ -173,6 +182,7 @@ bool run_work(const cuda::OpaqueContext& context, void* argument, unsigned block
 }
 
 std::atomic<bool> loading_waits_for_all_streams{false};
+std::atomic<bool> kernels_are_held{false};
 
 // A kernel's first launch in a context may wait for what the context does, as loading does: here for words.
 bool is_first(const cuda::OpaqueKernel& kernel, const cuda::OpaqueContext& context) {
@@ -201,6 +211,12 @@ cuda::OpaqueKernel all_kernels[] = {
 }  // namespace
 
 FAKE_API int hocket::fake::let_go_by(uint32_t word) { return let_go[word]; }
+
+FAKE_API int hocket::fake::uses_of_registered_memory() { return uses_of_pipes; }
+
+FAKE_API int hocket::fake::uses_of_pinned_memory() { return uses_of_pinned; }
+
+FAKE_API void hocket::fake::hold_kernels(bool hold) { kernels_are_held = hold; }
 
 FAKE_API int hocket::fake::low_latency_calls() { return low_latency_ends; }
 
@@ -249,6 +265,7 @@ FAKE_API cuda::DriverResult cuLaunchKernel(cuda::Kernel kernel, unsigned grid_x,
     while (awaited > 0) std::this_thread::yield();
   }
   stream->put([kernel, argument, grid_x, &context = stream->context]() mutable {
+    if (kernels_are_held) return false;
     if (!kernel->run(context, argument.data(), grid_x)) context.broken = true;
     return true;
   });
