@@ -7,7 +7,7 @@
 # the next runs.
 set -euo pipefail
 readonly limit=60 # seconds for one program
-readonly parts="joint codecs collectives windows packets grid faults torch backend sanitizer"
+readonly parts="joint codecs collectives windows packets grid pipes faults torch backend sanitizer"
 
 pack() {
   local build=$1 folder=$2 library
@@ -69,6 +69,21 @@ grid() { # by kernels in each other's memory, and staged
   local peers
   for peers in on off; do
     HOCKET_DEVICE_PEERS=$peers HOCKET_REPRODUCIBILITY=ordered ranks "grid, peers $peers" 2 python3 perf/gpu_grid.py
+  done
+}
+
+pipes() { # kernels in the memory of pipes: the host's bits; and their times, against staging
+  local transport count pipes
+  local -x HOCKET_DEVICE_PEERS=off HOCKET_TRANSPORTS HOCKET_DEVICE_PIPES
+  for transport in shm:512 tcp:64; do
+    HOCKET_TRANSPORTS=${transport%:*} HOCKET_DEVICE_PIPES=on
+    HOCKET_REPRODUCIBILITY=ordered ranks "grid, pipes over $HOCKET_TRANSPORTS" 2 python3 perf/gpu_grid.py
+    for count in 2 4; do
+      for pipes in on off; do
+        HOCKET_DEVICE_PIPES=$pipes
+        ranks "pipes $pipes over $HOCKET_TRANSPORTS" "$count" python3 perf/gpu_pipes.py "${transport#*:}"
+      done
+    done
   done
 }
 

@@ -140,7 +140,8 @@ class PipeRunner final : public SliceRunner {
     batches.start(slice);
     const cuda::Kernel kernel = kernels_.of[static_cast<size_t>(batches.type())];
     for (device::Batch batch; batches.next(batch);) {
-      HOCKET_TRY(stream.launch(kernel, grid_of(batch, element_bytes(batches.type()), kernels_.multiprocessors), &batch));
+      HOCKET_TRY(
+          stream.launch(kernel, grid_of(batch, element_bytes(batches.type()), kernels_.multiprocessors), &batch));
     }
     return {};
   }

@@ -48,8 +48,7 @@ Result<Stream> Stream::make(const Driver& driver) {
   StreamHandle handle = nullptr;
   int least = 0, greatest = 0;
   HOCKET_TRY(checked(driver, driver.stream_get_priorities(&least, &greatest), "cuCtxGetStreamPriorityRange"));
-  HOCKET_TRY(
-      checked(driver, driver.stream_create(&handle, kNonBlocking, greatest), "cuStreamCreateWithPriority"));
+  HOCKET_TRY(checked(driver, driver.stream_create(&handle, kNonBlocking, greatest), "cuStreamCreateWithPriority"));
   return find(driver, handle);
 }
 

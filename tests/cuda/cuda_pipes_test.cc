@@ -257,11 +257,16 @@ TEST_F(CudaPipes, NobodyWaitsForAKernel) {
     stream.synchronize();
     hocketBarrier(member.comm, nullptr);
     fake::hold_kernels(true);
+    hocketBarrier(second.comm, nullptr);
+    const int functions = fake::calls_of("cuLaunchHostFunc");
+    hocketBarrier(second.comm, nullptr);
     ASSERT_EQ(add(values, kCount, member, stream), hocketSuccess);
+    // One for each rank when its stream has come to the call, and one that wakes the engine, which sleeps.
+    while (fake::calls_of("cuLaunchHostFunc") < functions + 3) std::this_thread::yield();
     Values host(1000, 1);
-    ASSERT_EQ(hocketAllReduce(host.data(), host.data(), 1000, hocketFloat, hocketSum, second.comm,
-                              hocketQueueStream(queue)),
-              hocketSuccess);
+    ASSERT_EQ(
+        hocketAllReduce(host.data(), host.data(), 1000, hocketFloat, hocketSum, second.comm, hocketQueueStream(queue)),
+        hocketSuccess);
     EXPECT_EQ(hocketQueueSynchronize(queue), hocketSuccess);
     EXPECT_EQ(host, Values(1000, 2));
     EXPECT_EQ(cuStreamQuery(stream.handle()), cuda::kNotReady);
@@ -273,7 +278,8 @@ TEST_F(CudaPipes, NobodyWaitsForAKernel) {
   });
 }
 
-// What ends a registration may wait for all streams: those of others, whose calls the engine and their pipes go on with.
+// What ends a registration may wait for all streams: those of others, whose calls the engine and their pipes go on
+// with.
 TEST_F(CudaPipes, ACommunicatorMayEndWhileStreamsWait) {
   std::atomic<bool> ending{false};
   run_threads(2, [&](Member& member) {
@@ -317,7 +323,8 @@ const Role on_two_hosts("on_two_hosts", [](const Part& part) -> int {
 });
 
 TEST_F(CudaPipes, EveryPlanIsDone) {
-  for (const char* algorithm : {"ring", "recursive_doubling", "rabenseifner", "double_tree", "one_shot", "two_shot", "hierarchical"}) {
+  for (const char* algorithm :
+       {"ring", "recursive_doubling", "rabenseifner", "double_tree", "one_shot", "two_shot", "hierarchical"}) {
     test::Processes::Settings settings;
     settings.environment = {std::string("HOCKET_ALGORITHM=all_reduce=") + algorithm, "HOCKET_TRANSPORTS=shm,tcp"};
     expect_success("on_two_hosts", 4, settings, Seconds(60));

@@ -256,7 +256,8 @@ FAKE_API DriverResult cuCtxEnablePeerAccess(Context peer, unsigned /*flags*/) {
 
 FAKE_API DriverResult cuDeviceGetAttribute(int* value, int attribute, int /*device*/) {
   FAKE_ENTER(cuDeviceGetAttribute);
-  static const std::map<int, int> values = {{kMultiprocessors, 3}, {kComputeMajor, 9}, {kHostAddresses, 1}, {kMemoryPools, 1}};
+  static const std::map<int, int> values = {
+      {kMultiprocessors, 3}, {kComputeMajor, 9}, {kHostAddresses, 1}, {kMemoryPools, 1}};
   const auto found = values.find(attribute);
   if (found == values.end()) return kInvalidValue;
   *value = found->second;

@@ -52,7 +52,7 @@ class TcpReceiver final : public Receiver {
   PageMemory memory_;
   PipeMemory pipe_memory_{memory_.bytes()};
   std::byte* buffer_;
-  size_t begin_ = 0;                     // unread bytes in buffer_
+  size_t begin_ = 0;  // unread bytes in buffer_
   size_t end_ = 0;
   State state_ = State::kHeader;
   WireHeader header_;

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Hocket authors
+"""gpu_pipes.py LARGEST: all-reduces of ranks in processes of their own, all on device 0, of 64 KiB to LARGEST MiB, over the transport
+that HOCKET_TRANSPORTS names: by kernels in the memory of its pipes (docs/decisions/0125-kernels-work-in-the-memory-of-pipes.md), or, with
+HOCKET_DEVICE_PIPES=off, staged.
+
+Started by `hocket run` (perf/gpu.sh). Rank 0 prints a line of JSON for each size: whether all ranks found every element right, and
+how long the device took for a call.
+"""
+import json
+import os
+import sys
+
+import torch
+
+import hocket
+from gpu_timing import device_ms
+
+SMALLEST = 64 << 10
+
+
+def check(comm, size):
+    ranks, right = comm.size, True
+    tensor = torch.empty(size // 4, device="cuda")
+    ramp = torch.arange(size // 4, device="cuda", dtype=torch.float32) % 1000
+    wanted = ramp * ranks + ranks * (ranks + 1) // 2
+    for _ in range(3):
+        torch.add(ramp, comm.rank + 1, out=tensor)  # in the stream's order, like what comes after
+        comm.all_reduce(tensor)
+        right = right and bool((tensor == wanted).all())
+    tensor.zero_()
+    took = device_ms(lambda: comm.all_reduce(tensor))
+    wrong = torch.tensor([0.0 if right else 1.0])
+    comm.all_reduce(wrong)
+    if comm.rank == 0:
+        print(json.dumps({"check": "pipes", "ranks": ranks, "right": wrong.item() == 0, "bytes": size, "ms": round(took, 4),
+                          "pipes": os.environ.get("HOCKET_DEVICE_PIPES", "off"),
+                          "transport": os.environ.get("HOCKET_TRANSPORTS", "")}), flush=True)
+
+
+def main():
+    torch.cuda.set_device(0)
+    torch.zeros(1, device="cuda")
+    comm = hocket.Communicator.from_environment()
+    size = SMALLEST
+    while size <= int(sys.argv[1]) << 20:
+        check(comm, size)
+        size *= 2
+    comm.barrier()
+
+
+if __name__ == "__main__":
+    main()
