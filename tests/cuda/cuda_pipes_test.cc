@@ -113,6 +113,28 @@ TEST_F(CudaPipes, EveryTypeAndOperationHasTheBitsOfTheHost) {
   EXPECT_GT(in_pipes(), 0);
 }
 
+TEST_F(CudaPipes, SumsWithAFactorHaveTheBitsOfTheHost) {
+  run_threads(3, [](Member& member) {
+    use_device(0);
+    const DeviceStream stream;
+    const float factor = 0.3f + static_cast<float>(member.rank);
+    hocketRedOp_t op = hocketSum;
+    void* const scalar = const_cast<float*>(&factor);
+    ASSERT_EQ(hocketRedOpCreatePreMulSum(&op, scalar, hocketFloat, hocketScalarHostImmediate, member.comm),
+              hocketSuccess);
+    const Bytes values(4099 * sizeof(float), std::byte{0x3f});
+    Bytes wanted = values;
+    const DeviceBytes on_device(values, stream);
+    ASSERT_EQ(hocketAllReduce(wanted.data(), wanted.data(), 4099, hocketFloat, op, member.comm, nullptr),
+              hocketSuccess);
+    ASSERT_EQ(hocketAllReduce(on_device.get(), on_device.get(), 4099, hocketFloat, op, member.comm, stream.get()),
+              hocketSuccess);
+    EXPECT_TRUE(on_device.read(stream) == wanted);
+    hocketRedOpDestroy(op, member.comm);
+  });
+  EXPECT_GT(in_pipes() + in_pinned(), 0);
+}
+
 TEST_F(CudaPipes, LongCallsTravelInManySlices) {
   constexpr size_t kLong = 3000001;
   run_threads(2, [](Member& member) {
@@ -472,21 +494,27 @@ TEST_F(CudaPipes, APeerThatIsKilledIsTold) {
   EXPECT_EQ(ends[1].status, -SIGKILL);
 }
 
-// Loading a kernel may wait for all streams of a device: so it is loaded before any of them waits.
-const Role loading("loading", [](const Part&) -> int {
+// Loading a kernel may wait for all streams of a device, as that of a rank which brings pinned memory and waits for us:
+// so it is loaded with the communicator.
+const Role loading("loading", [](const Part& part) -> int {
   fake::let_loading_wait_for_all_streams();
-  use_device(0);
   std::atomic<bool> issued{false};
-  run_threads(2, [&](Member& member) {
+  on_threads(2, [&](int rank) {
     use_device(0);
-    const DeviceStream stream;
-    const DeviceValues values(kCount);
-    values.fill(stream, 1);
-    while (member.rank == 1 && !issued) std::this_thread::yield();
-    EXPECT_EQ(add(values, kCount, member, stream), hocketSuccess);
-    issued = true;
-    EXPECT_EQ(values.read(stream), Values(kCount, 2));
+    Member member{rank, 2};
+    EXPECT_EQ(hocketCommInitRank(&member.comm, 2, part.id, rank), hocketSuccess);
+    {
+      const DeviceStream stream;
+      const DeviceValues values(kCount, rank == 0 ? Sort::kPinned : Sort::kDevice);
+      values.fill(stream, 1);
+      while (rank == 1 && !issued) std::this_thread::yield();
+      EXPECT_EQ(add(values, kCount, member, stream), hocketSuccess);
+      issued = true;
+      EXPECT_EQ(values.read(stream), Values(kCount, 2));
+    }
+    hocketCommDestroy(member.comm);
   });
+  EXPECT_GT(fake::uses_of_pinned_memory(), 0) << "of messages: the first call finds nothing registered";
   return testing::Test::HasFailure() ? 1 : 0;
 });
 
