@@ -13,6 +13,7 @@
 
 #include "base/settings.h"
 #include "comm/device_kernels.h"
+#include "comm/slice_messages.h"
 #include "comm/staging.h"
 #include "comm/stream_slices.h"
 #include "cuda/kernels.h"
@@ -24,6 +25,7 @@ namespace hocket {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr size_t kMessageAlignment = 16;  // of kernels that code (CodingWork)
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -53,17 +55,39 @@ CallKernels kernels_of(const cuda::Stream& stream, const Request& request) {
           .multiprocessors = multiprocessors(driver, stream.device())};
 }
 
-// In pinned memory each message follows its state.
-device::MessageState* state_of(const std::byte* message) {
-  static_assert(sizeof(device::MessageState) <= kAlignment);
-  return reinterpret_cast<device::MessageState*>(const_cast<std::byte*>(message) - kAlignment);
-}
+// In pinned memory, each in a line of its own: of the message that is sent, and of those that came.
+class MessageStates {
+ public:
+  static size_t bytes(size_t messages) { return (1 + messages) * kAlignment; }
+  // Of the slice's messages, which have just come, in memory that begins at `lines`.
+  void start(std::byte* lines, const CodedSlice& slice) {
+    static_assert(sizeof(device::MessageState) <= kAlignment);
+    lines_ = lines;
+    new (lines) device::MessageState;
+    for (size_t i = 0; i < slice.messages.size(); ++i) {
+      new (lines + (1 + i) * kAlignment) device::MessageState{.bytes = slice.messages[i].size()};
+    }
+  }
+  device::MessageState& sent() const { return *reinterpret_cast<device::MessageState*>(lines_); }
+  device::MessageState& came(size_t message) const {
+    return *reinterpret_cast<device::MessageState*>(lines_ + (1 + message) * kAlignment);
+  }
+  // Of one of the slice's messages, by where it lies.
+  device::MessageState& of(const std::byte* message, const CodedSlice& slice) const {
+    const auto found = std::ranges::find_if(slice.messages, [&](const auto& each) { return each.data() == message; });
+    return found == slice.messages.end() ? sent() : came(static_cast<size_t>(found - slice.messages.begin()));
+  }
+
+ private:
+  std::byte* lines_ = nullptr;
+};
 
 // Puts what a slice needs done on a stream.
 class StreamHands final : public Hands {
  public:
-  StreamHands(const cuda::Stream& stream, const CallKernels& kernels, const CodedSlice& slice)
-      : stream_(stream), kernels_(kernels), slice_(slice) {}
+  StreamHands(const cuda::Stream& stream, const CallKernels& kernels, const CodedSlice& slice,
+              const MessageStates& states)
+      : stream_(stream), kernels_(kernels), slice_(slice), states_(states) {}
 
   Status copy(std::byte* to, const std::byte* from, size_t bytes) override { return stream_.copy(to, from, bytes); }
 
@@ -136,18 +160,23 @@ class StreamHands final : public Hands {
             .count = slice_.count,
             .values = values,
             .message = message,
-            .state = state_of(message)};
+            .state = &states_.of(message, slice_)};
   }
 
   const cuda::Stream& stream_;
   const CallKernels& kernels_;
   const CodedSlice& slice_;
+  const MessageStates& states_;
 };
 
 class DeviceRunner final : public SliceRunner {
  public:
-  DeviceRunner(const cuda::Stream& stream, Engine& engine, const CallKernels& kernels)
-      : stream_(stream), kernels_(kernels), pool_(cuda::pinned_pool(stream.driver())), slices_(engine) {}
+  DeviceRunner(const cuda::Stream& stream, Engine& engine, const CallKernels& kernels, bool in_pipes)
+      : stream_(stream),
+        kernels_(kernels),
+        in_pipes_(in_pipes),
+        pool_(cuda::pinned_pool(stream.driver())),
+        slices_(engine) {}
   ~DeviceRunner() override { stop(); }
   DeviceRunner(const DeviceRunner&) = delete;
   DeviceRunner& operator=(const DeviceRunner&) = delete;
@@ -167,8 +196,11 @@ class DeviceRunner final : public SliceRunner {
     if (!*ended) return std::optional<size_t>();
     HOCKET_TRY(check_messages(slice, its));
     // 0: passed on as it came, or as long as all are.
-    if (const uint64_t encoded = state_of(its.message)->bytes; encoded != 0) its.bytes = encoded;
-    for (const std::span<std::byte>& to : slice.reserved) std::memcpy(to.data(), its.message, its.bytes);
+    if (const uint64_t encoded = its.states.sent().bytes; encoded != 0) its.bytes = encoded;
+    for (const std::span<std::byte>& to : slice.reserved) {
+      const std::byte* const from = its.messages.reserved()[0].data();
+      if (to.data() != from) std::memcpy(to.data(), from, its.bytes);
+    }
     count_traffic(slice, its.bytes);
     return std::optional(its.bytes);
   }
@@ -180,16 +212,15 @@ class DeviceRunner final : public SliceRunner {
 
  private:
   struct Lane {
-    cuda::GrowingBlock room;
-    std::byte* message = nullptr;
-    size_t bytes = 0;                                    // of the message
-    std::vector<std::span<const std::byte>> received{};  // messages
+    SliceMessages messages;
+    MessageStates states;
+    size_t bytes = 0;  // of the message that is sent
   };
 
   // Kernels only say which message is wrong: the host's codec says why.
   Status check_messages(const CodedSlice& slice, const Lane& lane) const {
-    for (size_t i = 0; i < lane.received.size(); ++i) {
-      if (state_of(lane.received[i].data())->damaged == 0) continue;
+    for (size_t i = 0; i < slice.messages.size(); ++i) {
+      if (lane.states.came(i).damaged == 0) continue;
       std::vector<std::byte> values(slice.count * element_bytes(slice.type));
       HOCKET_TRY(slice.codec->decode_reduce(slice.messages[i], std::nullopt, {slice.type, values.data(), slice.count}));
       return {Code::kInternal, "a kernel found a message damaged that the host takes"};
@@ -197,38 +228,22 @@ class DeviceRunner final : public SliceRunner {
     return {};
   }
 
-  // A message and its state come next in the room.
-  static std::byte* place_message(std::byte*& next, size_t bytes, uint64_t length) {
-    std::byte* const message = next + kAlignment;
-    new (next) device::MessageState{.bytes = length};
-    next = message + aligned(bytes);
-    return message;
-  }
-
-  // With the messages in pinned memory: those of pipes no kernel reaches.
+  // Kernels write one message, of which the others are copies.
   Status begin(size_t index, const CodedSlice& slice) {
     const cuda::Entered entered(stream_.driver(), stream_.context());
     Lane& lane = lanes_[index];
     const size_t values = aligned(slice.count * element_bytes(slice.type));
-    const size_t sent = slice.reserved.empty() ? 0 : slice.reserved[0].size();
-    size_t bytes_in_all = 2 * values + kAlignment + aligned(sent);
-    for (const auto& message : slice.messages) bytes_in_all += kAlignment + aligned(message.size());
-    const Result<std::byte*> room = lane.room.at_least(pool_, bytes_in_all);
+    const auto sent = slice.reserved.first(std::min<size_t>(1, slice.reserved.size()));
+    const auto alignment = in_pipes_ ? std::optional(kMessageAlignment) : std::nullopt;
+    const Result<std::byte*> room = lane.messages.place(pool_, slice.messages, sent, alignment,
+                                                        2 * values + MessageStates::bytes(slice.messages.size()));
     HOCKET_TRY(room.status());
-    std::byte* next = *room + 2 * values;
-    lane.message = place_message(next, sent, 0);
-    lane.received.clear();
-    for (const auto& message : slice.messages) {
-      std::byte* const place = place_message(next, message.size(), message.size());
-      std::memcpy(place, message.data(), message.size());
-      lane.received.emplace_back(place, message.size());
-    }
-    const std::span<std::byte> own(lane.message, sent);
-    CodedSlice pinned = slice;
-    pinned.messages = lane.received;
-    pinned.reserved = std::span(&own, slice.reserved.empty() ? 0 : 1);
-    StreamHands hands(stream_, kernels_, pinned);
-    const Result<size_t> bytes = do_slice(pinned, {*room, *room + values}, hands);
+    CodedSlice reached = slice;
+    reached.messages = lane.messages.messages();
+    reached.reserved = lane.messages.reserved();
+    lane.states.start(*room + 2 * values, reached);
+    StreamHands hands(stream_, kernels_, reached, lane.states);
+    const Result<size_t> bytes = do_slice(reached, {*room, *room + values}, hands);
     // What was put on the stream before something failed uses memory, too.
     const Status begun = slices_.begin(index, stream_);
     HOCKET_TRY(bytes.status());
@@ -239,6 +254,7 @@ class DeviceRunner final : public SliceRunner {
 
   const cuda::Stream stream_;
   const CallKernels kernels_;
+  const bool in_pipes_;  // messages are coded where pipes have them
   cuda::MemoryPool& pool_;
   cuda::GrowingBlock scratch_;
   std::vector<Lane> lanes_;
@@ -259,7 +275,9 @@ Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, E
   if (!kernels.are_there()) return std::shared_ptr<SliceRunner>();
   const Result<const OwnStreams*> streams = own_streams(caller);
   HOCKET_TRY(streams.status());
-  return std::shared_ptr<SliceRunner>(std::make_shared<DeviceRunner>((*streams)->front(), engine, kernels));
+  const bool in_pipes = kernels_use_pipes(caller);
+  if (in_pipes) register_wanted_pipes(caller.driver());
+  return std::shared_ptr<SliceRunner>(std::make_shared<DeviceRunner>((*streams)->front(), engine, kernels, in_pipes));
 }
 
 }  // namespace hocket

@@ -160,6 +160,7 @@ class CudaCoded : public testing::Test {
 class EveryCodec : public testing::WithParamInterface<std::string>, public CudaCoded {};
 
 TEST_P(EveryCodec, GivesTheBitsOfTheHost) {
+  const int in_pipes = fake::uses_of_registered_memory();
   static constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
   for (const int ranks : {2, 3, 4}) {
     run_threads(ranks, [](Member& member) {
@@ -173,6 +174,8 @@ TEST_P(EveryCodec, GivesTheBitsOfTheHost) {
     });
   }
   EXPECT_GT(launches(), 0);
+  const char* const pipes = std::getenv("HOCKET_DEVICE_PIPES");
+  EXPECT_EQ(fake::uses_of_registered_memory() > in_pipes, pipes != nullptr && std::string(pipes) == "on");
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodec,

@@ -73,7 +73,7 @@ void forbid_peer_access();
 int let_go_by(uint32_t word);
 // Of the host's memory that others have.
 size_t registered_bytes();
-// How many addresses there combines were given, and how many in pinned memory.
+// How many addresses there kernels were given, and how many in pinned memory.
 int uses_of_registered_memory();
 int uses_of_pinned_memory();
 // Kernels that have not begun wait; or no longer.

@@ -152,9 +152,11 @@ bool fits_work(const void* argument, unsigned grid_x, unsigned grid_y) {
   return grid_y == 1 && grid_x <= device::tiles_of(*static_cast<const device::CodingWork*>(argument));
 }
 
-// Where no length varies, a message has at least a bit for each element.
+// Where no length varies, a message has at least a bit for each element; all are aligned to 16 bytes.
 bool translate_message(const cuda::OpaqueContext& context, size_t scratch, device::CodingWork& work) {
   const bool varies = varies_in_length(work.form);
+  if (reinterpret_cast<uintptr_t>(work.message) % 16 != 0) return false;
+  note_use(work.message);
   work.message = fake::reach_from(context, work.message, varies ? 1 : work.count / 8);
   if (!varies) return work.message != nullptr;
   work.state = reinterpret_cast<device::MessageState*>(

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The messages of a slice that kernels do, where these find them: in the memory of the pipes, if it is registered with
+// the driver, or else in pinned memory, to and from where the host copies them.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cuda/pool.h"
+#include "cuda/stream.h"
+
+namespace hocket {
+
+// HOCKET_DEVICE_PIPES, and the device of the stream uses memory of pipes where the host has it.
+bool kernels_use_pipes(const cuda::Stream& stream);
+
+// Registers memory of pipes that slices would have used, in a context that was entered. By the thread that makes a
+// call, before the call lies on its stream: it may wait for what streams do. What cannot be registered is said once.
+void register_wanted_pipes(const cuda::Driver& driver);
+
+// Of one slice after the other.
+class SliceMessages {
+ public:
+  // Finds places for all messages, beside `more` bytes of pinned memory, which it gives. Those of pipes are taken that
+  // begin at a multiple of `alignment`; nothing: none of them.
+  Result<std::byte*> place(cuda::MemoryPool& pinned, std::span<const std::span<const std::byte>> messages,
+                           std::span<const std::span<std::byte>> reserved, std::optional<size_t> alignment,
+                           size_t more = 0);
+  std::span<const std::span<const std::byte>> messages() const { return messages_; }
+  std::span<const std::span<std::byte>> reserved() const { return reserved_; }
+
+ private:
+  cuda::GrowingBlock room_;
+  std::vector<std::span<const std::byte>> messages_;
+  std::vector<std::span<std::byte>> reserved_;
+};
+
+}  // namespace hocket
