@@ -39,7 +39,7 @@ joint() { # all ranks in one process
 }
 
 codecs() {
-  HOCKET_COMPRESSION=always ranks codecs 2 python3 perf/gpu_codecs.py "$folder/lib/kernels.fatbin"
+  HOCKET_DEVICE_CODECS=on HOCKET_COMPRESSION=always ranks codecs 2 python3 perf/gpu_codecs.py "$folder/lib/kernels.fatbin"
 }
 
 collectives() {
@@ -78,6 +78,7 @@ pipes() { # kernels in the memory of pipes: the host's bits; and their times, ag
   for transport in shm:512 tcp:64; do
     HOCKET_TRANSPORTS=${transport%:*} HOCKET_DEVICE_PIPES=on
     HOCKET_REPRODUCIBILITY=ordered ranks "grid, pipes over $HOCKET_TRANSPORTS" 2 python3 perf/gpu_grid.py
+    HOCKET_DEVICE_CODECS=on HOCKET_COMPRESSION=always ranks "codecs, pipes over $HOCKET_TRANSPORTS" 2 python3 perf/gpu_codecs.py "$folder/lib/kernels.fatbin"
     for count in 2 4; do
       for pipes in on off; do
         HOCKET_DEVICE_PIPES=$pipes
