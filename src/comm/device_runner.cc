@@ -18,6 +18,8 @@
 #include "comm/stream_slices.h"
 #include "cuda/kernels.h"
 #include "cuda/pool.h"
+#include "execute/execution.h"
+#include "execute/plain.h"
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/passes.h"
 
@@ -181,6 +183,16 @@ class DeviceRunner final : public SliceRunner {
   DeviceRunner(const DeviceRunner&) = delete;
   DeviceRunner& operator=(const DeviceRunner&) = delete;
 
+  Status prepare(const Call& call) override {
+    const cuda::Entered entered(stream_.driver(), stream_.context());
+    const MostMessages most = most_messages(call);
+    const size_t slice = Execution::slice_elements(call);
+    const size_t coded = call.codec == nullptr ? 0 : call.codec->max_encoded_bytes(slice, call.type);
+    room_ = room_for(most.count, std::max(most.bytes, coded), bytes_beside(aligned(most.bytes), most.count));
+    HOCKET_TRY(pool_.have(call.plan->lanes.size(), room_));
+    return pool_.have(1, Execution::scratch_bytes(call));
+  }
+
   Result<std::byte*> scratch(size_t bytes) override {
     const cuda::Entered entered(stream_.driver(), stream_.context());
     return scratch_.at_least(pool_, bytes);
@@ -228,6 +240,9 @@ class DeviceRunner final : public SliceRunner {
     return {};
   }
 
+  // The room of do_slice(), twice the values, and then the messages' states.
+  static size_t bytes_beside(size_t values, size_t messages) { return 2 * values + MessageStates::bytes(messages); }
+
   // Kernels write one message, of which the others are copies.
   Status begin(size_t index, const CodedSlice& slice) {
     const cuda::Entered entered(stream_.driver(), stream_.context());
@@ -235,8 +250,8 @@ class DeviceRunner final : public SliceRunner {
     const size_t values = aligned(slice.count * element_bytes(slice.type));
     const auto sent = slice.reserved.first(std::min<size_t>(1, slice.reserved.size()));
     const auto alignment = in_pipes_ ? std::optional(kMessageAlignment) : std::nullopt;
-    const Result<std::byte*> room = lane.messages.place(pool_, slice.messages, sent, alignment,
-                                                        2 * values + MessageStates::bytes(slice.messages.size()));
+    const Result<std::byte*> room =
+        lane.messages.place(pool_, slice.messages, sent, alignment, room_, bytes_beside(values, slice.messages.size()));
     HOCKET_TRY(room.status());
     CodedSlice reached = slice;
     reached.messages = lane.messages.messages();
@@ -256,6 +271,7 @@ class DeviceRunner final : public SliceRunner {
   const CallKernels kernels_;
   const bool in_pipes_;  // messages are coded where pipes have them
   cuda::MemoryPool& pool_;
+  size_t room_ = 0;  // pinned, of a lane
   cuda::GrowingBlock scratch_;
   std::vector<Lane> lanes_;
   StreamSlices slices_;

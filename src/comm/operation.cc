@@ -52,8 +52,7 @@ Result<RecentCall*> Operation::plan(Request& request) {
   const Result<RecentCall*> recent = communicator_.recall(request);
   time_ = recent.ok() ? (*recent)->time : nullptr;
   if (recent.ok()) communicator_.bind(request, **recent, call_);
-  // Before the call lies on a stream: what gives the memory may wait for what streams do.
-  if (recent.ok() && call_.runner != nullptr) HOCKET_TRY(communicator_.lend_memory(call_));
+  if (recent.ok() && call_.runner != nullptr) HOCKET_TRY(call_.runner->prepare(call_));
   if (request.precedes != nullptr) call_.fingerprint = mixed_with(*request.precedes, call_.fingerprint);
   return recent;
 }

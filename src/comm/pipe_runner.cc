@@ -14,6 +14,7 @@
 #include "comm/staging.h"
 #include "comm/stream_slices.h"
 #include "cuda/pool.h"
+#include "execute/execution.h"
 #include "execute/plain.h"
 #include "kernels/cuda/image.h"
 
@@ -45,6 +46,14 @@ class PipeRunner final : public SliceRunner {
   ~PipeRunner() override { stop(); }
   PipeRunner(const PipeRunner&) = delete;
   PipeRunner& operator=(const PipeRunner&) = delete;
+
+  Status prepare(const Call& call) override {
+    const cuda::Entered entered(driver(), context());
+    const MostMessages most = most_messages(call);
+    room_ = room_for(most.count, most.bytes);
+    HOCKET_TRY(cuda::pinned_pool(driver()).have(call.plan->lanes.size(), room_));
+    return cuda::device_pool(driver(), context()).have(1, Execution::scratch_bytes(call));
+  }
 
   // On the device: nobody else needs it.
   Result<std::byte*> scratch(size_t bytes) override {
@@ -83,7 +92,7 @@ class PipeRunner final : public SliceRunner {
     // Kernels combine only what is aligned to elements.
     const size_t alignment = PlainBatches::copies(slice) ? 1 : element_bytes(slice.type);
     cuda::MemoryPool& pinned = cuda::pinned_pool(driver());
-    HOCKET_TRY(lane.messages.place(pinned, slice.messages, slice.reserved, alignment).status());
+    HOCKET_TRY(lane.messages.place(pinned, slice.messages, slice.reserved, alignment, room_).status());
     CodedSlice reached = slice;
     reached.messages = lane.messages.messages();
     reached.reserved = lane.messages.reserved();
@@ -114,6 +123,7 @@ class PipeRunner final : public SliceRunner {
 
   const OwnStreams& streams_;
   const CombineKernels kernels_;
+  size_t room_ = 0;  // pinned, of a lane that needs any
   cuda::GrowingBlock scratch_;
   std::vector<Lane> lanes_;
   StreamSlices slices_;

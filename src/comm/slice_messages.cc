@@ -64,9 +64,13 @@ void register_wanted_pipes(const cuda::Driver& driver) {
   PipeMemory::make_wanted([&](PipeMemory::Bytes range) { return register_range(driver, range); });
 }
 
+size_t room_for(size_t messages, size_t message_bytes, size_t more) {
+  return in_lines(more) + messages * in_lines(message_bytes);
+}
+
 Result<std::byte*> SliceMessages::place(cuda::MemoryPool& pinned, std::span<const std::span<const std::byte>> messages,
                                         std::span<const std::span<std::byte>> reserved, std::optional<size_t> alignment,
-                                        size_t more) {
+                                        size_t least, size_t more) {
   messages_.assign(messages.begin(), messages.end());
   reserved_.assign(reserved.begin(), reserved.end());
   size_t bytes = in_lines(more);
@@ -75,7 +79,7 @@ Result<std::byte*> SliceMessages::place(cuda::MemoryPool& pinned, std::span<cons
   };
   std::ranges::for_each(messages_, count);
   std::ranges::for_each(reserved_, count);
-  const Result<std::byte*> room = room_.at_least(pinned, bytes);
+  const Result<std::byte*> room = room_.at_least(pinned, bytes == 0 ? 0 : std::max(bytes, least));
   HOCKET_TRY(room.status());
   std::byte* next = *room + in_lines(more);
   const auto move = [&](auto& message) {

@@ -22,14 +22,18 @@ bool kernels_use_pipes(const cuda::Stream& stream);
 // call, before the call lies on its stream: it may wait for what streams do. What cannot be registered is said once.
 void register_wanted_pipes(const cuda::Driver& driver);
 
+// Pinned memory for so many messages, beside `more` bytes.
+size_t room_for(size_t messages, size_t message_bytes, size_t more = 0);
+
 // Of one slice after the other.
 class SliceMessages {
  public:
   // Finds places for all messages, beside `more` bytes of pinned memory, which it gives. Those of pipes are taken that
-  // begin at a multiple of `alignment`; nothing: none of them.
+  // begin at a multiple of `alignment`; nothing: none of them. Where pinned memory is needed, it is so many bytes at
+  // least, as lie in the pool.
   Result<std::byte*> place(cuda::MemoryPool& pinned, std::span<const std::span<const std::byte>> messages,
                            std::span<const std::span<std::byte>> reserved, std::optional<size_t> alignment,
-                           size_t more = 0);
+                           size_t least, size_t more = 0);
   std::span<const std::span<const std::byte>> messages() const { return messages_; }
   std::span<const std::span<std::byte>> reserved() const { return reserved_; }
 

@@ -65,10 +65,14 @@ struct CallCut {
 // message is long enough for one element.
 CallCut coded_cut(const Codec& codec, DataType type, CallCut plain, size_t max_message);
 
+struct Call;
+
 // Runs slices on memory that the calling thread does not reach, beside it.
 class SliceRunner {
  public:
   virtual ~SliceRunner() = default;
+  // Has at hand what memory the call may need. Before the call lies on a stream: who gives it may wait for streams.
+  virtual Status prepare(const Call&) { return {}; }
   // Memory for a call's scratch chunks that it reaches; kept until it is asked again.
   virtual Result<std::byte*> scratch(size_t bytes) = 0;
   // Begins the slice at hand of a lane, or looks whether it has ended: then the bytes of its message. It stays the same

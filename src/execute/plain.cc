@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "execute/execution.h"
+
 namespace hocket {
 namespace {
 
@@ -20,7 +22,25 @@ DataType copied_by(const CodedSlice& slice) {
   return bits % sizeof(uint32_t) == 0 ? DataType::kUint32 : DataType::kUint8;
 }
 
+size_t messages_in(const std::vector<Place>& places) {
+  return static_cast<size_t>(std::ranges::count_if(places, is_message));
+}
+
+size_t most_elements(const Layout& layout) { return static_cast<size_t>(layout.chunks) * layout.longest_chunk(); }
+
 }  // namespace
+
+MostMessages most_messages(const Call& call) {
+  MostMessages most;
+  for (const Lane& lane : call.plan->lanes) {
+    for (const Step& step : lane.steps) {
+      most.count = std::max(most.count, messages_in(step.sources) + messages_in(step.destinations));
+    }
+  }
+  const size_t elements = std::max(most_elements(call.send), most_elements(call.recv));
+  most.bytes = std::min(Execution::slice_elements(call), elements) * element_bytes(call.type);
+  return most;
+}
 
 bool PlainBatches::copies(const CodedSlice& slice) {
   const Step& step = *slice.step;

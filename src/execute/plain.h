@@ -12,6 +12,15 @@
 
 namespace hocket {
 
+struct Call;
+
+// Messages of a slice of the call, at most, and the bytes of the longest one as values.
+struct MostMessages {
+  size_t count = 0;
+  size_t bytes = 0;
+};
+MostMessages most_messages(const Call& call);
+
 class PlainBatches {
  public:
   // Nothing is done to what the slice moves but to copy it.

@@ -300,6 +300,38 @@ TEST_F(CudaPipes, NobodyWaitsForAKernel) {
   });
 }
 
+// Who gives memory, or takes it back, may wait for all streams: it is there before the call lies on one.
+TEST_F(CudaPipes, NoMemoryIsTakenWhileTheStreamWaits) {
+  std::atomic<int> issued{0}, taken{0};
+  std::atomic<bool> may_run{false};
+  const auto takings = [] {
+    return fake::calls_of("cuMemHostAlloc") + fake::calls_of("cuMemAlloc") + fake::calls_of("cuMemHostRegister");
+  };
+  run_threads(2, [&](Member& member) {
+    use_device(0);
+    const DeviceStream stream;
+    const DeviceValues send(2 * kCount), recv(kCount);
+    send.fill(stream, 1);
+    stream.run([&] {
+      while (!may_run) std::this_thread::yield();
+    });
+    // Nothing is registered yet, and plans for sums at a root have scratch chunks.
+    EXPECT_EQ(hocketReduce(send.get(), recv.get(), kCount, hocketFloat, hocketSum, 0, member.comm, stream.get()),
+              hocketSuccess);
+    EXPECT_EQ(hocketReduceScatter(send.get(), recv.get(), kCount, hocketFloat, hocketSum, member.comm, stream.get()),
+              hocketSuccess);
+    if (++issued == 2) {
+      taken = takings();
+      may_run = true;
+    }
+    stream.synchronize();
+    EXPECT_EQ(takings(), taken);
+    hocketBarrier(member.comm, nullptr);
+    EXPECT_EQ(recv.read(stream), Values(kCount, 2));
+  });
+  EXPECT_GT(in_pinned(), 0);
+}
+
 // What ends a registration may wait for all streams: those of others, whose calls the engine and their pipes go on
 // with.
 TEST_F(CudaPipes, ACommunicatorMayEndWhileStreamsWait) {
