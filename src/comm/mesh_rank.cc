@@ -96,8 +96,8 @@ void MeshRank::open(std::vector<PeerInfo> peers, std::function<View()> doom, std
   service_.reactor().post([self = shared_from_this()] {
     const std::vector<int32_t> ahead = ranks_ahead(self->rank_, self->ranks_);
     for (const int32_t peer : ahead) self->links_.open(peer);
-    for (const auto& peers : {ahead, ranks_behind(self->rank_, self->ranks_)}) {
-      for (const int32_t peer : peers) self->links_.expect(peer);
+    for (const auto& neighbours : {ahead, ranks_behind(self->rank_, self->ranks_)}) {
+      for (const int32_t peer : neighbours) self->links_.expect(peer);
     }
     if (self->doom_) self->watch_for_doom(kFlushLook);
   });
