@@ -72,7 +72,9 @@ void MeshRank::note_left(int32_t peer) {
 // on: what it has to say need not wait for who will never hear it.
 void MeshRank::watch_for_doom(Duration pause) {
   std::vector<int32_t> missing = links_.missing();
-  std::erase_if(missing, [this](int32_t peer) { return has_left(peer) || rank_here(peer) != nullptr; });
+  std::erase_if(missing, [this](int32_t peer) {
+    return has_left(peer) || rank_here(peer) != nullptr || service_.was_closed(id_, peer);
+  });
   if (missing.empty() || failed() || said_farewell_) return (void)(doom_ = nullptr);
   View end = doom_();
   if (!end.blames()) {

@@ -1115,6 +1115,33 @@ TEST(SimulatedMesh, AThreadThatHasLeftAChildIsNotMissing) {
   EXPECT_TRUE(ended.ok()) << ended.message();
 }
 
+// It came and went before this one.
+TEST(SimulatedMesh, AThreadThatLeftAChildBeforeOthersCameIsNotMissing) {
+  simulate([](SimulatedSystem& world, const ServiceOptions& options) {
+    System& host = world.host("host");
+    Service service(host, options);
+    MeshOptions child = mesh_of({service.self(), service.self()});
+    child.rank = 1;
+    const Result<std::shared_ptr<Mesh>> leaves = open_mesh(service, child);
+    ASSERT_TRUE(leaves.ok()) << leaves.status().message();
+    (*leaves)->leave();
+    bool parent_failed = false;
+    child.rank = 0;
+    child.doom = [&parent_failed] {
+      View end;
+      if (parent_failed) end.join(0, Status(Code::kRemote, "the parent has failed"));
+      return end;
+    };
+    const Result<std::shared_ptr<Mesh>> stays = open_mesh(service, child);
+    ASSERT_TRUE(stays.ok()) << stays.status().message();
+    host.threads.sleep_until(world.now() + std::chrono::seconds(1));
+    parent_failed = true;
+    host.threads.sleep_until(world.now() + std::chrono::seconds(10));
+    EXPECT_TRUE((*stays)->status().ok()) << (*stays)->status().message();
+    (*stays)->leave();
+  });
+}
+
 TEST(SimulatedMesh, WhoHasComeToAChildIsNotKeptByThoseWhomTheParentsFailureKeepsAway) {
   const uint64_t first = number("SIMULATION_FIRST", 1);
   const uint64_t end = first + number("SIMULATION_SEEDS", 100);
