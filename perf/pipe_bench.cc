@@ -170,10 +170,11 @@ double raw_socket_throughput(size_t slice, const std::vector<std::byte>& from, s
   return static_cast<double>(from.size()) / seconds / 1e9;
 }
 
-// Of the two sides; all pipes of one share what a transport keeps for each poller, as those of a communicator do.
-struct Pollers {
-  std::unique_ptr<Poller> first = must(real_system().network.make_poller());
-  std::unique_ptr<Poller> second = must(real_system().network.make_poller());
+// All pipes of a side share what a transport keeps for each poller, and what it keeps for both ways to a peer, as those
+// of a rank do.
+struct Side {
+  std::unique_ptr<Poller> poller = must(real_system().network.make_poller());
+  std::shared_ptr<Ties> ties;
 };
 
 struct Pipe {
@@ -181,7 +182,7 @@ struct Pipe {
   std::unique_ptr<Receiver> receiver;
 };
 
-Pipe make_pipe(const Transport& transport, Poller& at_sender, Poller& at_receiver) {
+Pipe make_pipe(const Transport& transport, const Side& sends, const Side& receives) {
   System& system = real_system();
   Pipe pipe;
   Offer offer;
@@ -191,8 +192,7 @@ Pipe make_pipe(const Transport& transport, Poller& at_sender, Poller& at_receive
     offer.socket = std::move(sockets.first);
     received.socket = std::move(sockets.second);
   }
-  pipe.sender =
-      must(transport.open({system, at_sender, {}, kMaxMessage, "the bench", true, transport.make_ties()}, offer));
+  pipe.sender = must(transport.open({system, *sends.poller, {}, kMaxMessage, "the bench", true, sends.ties}, offer));
   received.object = offer.object;
   if (!offer.handles.empty()) {
     // As the mesh does it: a duplicate arrives through a unix socket.
@@ -207,8 +207,8 @@ Pipe make_pipe(const Transport& transport, Poller& at_sender, Poller& at_receive
     }
     received.handles = in->take_handles();
   }
-  pipe.receiver = must(transport.accept(
-      {system, at_receiver, {}, kMaxMessage, "the bench", true, transport.make_ties()}, std::move(received)));
+  pipe.receiver = must(transport.accept({system, *receives.poller, {}, kMaxMessage, "the bench", true, receives.ties},
+                                        std::move(received)));
   return pipe;
 }
 
@@ -219,8 +219,8 @@ void check(const Status& status) {
 }
 
 // A new pipe whose ends have met, which takes a transport's time and not its messages'.
-Pipe make_warm_pipe(const Transport& transport, Poller& at_sender, Poller& at_receiver) {
-  Pipe pipe = make_pipe(transport, at_sender, at_receiver);
+Pipe make_warm_pipe(const Transport& transport, const Side& sends, const Side& receives) {
+  Pipe pipe = make_pipe(transport, sends, receives);
   const auto go_on = [&] {
     check(pipe.sender->progress());
     check(pipe.receiver->progress());
@@ -239,9 +239,9 @@ double latency(const Transport& transport, size_t bytes) {
   const int rounds = choice.rounds != 0 ? choice.rounds : usual;
   const std::vector<std::byte> contents[] = {std::vector<std::byte>(bytes, std::byte{1}),
                                              std::vector<std::byte>(bytes, std::byte{2})};
-  const Pollers pollers;
-  Pipe there = make_warm_pipe(transport, *pollers.first, *pollers.second);
-  Pipe back = make_warm_pipe(transport, *pollers.second, *pollers.first);
+  const Side first{.ties = transport.make_ties()}, second{.ties = transport.make_ties()};
+  Pipe there = make_warm_pipe(transport, first, second);
+  Pipe back = make_warm_pipe(transport, second, first);
   const auto send = [&](Sender& sender, int i) {
     std::byte* memory;
     while ((memory = sender.reserve(bytes)) == nullptr) check(sender.progress());
@@ -288,8 +288,8 @@ double throughput(const Transport& transport, size_t slice, Way way, const std::
                   std::vector<std::byte>& to) {
   const size_t usual = transport.carrier() == Transport::Carrier::kSocket ? kBuffer * 2 : kBuffer * 4;
   const size_t total = choice.total != 0 ? choice.total / slice * slice : usual;
-  const Pollers pollers;
-  Pipe pipe = make_warm_pipe(transport, *pollers.first, *pollers.second);
+  const Side first{.ties = transport.make_ties()}, second{.ties = transport.make_ties()};
+  Pipe pipe = make_warm_pipe(transport, first, second);
   const double seconds = on_two_cores(
       [&] {
         for (size_t done = 0; done < total; done += slice) {

@@ -101,6 +101,7 @@ bool Agreement::note(int32_t rank, const View::Report& report) {
   news.join(rank, report);
   if (decided() || !join(news)) return false;
   settle();
+  hear_spared();
   return true;
 }
 
@@ -129,7 +130,8 @@ bool Agreement::note_cause(const Status& cause) {
 }
 
 bool Agreement::hear(int32_t from, const Opinion& theirs) {
-  if (decided() || opinion_.view.is_lost(from)) return false;
+  if (decided()) return false;
+  if (opinion_.view.is_lost(from)) return unheard_.insert_or_assign(from, theirs), false;
   if (theirs.decided && theirs.view.blames()) {
     if (may_differ(from, theirs.view))
       return note_absent(from, Absence::kUnreachable, fmt::format("rank {} had decided otherwise", from));
@@ -146,7 +148,20 @@ bool Agreement::hear(int32_t from, const Opinion& theirs) {
     }
   }
   settle();
-  return begins || grew || opinion_.holders.size() != known;
+  const bool is_news = begins || grew || opinion_.holders.size() != known;
+  hear_spared();
+  return is_news;
+}
+
+// They have told what they know, and will not say it again.
+void Agreement::hear_spared() {
+  const auto is_spared = [this](const auto& said) { return !opinion_.view.is_lost(said.first); };
+  while (!decided()) {
+    const auto found = std::find_if(unheard_.begin(), unheard_.end(), is_spared);
+    if (found == unheard_.end()) return;
+    const auto said = unheard_.extract(found);
+    (void)hear(said.key(), said.mapped());
+  }
 }
 
 void Agreement::settle() {

@@ -94,6 +94,7 @@ class Agreement {
   bool note(int32_t rank, const View::Report& report);
   // True when that is news.
   bool join(const View& theirs);
+  void hear_spared();
   // While this rank held a greater view than that, others may have decided on it, without `from`.
   bool may_differ(int32_t from, View decision) const;
   // The view has grown, or who holds it is better known.
@@ -107,6 +108,7 @@ class Agreement {
   Opinion opinion_;
   // Ranks that were lost in views that this rank has held, the newest such view of each, and are not any more.
   std::map<int32_t, View> spared_;
+  std::map<int32_t, Opinion> unheard_;  // the newest that each has said while it was lost in our view
   bool decided_ = false;
 };
 

@@ -239,8 +239,9 @@ void MeshRank::await_links() {
   once(&MeshRank::is_whole, service_.system().clock.now() + kLeaveTime, &MeshRank::begin_leaving);
 }
 
-// Whatever memory there is, all is closed: here, where it belongs.
+// Whatever memory there is, all is closed: here, where it belongs. The parent waits for this one no more.
 void MeshRank::begin_leaving() {
+  doom_ = nullptr;
   (void)tried([&] { return say_farewell(), Status(); });
   said_farewell_ = true;
   (void)tried([&] { return service_.close_door(id_, rank_), Status(); });

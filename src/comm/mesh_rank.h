@@ -89,6 +89,7 @@ class MeshRank final : public Mesh,
   std::string key() const override { return key_; }
   Refusal decide(const Hello& hello) override;
   void enter(const Hello& hello, std::unique_ptr<Socket> socket) override;
+  bool is_whole() const override { return links_.is_whole() || failed(); }
   void say_farewell() override;
   bool flushed() const override;
   void look_round() override;
@@ -140,7 +141,6 @@ class MeshRank final : public Mesh,
   Duration patience() const;
   void note_left(int32_t peer);
   bool unwatched() const { return watchers_ == 0 || failed(); }
-  bool is_whole() const { return links_.is_whole() || failed(); }
   void watch_for_doom(Duration pause);
   std::shared_ptr<MeshRank> rank_here(int32_t peer) const;
   // "rank 3 (process 17 on node-b)"; all ranks of its process, since they live and die together.

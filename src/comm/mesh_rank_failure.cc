@@ -67,12 +67,14 @@ void MeshRank::note_left(int32_t peer) {
 
 // A peer that lives and never opens its side would be waited for until the operation timeout. That it will not is
 // learnt from the parent: the peer itself could only refuse a child that it knows of, and it may never have begun that
-// one. Each rank looks for whom it has dialled alone: of a group that is not complete some rank misses one of those. It
-// decides for all, who are not to wait for the opinion of who has not come. Who is told so, or leaves, looks on: what
-// it has to say need not wait for who will never hear it.
+// one. Each rank looks for whom it is to be linked to alone: of a group that is not complete some rank misses one of
+// those. It decides for all, who are not to wait for the opinion of who has not come. Who is told so, or leaves, looks
+// on: what it has to say need not wait for who will never hear it.
 void MeshRank::watch_for_doom(Duration pause) {
   std::vector<int32_t> missing = links_.missing();
-  std::erase_if(missing, [this](int32_t peer) { return has_left(peer) || rank_here(peer) != nullptr; });
+  std::erase_if(missing, [this](int32_t peer) {
+    return has_left(peer) || rank_here(peer) != nullptr || service_.was_closed(id_, peer);
+  });
   if (missing.empty() || failed() || said_farewell_) return (void)(doom_ = nullptr);
   View end = doom_();
   if (!end.blames()) {

@@ -235,14 +235,23 @@ void Service::end() {
   const auto doors = std::make_shared<std::vector<std::shared_ptr<Door>>>(all_doors());
   const Time limit = system_.clock.now() + kFarewellTime;
   const auto finished = std::make_shared<std::atomic<bool>>(false);
-  reactor_.post([this, doors, limit, finished] {
-    for (const auto& door : *doors) door->say_farewell();
-    close_when_flushed(doors, limit, finished);
-  });
-  while (!*finished && system_.clock.now() < limit + kFarewellTime) {
+  reactor_.post([this, doors, limit, finished] { say_farewell_when_whole(doors, limit, finished); });
+  while (!*finished && system_.clock.now() < limit + 2 * kFarewellTime) {
     system_.threads.sleep_until(system_.clock.now() + kFarewellLook);
   }
   reactor_.stop();
+}
+
+void Service::say_farewell_when_whole(const std::shared_ptr<std::vector<std::shared_ptr<Door>>>& doors, Time limit,
+                                      const std::shared_ptr<std::atomic<bool>>& finished) {
+  const Time now = system_.clock.now();
+  const bool whole = std::all_of(doors->begin(), doors->end(), [](const auto& door) { return door->is_whole(); });
+  if (!whole && now < limit) {
+    reactor_.at(now + kFarewellLook, [=, this] { say_farewell_when_whole(doors, limit, finished); });
+    return;
+  }
+  for (const auto& door : *doors) door->say_farewell();
+  close_when_flushed(doors, now + kFarewellTime, finished);
 }
 
 void Service::close_when_flushed(const std::shared_ptr<std::vector<std::shared_ptr<Door>>>& doors, Time limit,

@@ -53,6 +53,8 @@ class Door {
   // The dialer has proved the key: may it come in now? Changes nothing.
   virtual Refusal decide(const Hello& hello) = 0;
   virtual void enter(const Hello& hello, std::unique_ptr<Socket> socket) = 0;
+  // All have come who are to: who comes when the process has ended would take it for dead.
+  virtual bool is_whole() const { return true; }
   // The process ends: the last chance to say so. True when nothing waits to be sent.
   virtual void say_farewell() {}
   virtual bool flushed() const { return true; }
@@ -135,6 +137,8 @@ class Service {
   void describe_self();
   void look_round();
   void on_exhausted();
+  void say_farewell_when_whole(const std::shared_ptr<std::vector<std::shared_ptr<Door>>>& doors, Time limit,
+                               const std::shared_ptr<std::atomic<bool>>& finished);
   void close_when_flushed(const std::shared_ptr<std::vector<std::shared_ptr<Door>>>& doors, Time limit,
                           const std::shared_ptr<std::atomic<bool>>& finished);
 

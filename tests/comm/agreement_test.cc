@@ -329,6 +329,24 @@ TEST(Agreement, AFarewellOfOneOfTwoThatAccuseEachOtherMakesTheOtherNotLost) {
   }
 }
 
+// Rank 0 hears rank 2 while it takes that for lost, and rank 2 says nothing twice.
+TEST(Agreement, WhatARankSaidThatWasLostMeanwhileIsHeardOnceItIsNot) {
+  Agreement zero(0, 5), one(1, 5), two(2, 5), three(3, 5);
+  EXPECT_TRUE(three.note_absent(2, Absence::kSilent, "rank 2 is silent"));
+  EXPECT_TRUE(two.note_absent(3, Absence::kSilent, "rank 3 is silent"));
+  EXPECT_TRUE(one.hear(2, two.opinion()));
+  EXPECT_TRUE(zero.hear(3, three.opinion()));
+  EXPECT_EQ(zero.opinion().view.lost(), std::vector<int32_t>{2});
+  EXPECT_TRUE(zero.note_absent(4, Absence::kDied, "rank 4 died"));
+  EXPECT_TRUE(two.hear(0, zero.opinion()));
+  EXPECT_TRUE(two.note_absent(4, Absence::kDied, "rank 4 died"));
+  EXPECT_FALSE(zero.hear(2, two.opinion()));
+  EXPECT_TRUE(zero.hear(1, one.opinion()));  // who has heard that rank 2 has lost rank 3, too
+  EXPECT_EQ(zero.opinion().view.lost(), (std::vector<int32_t>{3, 4}));
+  EXPECT_TRUE(zero.opinion().view.equals(two.opinion().view));
+  EXPECT_EQ(zero.awaited(), std::vector<int32_t>{1});
+}
+
 // Views join lists that are in order; those of a peer that says anything are not.
 TEST(Agreement, AccusersComeInOrderAndOnce) {
   const auto is_read = [](std::vector<int32_t> accusers) {

@@ -1001,6 +1001,49 @@ TEST(SimulatedMesh, WhoLeavesBeforeALatePeerIsLinkedHasLeftAndNotDied) {
   }
 }
 
+// The program ends, and has destroyed nothing.
+TEST(SimulatedMesh, WhoseProcessEndsBeforeALatePeerIsLinkedHasLeftAndNotDied) {
+  constexpr int32_t kLate = 2;
+  for (const int late_by : {0, 1, 20, 300}) {
+    simulate([&](SimulatedSystem& world, const ServiceOptions& options) {
+      std::vector<Seat> seats(4);
+      const MeshOptions mesh = seat_on_hosts(world, seats, options);
+      for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+        MeshOptions own = mesh;
+        own.rank = rank;
+        if (rank == kLate) seat.system->threads.sleep_until(world.now() + std::chrono::milliseconds(late_by));
+        seat.mesh = open_mesh(*seat.service, own);
+        ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+        if (rank == kLate) seat.system->threads.sleep_until(world.now() + std::chrono::seconds(10));
+        EXPECT_FALSE((*seat.mesh)->failed()) << late_by << " ms: " << (*seat.mesh)->status().message();
+        seat.service->end();
+      });
+    });
+  }
+}
+
+// The look for what ends the child has become seldom, and its parent's farewell does not wait for it.
+TEST(SimulatedMesh, LeavingTheParentOfAChildThatWasLeftTakesNoTime) {
+  simulate([&](SimulatedSystem& world, const ServiceOptions& options) {
+    std::vector<Seat> seats(2);
+    const MeshOptions parent = seat_on_hosts(world, seats, options);
+    for_each_seat(seats, [&](int32_t rank, Seat& seat) {
+      MeshOptions own = parent;
+      own.rank = rank;
+      seat.mesh = open_mesh(*seat.service, own);
+      ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
+      seat.system->threads.sleep_until(world.now() + std::chrono::milliseconds(rank == 0 ? 100 : 400));
+      const auto child =
+          open_mesh(*seat.service, mesh_of_child(**seat.mesh, own.key, {0, 1}, "child", EndsWith::kParent));
+      ASSERT_TRUE(child.ok()) << child.status().message();
+      (*child)->leave();
+      const Time begin = world.now();
+      (*seat.mesh)->leave();
+      EXPECT_LE(world.now() - begin, std::chrono::milliseconds(3)) << "rank " << rank;
+    });
+  });
+}
+
 // Of two threads of this process, for the first of them.
 MeshOptions ended_child(const Service& service) {
   MeshOptions child = mesh_of({service.self(), service.self()});
@@ -1070,6 +1113,33 @@ TEST(SimulatedMesh, AThreadThatHasLeftAChildIsNotMissing) {
     (*stays)->leave();
   });
   EXPECT_TRUE(ended.ok()) << ended.message();
+}
+
+// It came and went before this one.
+TEST(SimulatedMesh, AThreadThatLeftAChildBeforeOthersCameIsNotMissing) {
+  simulate([](SimulatedSystem& world, const ServiceOptions& options) {
+    System& host = world.host("host");
+    Service service(host, options);
+    MeshOptions child = mesh_of({service.self(), service.self()});
+    child.rank = 1;
+    const Result<std::shared_ptr<Mesh>> leaves = open_mesh(service, child);
+    ASSERT_TRUE(leaves.ok()) << leaves.status().message();
+    (*leaves)->leave();
+    bool parent_failed = false;
+    child.rank = 0;
+    child.doom = [&parent_failed] {
+      View end;
+      if (parent_failed) end.join(0, Status(Code::kRemote, "the parent has failed"));
+      return end;
+    };
+    const Result<std::shared_ptr<Mesh>> stays = open_mesh(service, child);
+    ASSERT_TRUE(stays.ok()) << stays.status().message();
+    host.threads.sleep_until(world.now() + std::chrono::seconds(1));
+    parent_failed = true;
+    host.threads.sleep_until(world.now() + std::chrono::seconds(10));
+    EXPECT_TRUE((*stays)->status().ok()) << (*stays)->status().message();
+    (*stays)->leave();
+  });
 }
 
 TEST(SimulatedMesh, WhoHasComeToAChildIsNotKeptByThoseWhomTheParentsFailureKeepsAway) {
