@@ -45,6 +45,7 @@ static_assert(kCodedTile % kQuantiseTile == 0);
 // Selection deals out its elements to parts of whole tiles: few enough that each block adds up what all others found.
 inline constexpr uint32_t kSelectTile = 2048;
 inline constexpr uint32_t kMostParts = 1024;
+inline constexpr uint32_t kSelectWarps = kBlockThreads / 32;
 
 HOCKET_ELEMENT uint64_t parts_of(uint64_t count) {
   const uint64_t tiles = (count + kSelectTile - 1) / kSelectTile;
@@ -52,7 +53,9 @@ HOCKET_ELEMENT uint64_t parts_of(uint64_t count) {
 }
 
 // Blocks of threads that a multiprocessor has room for, by their registers: a grid has no more.
-inline constexpr unsigned kCodingBlocks = 6;
+HOCKET_ELEMENT constexpr unsigned coding_blocks(CodedForm::Kind kind) {
+  return kind >= CodedForm::Kind::kSelect ? 4 : 5;
+}
 
 // Of codecs whose messages do not vary in length.
 HOCKET_ELEMENT uint32_t tile_of(const CodedForm& form) {

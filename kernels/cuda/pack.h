@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "kernels/element.h"
 
@@ -23,29 +22,23 @@ struct alignas(kCount * sizeof(Storage)) Pack {
   Storage values[kCount];
 };
 
-// A pack of 16 or 8 bytes as one access: compilers take several when they have looked into it.
-template <typename T>
-HOCKET_ELEMENT T load_at_once(const T* from) {
-#ifdef __CUDA_ARCH__
-  using Vector = std::conditional_t<sizeof(T) == 16, uint4, uint2>;
-  static_assert(sizeof(T) == sizeof(Vector) && alignof(T) == alignof(Vector));
-  const Vector vector = *reinterpret_cast<const Vector*>(from);
-  T pack;
-  memcpy(&pack, &vector, sizeof pack);
-  return pack;
-#else
-  return *from;
-#endif
-}
-
+// A pack of 16 or 8 bytes in the device's memory or the host's, as one access: where it is calculated in parts,
+// compilers store parts.
 template <typename T>
 HOCKET_ELEMENT void store_at_once(T* to, const T& pack) {
 #ifdef __CUDA_ARCH__
-  using Vector = std::conditional_t<sizeof(T) == 16, uint4, uint2>;
-  static_assert(sizeof(T) == sizeof(Vector) && alignof(T) == alignof(Vector));
-  Vector vector;
-  memcpy(&vector, &pack, sizeof pack);
-  *reinterpret_cast<Vector*>(to) = vector;
+  static_assert((sizeof(T) == 16 || sizeof(T) == 8) && alignof(T) == sizeof(T));
+  uint32_t words[sizeof(T) / sizeof(uint32_t)];
+  memcpy(words, &pack, sizeof words);
+  const size_t address = __cvta_generic_to_global(to);
+  if constexpr (sizeof(T) == 16) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "l"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+                 : "memory");
+  } else {
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" : : "l"(address), "r"(words[0]), "r"(words[1]) : "memory");
+  }
 #else
   *to = pack;
 #endif

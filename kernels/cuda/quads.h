@@ -69,7 +69,7 @@ class Quads {
   template <bool whole>
   HOCKET_ELEMENT Four<type> load(uint32_t index) const {
     if constexpr (whole) {
-      return load_at_once(reinterpret_cast<const Four<type>*>(values_ + index));
+      return *reinterpret_cast<const Four<type>*>(values_ + index);
     } else {
       Four<type> four;
       HOCKET_UNROLLED

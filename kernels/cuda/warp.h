@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "kernels/cuda/pack.h"
 #include "kernels/cuda/team.h"
 
 namespace hocket::device {
@@ -83,6 +84,25 @@ HOCKET_ELEMENT void fold_across(const Team& team, Own<T>& values, uint32_t mask,
   Own<T> others;
   exchange_across(team, values, others, mask);
   team.alone([&](uint32_t thread) { values[thread] = fold(values[thread], others[thread], thread % kLanes); });
+}
+
+// Sums over a warp: of the lanes before each, and of all.
+struct LaneSums {
+  uint32_t before;
+  uint32_t all;
+};
+
+HOCKET_ELEMENT void add_up_lanes(const Team& team, const Own<uint32_t>& numbers, Own<LaneSums>& sums) {
+  Own<uint32_t> through = numbers, others;
+  HOCKET_UNROLLED
+  for (uint32_t distance = 1; distance < kLanes; distance *= 2) {
+    exchange(team, through, others, [&](uint32_t lane) { return lane < distance ? lane : lane - distance; });
+    team.alone([&](uint32_t thread) {
+      if (thread % kLanes >= distance) through[thread] += others[thread];
+    });
+  }
+  exchange(team, through, others, [](uint32_t) { return kLanes - 1; });
+  team.alone([&](uint32_t thread) { sums[thread] = {through[thread] - numbers[thread], others[thread]}; });
 }
 
 }  // namespace hocket::device
