@@ -24,9 +24,9 @@ from gpu_timing import ROUNDS, device_ms
 CAST, BLOCKS, SIGN, SELECT, EXPONENTS = 0, 1, 2, 4, 5
 FLOAT16, MAGNITUDE = 6, 0
 KERNEL_ELEMENTS = 64 << 20
-TILE, BLOCKS_PER_MULTIPROCESSOR = 1024, 8
-SELECT_TILE, MOST_PARTS, FRAME = 2048, 1024, 4096  # kernels/cuda/coding_work.h, kernels/exponents.h
-SELECT_PASSES, FRAME_PASSES, READ_PASSES = 9, 2, 3  # kernels/cuda/passes.h, of float32; to decode, READ_PASSES
+TILES, SIGN_BLOCKS = {CAST: 4096, BLOCKS: 2048, SELECT: 2048, EXPONENTS: 4096}, 16  # kernels/cuda/coding_work.h, kernels/exponents.h
+MOST_PARTS, BLOCKS_PER_MULTIPROCESSOR, BLOCKS_OF_VARYING = 1024, 5, 4
+SELECT_PASSES, FRAME_PASSES, READ_PASSES = 10, 3, 3  # kernels/cuda/passes.h, of float32; to decode, READ_PASSES
 SHARE = 0.01
 SLACK = 256  # bytes of the last block, which may not be whole
 
@@ -68,12 +68,13 @@ def tell(**line):
 class Kernels(Image):
     def __init__(self, path):
         super().__init__(path)
-        self.most = torch.cuda.get_device_properties(0).multi_processor_count * BLOCKS_PER_MULTIPROCESSOR
+        self.multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
 
     def launch(self, kernel, work):
-        tile = {SIGN: work.form.sign_block, SELECT: SELECT_TILE, EXPONENTS: FRAME}.get(work.form.kind, TILE)
-        most = min(self.most, MOST_PARTS) if work.form.kind == SELECT else self.most
-        grid = min((work.count + tile - 1) // tile, most)
+        kind = work.form.kind
+        tile = SIGN_BLOCKS * work.form.sign_block if kind == SIGN else TILES[kind]
+        most = self.multiprocessors * (BLOCKS_OF_VARYING if kind in (SELECT, EXPONENTS) else BLOCKS_PER_MULTIPROCESSOR)
+        grid = min((work.count + tile - 1) // tile, min(most, MOST_PARTS) if kind == SELECT else most)
         self.launch_blocks(kernel, grid, work)
 
 
@@ -107,7 +108,7 @@ class Varying:
         self.kernels, self.form, self.passes = kernels, form, passes
         self.encode_kernel, self.decode_kernel = kernels.find(f"hocket_encode_{part}_float32"), kernels.find(f"hocket_decode_{part}_float32")
         self.message = torch.empty(8 * KERNEL_ELEMENTS, dtype=torch.uint8, device="cuda")
-        self.scratch = torch.empty(16 * KERNEL_ELEMENTS, dtype=torch.uint8, device="cuda")  # more than scratch_bytes()
+        self.scratch = torch.empty(20 * KERNEL_ELEMENTS, dtype=torch.uint8, device="cuda")  # more than scratch_bytes()
         self.state = torch.zeros(2, dtype=torch.int64).pin_memory()  # bytes, whether damaged
 
     def encode(self, values):

@@ -20,8 +20,8 @@ inline constexpr uint32_t kAtOnce = kTile / kQuad / kBlockThreads;
 // Where a thread's quads begin in the tile.
 HOCKET_ELEMENT uint32_t quad_index(uint32_t thread, uint32_t quad) { return (quad * kBlockThreads + thread) * kQuad; }
 
-// A tile's codes, which codes.load<whole>(index) loads four at a time and floats_of(these, floats) decodes, in the place of its
-// values or added to them.
+// A tile's codes, which codes.load<whole>(index) loads four at a time and floats_of(these, floats) decodes, in the
+// place of its values or added to them.
 template <bool whole, DataType type, typename Codes, typename FloatsOf>
 HOCKET_ELEMENT void decode_quads(const Quads<type>& values, const Codes& codes, bool adds, uint32_t thread,
                                  FloatsOf floats_of) {
@@ -93,9 +93,7 @@ class TileCaster {
 
   template <DataType wire, typename Function>
   HOCKET_ELEMENT void code(const Quads<wire>& codes, Function function) const {
-    values_.with_access([&](auto whole) {
-      team_.alone([&](uint32_t thread) { function(codes, whole, thread); });
-    });
+    values_.with_access([&](auto whole) { team_.alone([&](uint32_t thread) { function(codes, whole, thread); }); });
   }
 
   const CodingWork& work_;

@@ -84,8 +84,8 @@ HOCKET_ELEMENT uint32_t unpacked_quad(Plane plane, const uint8_t* bytes, uint32_
   return codes;
 }
 
-// The words of a warp's first `lanes` lanes, one after the other from to(warp) on, which may be any place; null: of that
-// warp none.
+// The words of a warp's first `lanes` lanes, one after the other from to(warp) on, which may be any place; null: of
+// that warp none.
 template <typename To>
 HOCKET_ELEMENT void store_anywhere(const Team& team, const Own<uint32_t>& words, uint32_t lanes, To to) {
   Own<uint32_t> before;

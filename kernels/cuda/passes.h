@@ -30,7 +30,7 @@ HOCKET_ELEMENT uint32_t tally_pass(const CodedForm& form, size_t element_bytes) 
 }
 
 // Those of frames (kernels/exponents.h).
-enum class FramePass : uint8_t { kCode, kMove, kCount };
+enum class FramePass : uint8_t { kCode, kAdd, kMove, kCount };
 enum class ReadPass : uint8_t { kStage, kFind, kRead, kCount };
 
 // Launches of a coding, one after the other, with `pass` from 0 on.
@@ -58,8 +58,8 @@ HOCKET_ELEMENT uint64_t aligned(uint64_t bytes) { return (bytes + 15) / 16 * 16;
 
 // Where the arrays lie. Candidates lie where the elements did that a warp found them among.
 struct SelectArrays {
-  uint64_t indices;            // u32, of the selected elements
-  uint64_t values;             // of these
+  uint64_t indices;  // u32, of the selected elements
+  uint64_t values;   // of these
   uint64_t candidate_values;
   uint64_t candidate_indices;  // u32
   uint64_t places;             // as in the message, unless they are the indices; after the candidates' indices
@@ -77,14 +77,16 @@ struct SelectArrays {
 // Of a frame, where nobody knows yet how long the others are; all of them have room for a message.
 HOCKET_ELEMENT uint64_t slot_bytes(size_t element_bytes) { return aligned(1 + kExponentFrame * element_bytes); }
 
-// What the coding of frames keeps: u64 for each, and the slots.
+// What the coding of frames keeps: u64 for each, u64 for as many as a block has threads, and the slots.
 struct FrameArrays {
+  uint64_t sums;
   uint64_t slots;
   uint64_t end;
 
   HOCKET_ELEMENT FrameArrays(uint64_t count, size_t element_bytes) {
     const uint64_t frames = (count + kExponentFrame - 1) / kExponentFrame;
-    slots = aligned(frames * sizeof(uint64_t));
+    sums = aligned(frames * sizeof(uint64_t));
+    slots = sums + aligned((frames + kBlockThreads - 1) / kBlockThreads * sizeof(uint64_t));
     end = slots + frames * slot_bytes(element_bytes);
   }
 };

@@ -93,7 +93,9 @@ class GroupCoder {
         first_(tile * kQuantiseTile),
         values_(values),
         block_(known.all ? 32 : quantiser_.block),
-        lanes_shift_(block_ == 32 ? 3 : block_ == 64 ? 4 : 5),
+        lanes_shift_(block_ == 32   ? 3
+                     : block_ == 64 ? 4
+                                    : 5),
         blocks_(block_ == 256 ? 1 : 2 * kLanes >> lanes_shift_),
         heads_(blocks_ * static_cast<uint32_t>(head_bytes(scaling()))),
         group_bytes_(heads_ + bits() * kGroup / 8),
@@ -141,8 +143,8 @@ class GroupCoder {
       with_access([&](auto whole) {
         HOCKET_UNROLLED
         for (uint32_t half = 0; half < kHalves; ++half) {
-          values_.template store<whole()>(
-              index_of(thread, half), result_of(before[thread].of[half], work_.adds, parts[thread].of[half]));
+          values_.template store<whole()>(index_of(thread, half),
+                                          result_of(before[thread].of[half], work_.adds, parts[thread].of[half]));
         }
       });
     });
@@ -150,9 +152,7 @@ class GroupCoder {
 
  private:
   HOCKET_ELEMENT Scaling scaling() const { return known.all ? known.scaling : quantiser_.scaling; }
-  HOCKET_ELEMENT uint32_t bits() const {
-    return known.bits > 0 ? known.bits : static_cast<uint32_t>(quantiser_.bits);
-  }
+  HOCKET_ELEMENT uint32_t bits() const { return known.bits > 0 ? known.bits : static_cast<uint32_t>(quantiser_.bits); }
   HOCKET_ELEMENT bool is_rotated() const { return !known.all && quantiser_.rotated; }
   HOCKET_ELEMENT bool is_stochastic() const { return !known.all && quantiser_.stochastic; }
   // All of it but the signs of a rotation.
@@ -184,7 +184,8 @@ class GroupCoder {
     Raw raw;
     with_access([&](auto whole) {
       HOCKET_UNROLLED
-      for (uint32_t half = 0; half < kHalves; ++half) raw.of[half] = values_.template load<whole()>(index_of(thread, half));
+      for (uint32_t half = 0; half < kHalves; ++half)
+        raw.of[half] = values_.template load<whole()>(index_of(thread, half));
     });
     return raw;
   }
@@ -305,8 +306,8 @@ class GroupCoder {
     });
   }
 
-  // Scales take more work than elements do. The lanes of a block have both scales in common: that of their first elements
-  // and that of those half a group later. Half of these lanes find the one, half of them the other.
+  // Scales take more work than elements do. The lanes of a block have both scales in common: that of their first
+  // elements and that of those half a group later. Half of these lanes find the one, half of them the other.
   HOCKET_ELEMENT static uint32_t half_of(uint32_t thread) { return thread / kQuad % kHalves; }
   HOCKET_ELEMENT static float own_half(uint32_t thread, const Own<Both<float>>& both) {
     const float first = both[thread].of[0], second = both[thread].of[1];
@@ -558,11 +559,11 @@ class GroupCoder {
   QuantiseTile& shared_;
   uint64_t first_;
   const Quads<type>& values_;
-  uint32_t block_;  // elements
+  uint32_t block_;        // elements
   uint32_t lanes_shift_;  // log2 of block_lanes()
   // Of a whole group:
   uint32_t blocks_;
-  uint32_t heads_;        // bytes
+  uint32_t heads_;  // bytes
   uint32_t group_bytes_;
   std::byte* message_;
 };
@@ -585,11 +586,10 @@ class TileQuantiser {
   HOCKET_ELEMENT void with_coder(Function function) const {
     const Quads<type> values(work_.values, tile_ * kQuantiseTile, work_.count, kQuantiseTile);
     const Quantiser& quantiser = work_.form.quantiser;
-    const auto code = [&]<Known known>() {
-      function(GroupCoder<type, known>(work_, team_, shared_, tile_, values));
-    };
+    const auto code = [&]<Known known>() { function(GroupCoder<type, known>(work_, team_, shared_, tile_, values)); };
     if (!is_usual(quantiser, values)) return code.template operator()<Known{false}>();
-    if (quantiser.scaling == Scaling::kFloat8e4m3) return code.template operator()<Known{true, Scaling::kFloat8e4m3, 8}>();
+    if (quantiser.scaling == Scaling::kFloat8e4m3)
+      return code.template operator()<Known{true, Scaling::kFloat8e4m3, 8}>();
     if (quantiser.bits == 8) return code.template operator()<Known{true, Scaling::kMagnitude, 8}>();
     if (quantiser.bits == 4) return code.template operator()<Known{true, Scaling::kMagnitude, 4}>();
     code.template operator()<Known{true, Scaling::kMagnitude, 0}>();
