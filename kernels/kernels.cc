@@ -124,7 +124,9 @@ void copy_to_all(const Combine& combine) {
   const size_t bytes = combine.count * element_bytes(combine.type);
   const std::byte* const from = combine.sources[0];
   const auto& to = combine.destinations;
-  if ((combine.strings_mask | combine.around_mask) == 0) {
+  const bool is_plain = (combine.strings_mask | combine.around_mask) == 0;
+  if (is_plain && to.size() == 1) return copy_plain(to[0], from, bytes);
+  if (is_plain) {
     for (std::byte* destination : to) copy_plain(destination, from, bytes);
     return;
   }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
 #include <ctime>
@@ -188,10 +189,15 @@ void print_table(const std::vector<Subject>& subjects, int rounds) {
 // codec_bench [ROUNDS [SPECIFICATION[/TYPE]...]]; without a type: float
 int main(int argc, char** argv) {
   using namespace hocket;
-  const int rounds = argc > 1 ? std::stoi(argv[1]) : 7;
+  CLI::App app("How fast codecs encode, and decode and add, beside memcpy");
+  int rounds = 7;
+  std::vector<std::string> words;
+  app.add_option("rounds", rounds, "of which medians are shown")->check(CLI::Range(1, 1'000'000));
+  app.add_option("codecs", words, "SPECIFICATION[/TYPE]; without one, all kinds");
+  CLI11_PARSE(app, argc, argv);
   std::vector<Subject> subjects;
-  for (int i = 2; i < argc; ++i) {
-    const auto subject = hocket::subject(argv[i]);
+  for (const std::string& word : words) {
+    const auto subject = hocket::subject(word);
     if (!subject.ok()) {
       fmt::print(stderr, "codec_bench: {}\n", subject.status().message());
       return 2;

@@ -191,7 +191,8 @@ Pipe make_pipe(const Transport& transport, Poller& at_sender, Poller& at_receive
     offer.socket = std::move(sockets.first);
     received.socket = std::move(sockets.second);
   }
-  pipe.sender = must(transport.open({system, at_sender, {}, kMaxMessage, "the bench"}, offer));
+  pipe.sender =
+      must(transport.open({system, at_sender, {}, kMaxMessage, "the bench", true, transport.make_ties()}, offer));
   received.object = offer.object;
   if (!offer.handles.empty()) {
     // As the mesh does it: a duplicate arrives through a unix socket.
@@ -206,7 +207,8 @@ Pipe make_pipe(const Transport& transport, Poller& at_sender, Poller& at_receive
     }
     received.handles = in->take_handles();
   }
-  pipe.receiver = must(transport.accept({system, at_receiver, {}, kMaxMessage, "the bench"}, std::move(received)));
+  pipe.receiver = must(transport.accept(
+      {system, at_receiver, {}, kMaxMessage, "the bench", true, transport.make_ties()}, std::move(received)));
   return pipe;
 }
 

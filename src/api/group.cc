@@ -29,7 +29,7 @@ struct Group {
   std::vector<PendingCall> calls;
 };
 
-constinit thread_local int depth = 0;  // of nested groups; each call looks, so it needs no construction
+constinit thread_local int depth = 0;  // of nested groups
 thread_local Group group;
 
 Status run_now(Session& session, Request&& request) {
@@ -230,6 +230,7 @@ Result<Picoseconds> expected_time(const std::vector<PendingCall>& calls) {
 // What the outermost end takes out of the group; nothing when an inner one ended.
 std::optional<Group> taken() {
   if (--depth > 0) return {};
+  --threads_in_groups;
   return std::exchange(group, {});
 }
 
@@ -258,9 +259,11 @@ Status run_or_defer(hocketComm_t used, Job job) {
   return {};
 }
 
-void group_start() { ++depth; }
+void group_start() {
+  if (depth++ == 0) ++threads_in_groups;
+}
 
-bool in_group() { return depth > 0; }
+bool is_within_group() { return depth > 0; }
 
 void group_failed(const Status& status) {
   if (depth > 0 && group.error.ok()) group.error = status;

@@ -4,6 +4,7 @@
 // What happens to a checked request: it runs now, goes to a queue, or waits for the end of this thread's group.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -15,8 +16,11 @@
 
 namespace hocket {
 
+// Threads that have begun a group. Calls look here first: where a thread's own group stands only the loader knows.
+inline constinit std::atomic<int> threads_in_groups = 0;
+bool is_within_group();
 // This thread has begun a group that has not ended.
-bool in_group();
+inline bool in_group() { return threads_in_groups.load(std::memory_order_relaxed) > 0 && is_within_group(); }
 
 // The request was checked. `comm` is the handle of `session`.
 Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream);

@@ -28,15 +28,15 @@ bool unite(std::vector<int32_t>& ours, const std::vector<int32_t>& theirs) {
 
 }  // namespace
 
-// A farewell excuses: who lost that rank before matters no more.
+// Who lost a rank stays known when that has taken leave: it is not lost, but whom it accuses and who accuses it remain
+// two of whom the lower stays.
 bool View::join(int32_t rank, const Report& report) {
   const auto [known, is_new] = reports.emplace(rank, report);
   if (is_new) return true;
   Report& ours = known->second;
-  if (report.how == Absence::kLeft && ours.how != Absence::kLeft) return ours = report, true;
   const bool is_worse = outweighs(report, ours);
   if (is_worse) std::tie(ours.how, ours.text) = std::tie(report.how, report.text);
-  const bool has_more = ours.how != Absence::kLeft && unite(ours.accusers, report.accusers);
+  const bool has_more = unite(ours.accusers, report.accusers);
   return is_worse || has_more;
 }
 

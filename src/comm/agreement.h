@@ -21,7 +21,8 @@
 
 namespace hocket {
 
-// When ranks know different things of an absent one, the greater counts: a farewell excuses what followed.
+// When ranks know different things of an absent one, the greater counts: a farewell excuses what followed, and makes
+// nobody else lost.
 enum class Absence : uint8_t { kUnreachable = 1, kSilent, kDied, kLeft };
 
 struct View {
@@ -29,7 +30,7 @@ struct View {
   struct Report {
     Absence how = Absence::kLeft;
     std::string text;               // names the rank, its process and host; empty: the cause does
-    std::vector<int32_t> accusers;  // who have lost it, in order; nobody accuses a rank that takes leave
+    std::vector<int32_t> accusers;  // who have lost it, in order
     friend bool operator==(const Report&, const Report&) = default;
   };
   std::map<int32_t, Report> reports;

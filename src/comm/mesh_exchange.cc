@@ -20,6 +20,12 @@ std::vector<int32_t> ranks_ahead(int32_t rank, int32_t ranks) {
   return ahead;
 }
 
+std::vector<int32_t> ranks_behind(int32_t rank, int32_t ranks) {
+  std::vector<int32_t> behind;
+  for (const int32_t distance : ranks_ahead(0, ranks)) behind.push_back((rank + ranks - distance) % ranks);
+  return behind;
+}
+
 TableExchange::TableExchange(int32_t rank, int32_t ranks, PeerInfo self)
     : rank_(rank), ranks_(ranks), peers_(static_cast<size_t>(ranks)) {
   peers_[static_cast<size_t>(rank)] = std::move(self);

@@ -17,6 +17,8 @@ namespace hocket {
 
 // The ranks at distance 2^k ahead of `rank`, without repetition.
 std::vector<int32_t> ranks_ahead(int32_t rank, int32_t ranks);
+// Those that have `rank` ahead.
+std::vector<int32_t> ranks_behind(int32_t rank, int32_t ranks);
 
 class TableExchange {
  public:

@@ -40,6 +40,12 @@ PeerLinks::Entry& PeerLinks::entry(int32_t peer) {
   return found->second;
 }
 
+void PeerLinks::expect(int32_t peer) {
+  const auto found = entries_.find(peer);
+  const bool is_linked = found != entries_.end() && found->second.link != nullptr;
+  if (!is_linked && !in_this_process(peer)) expected_.insert(peer);
+}
+
 bool PeerLinks::has_several_ways(int32_t peer) const {
   return has_spares(service_) && interface_count(owner_.peer_info(peer).interfaces) > 1 && !on_this_host(peer);
 }
@@ -220,6 +226,7 @@ void PeerLinks::move(int32_t peer, std::unique_ptr<Socket> socket) {
 }
 
 void PeerLinks::connect(int32_t peer, bool dialled, std::unique_ptr<Socket> socket) {
+  expected_.erase(peer);
   Entry& found = entries_[peer];
   found.dialled = dialled;
   const size_t max_frame = kFrameBase + static_cast<size_t>(self_.ranks) * kMaxPeerBytes;
@@ -246,11 +253,11 @@ void PeerLinks::on_end(int32_t peer, Link::End end, const Status& why) {
 }
 
 std::vector<int32_t> PeerLinks::missing() const {
-  std::vector<int32_t> missing;
+  std::set<int32_t> missing = expected_;
   for (const auto& [peer, found] : entries_) {
-    if (found.link == nullptr) missing.push_back(peer);
+    if (found.link == nullptr) missing.insert(peer);
   }
-  return missing;
+  return {missing.begin(), missing.end()};
 }
 
 bool PeerLinks::flushed() const {
@@ -268,6 +275,7 @@ bool PeerLinks::arrived() const {
 }
 
 void PeerLinks::stop_dialling(int32_t peer) {
+  expected_.erase(peer);
   const auto found = entries_.find(peer);
   if (found == entries_.end() || found->second.link != nullptr) return;
   if (!in_this_process(peer)) return (void)entries_.erase(found);

@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,8 @@ class PeerLinks {
 
   // Makes sure that there is, or will be, a link.
   void open(int32_t peer) { (void)entry(peer); }
+  // There is to be one to this peer of another process, whoever dials.
+  void expect(int32_t peer);
   // Opens the link if needed; frames wait for it. Handles must live until flushed() or close().
   void send(int32_t peer, const std::string& frame, std::vector<Handle> handles = {});
   // A heartbeat at once, if there is a link.
@@ -73,6 +76,8 @@ class PeerLinks {
 
   // To whom there is to be a link, and is none.
   std::vector<int32_t> missing() const;
+  // All that were expected have been there, or are not to be waited for.
+  bool is_whole() const { return expected_.empty(); }
   // Nothing waits to be sent, nor for a link.
   bool flushed() const;
   // And the peers' systems have it, and none has let us in whom we have not heard yet: it would miss a farewell.
@@ -117,6 +122,7 @@ class PeerLinks {
   const Membership self_;
   Owner& owner_;
   std::map<int32_t, Entry> entries_;
+  std::set<int32_t> expected_;  // and there has been no link yet
 };
 
 }  // namespace hocket

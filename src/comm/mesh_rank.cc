@@ -94,7 +94,11 @@ void MeshRank::open(std::vector<PeerInfo> peers, std::function<View()> doom, std
   doom_ = std::move(doom);
   is_lost_ = std::move(is_lost);
   service_.reactor().post([self = shared_from_this()] {
-    for (const int32_t ahead : ranks_ahead(self->rank_, self->ranks_)) self->links_.open(ahead);
+    const std::vector<int32_t> ahead = ranks_ahead(self->rank_, self->ranks_);
+    for (const int32_t peer : ahead) self->links_.open(peer);
+    for (const auto& peers : {ahead, ranks_behind(self->rank_, self->ranks_)}) {
+      for (const int32_t peer : peers) self->links_.expect(peer);
+    }
     if (self->doom_) self->watch_for_doom(kFlushLook);
   });
 }
@@ -206,7 +210,7 @@ void MeshRank::leave_service() {
   const Time limit = now + kLeaveTime;
   const auto post = [&] {
     service_.reactor().post([self = shared_from_this(), watched = now + patience()] {
-      self->once(&MeshRank::unwatched, watched, &MeshRank::begin_leaving);
+      self->once(&MeshRank::unwatched, watched, &MeshRank::await_links);
     });
     return Status();
   };
@@ -228,6 +232,11 @@ void MeshRank::once(bool (MeshRank::*is_so)() const, Time limit, void (MeshRank:
   };
   if (!(this->*is_so)() && now < limit && tried(look_again).ok()) return;
   (this->*then)();
+}
+
+// Who is about to dial us would find nobody, if this process ends, and take us for dead.
+void MeshRank::await_links() {
+  once(&MeshRank::is_whole, service_.system().clock.now() + kLeaveTime, &MeshRank::begin_leaving);
 }
 
 // Whatever memory there is, all is closed: here, where it belongs.

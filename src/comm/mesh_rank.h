@@ -117,6 +117,7 @@ class MeshRank final : public Mesh,
   void leave_service();
   void wait_for(Duration time);
   void once(bool (MeshRank::*is_so)() const, Time limit, void (MeshRank::*then)());
+  void await_links();
   void begin_leaving();
   void finish_leaving();
 
@@ -139,6 +140,7 @@ class MeshRank final : public Mesh,
   Duration patience() const;
   void note_left(int32_t peer);
   bool unwatched() const { return watchers_ == 0 || failed(); }
+  bool is_whole() const { return links_.is_whole() || failed(); }
   void watch_for_doom(Duration pause);
   std::shared_ptr<MeshRank> rank_here(int32_t peer) const;
   // "rank 3 (process 17 on node-b)"; all ranks of its process, since they live and die together.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -415,10 +416,13 @@ TEST(MissingRank, OfATransfer) {
 
 // Rank 1 is in a call with rank 2, which does nothing.
 TEST(MissingRank, IsSaidToBeInTheCallThatItIsIn) {
+  std::atomic<bool> rank_0_calls = false;
   run_threads(
       3,
-      [](Member& member) {
+      [&](Member& member) {
         float value = 0;
+        if (member.rank == 0) rank_0_calls = true;
+        while (!rank_0_calls) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (member.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));  // else it may give up first
         hocketResult_t state = hocketSuccess;
         if (member.rank < 2) state = hocketRecv(&value, 1, hocketFloat, member.rank + 1, member.comm, nullptr);

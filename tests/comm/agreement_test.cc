@@ -87,7 +87,7 @@ class Story {
       case 0:
         return end(rank, Absence::kDied);
       case 1:
-        if (!has_begun(rank)) end(rank, Absence::kLeft);
+        if (!agreement(rank).opinion().view.is_lost(rank)) end(rank, Absence::kLeft);
         return;
       case 2:
         return give_up_a_neighbour(rank);
@@ -297,7 +297,7 @@ TEST(Agreement, AFarewellThatIsHeardLateExcusesWhoSeemedToHaveDied) {
   EXPECT_TRUE(two.decided());
   Agreement other(1, 3);
   EXPECT_TRUE(other.note_absent(2, Absence::kLeft, {}));
-  EXPECT_FALSE(other.hear(0, one.opinion()));
+  EXPECT_TRUE(other.hear(0, one.opinion()));
   EXPECT_TRUE(one.hear(1, other.opinion()));
   EXPECT_FALSE(one.decided());
   EXPECT_FALSE(other.decided());
@@ -307,6 +307,26 @@ TEST(Agreement, AFarewellThatIsHeardLateExcusesWhoSeemedToHaveDied) {
   EXPECT_TRUE(one.hear(1, other.opinion()));
   EXPECT_TRUE(one.decided());
   EXPECT_EQ(one.verdict().message(), "too late");
+}
+
+// Of two that accuse each other one leaves: that the other has lost it, and is not lost itself, stays true.
+TEST(Agreement, AFarewellOfOneOfTwoThatAccuseEachOtherMakesTheOtherNotLost) {
+  Agreement zero(0, 4), three(3, 4), two(2, 4), one(1, 4);
+  EXPECT_TRUE(zero.note_absent(3, Absence::kSilent, "rank 3 is silent"));
+  EXPECT_TRUE(three.note_absent(0, Absence::kSilent, "rank 0 is silent"));
+  EXPECT_TRUE(one.hear(3, three.opinion()));
+  EXPECT_TRUE(two.hear(0, zero.opinion()));
+  EXPECT_TRUE(one.hear(2, two.opinion()));
+  EXPECT_TRUE(two.hear(1, one.opinion()));
+  EXPECT_TRUE(zero.hear(2, two.opinion()));
+  EXPECT_TRUE(zero.decided());
+  for (Agreement* each : {&one, &two}) {
+    EXPECT_TRUE(each->note_absent(3, Absence::kLeft, {}));
+    EXPECT_FALSE(each->opinion().view.is_absent(0));
+    EXPECT_TRUE(each->hear(0, zero.opinion()));
+    EXPECT_TRUE(each->decided());
+    EXPECT_EQ(each->opinion().view.lost(), std::vector<int32_t>{3});
+  }
 }
 
 // Views join lists that are in order; those of a peer that says anything are not.

@@ -292,6 +292,34 @@ class Failures(unittest.TestCase):
             self.assertEqual(started.returncode, 128 + signal.SIGINT)
 
 
+class Benches(unittest.TestCase):
+    def numbers(self, *command):
+        done = run(PROGRAMS / command[0], *command[1:])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [[float(word) for word in re.findall(rf"(?<![\w-]){NUMBER}(?![\w-])", line)]
+                for line in done.stdout.splitlines()]
+
+    def test_pipes_have_a_latency_and_a_throughput(self):
+        for transport in ("local", "shm", "tcp"):
+            bytes_sent, nanoseconds, *_ = self.numbers("pipe_bench", "--latency", 8, "--rounds", 100, transport)[-1]
+            self.assertEqual(bytes_sent, 8)
+            self.assertGreater(nanoseconds, 0)
+            sliced, *rates = self.numbers("pipe_bench", "--slice", 4096, "--total", 10**6, transport)[-1]
+            self.assertEqual(sliced, 4096)
+            self.assertGreater(min(rates), 0)
+
+    def test_codecs_have_a_speed(self):
+        speeds = [row for row in self.numbers("codec_bench", 1, "fp16") if len(row) > 4]
+        self.assertTrue(speeds and all(min(row) > 0 for row in speeds), speeds)
+
+    def test_bad_words_end_with_a_reason(self):
+        for command, reason in ((("codec_bench", "many"), "rounds"), (("codec_bench", 1, "int99"), "int99"),
+                                (("pipe_bench", "pigeon"), "pigeon"), (("pipe_bench", "--latency", 0), "--latency")):
+            done = run(PROGRAMS / command[0], *command[1:])
+            self.assertGreater(done.returncode, 0, command)
+            self.assertIn(reason, done.stderr)
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 2:
         FAULTY = pathlib.Path(sys.argv.pop())
