@@ -26,7 +26,7 @@ FLOAT16, MAGNITUDE = 6, 0
 KERNEL_ELEMENTS = 64 << 20
 TILES, SIGN_BLOCKS = {CAST: 4096, BLOCKS: 2048, SELECT: 2048, EXPONENTS: 4096}, 16  # kernels/cuda/coding_work.h, kernels/exponents.h
 MOST_PARTS, BLOCKS_PER_MULTIPROCESSOR, BLOCKS_OF_VARYING = 1024, 5, 4
-SELECT_PASSES, FRAME_PASSES, READ_PASSES = 10, 3, 3  # kernels/cuda/passes.h, of float32; to decode, READ_PASSES
+PASSES = {SELECT: (10, 3), EXPONENTS: (3, 4)}  # kernels/cuda/passes.h, of float32: to encode and to decode
 SHARE = 0.01
 SLACK = 256  # bytes of the last block, which may not be whole
 
@@ -104,18 +104,19 @@ def check_kernels(kernels):
 class Varying:
     """Codings of so many float32 whose messages vary in length."""
 
-    def __init__(self, kernels, form, part, passes):
-        self.kernels, self.form, self.passes = kernels, form, passes
+    def __init__(self, kernels, form, part):
+        self.kernels, self.form = kernels, form
+        self.encode_passes, self.decode_passes = PASSES[form.kind]
         self.encode_kernel, self.decode_kernel = kernels.find(f"hocket_encode_{part}_float32"), kernels.find(f"hocket_decode_{part}_float32")
         self.message = torch.empty(8 * KERNEL_ELEMENTS, dtype=torch.uint8, device="cuda")
         self.scratch = torch.empty(20 * KERNEL_ELEMENTS, dtype=torch.uint8, device="cuda")  # more than scratch_bytes()
         self.state = torch.zeros(2, dtype=torch.int64).pin_memory()  # bytes, whether damaged
 
     def encode(self, values):
-        self.code(self.encode_kernel, self.passes, values)
+        self.code(self.encode_kernel, self.encode_passes, values)
 
     def decode(self, values):
-        self.code(self.decode_kernel, READ_PASSES, values)
+        self.code(self.decode_kernel, self.decode_passes, values)
 
     def code(self, kernel, passes, values):
         for number in range(passes):
@@ -131,7 +132,7 @@ def check_selection(kernels):
     """The largest hundredth."""
     values = torch.randn(KERNEL_ELEMENTS, device="cuda")
     decoded = torch.empty_like(values)
-    coding = Varying(kernels, Form(kind=SELECT, share=SHARE), "select", SELECT_PASSES)
+    coding = Varying(kernels, Form(kind=SELECT, share=SHARE), "select")
     coding.encode(values)
     coding.decode(decoded)
     kept, magnitudes = math.ceil(SHARE * KERNEL_ELEMENTS), values.abs()
@@ -148,7 +149,7 @@ def check_selection(kernels):
 def check_lossless(kernels):
     values = torch.randn(KERNEL_ELEMENTS, device="cuda")
     decoded = torch.empty_like(values)
-    coding = Varying(kernels, Form(kind=EXPONENTS), "exponents", FRAME_PASSES)
+    coding = Varying(kernels, Form(kind=EXPONENTS), "exponents")
     coding.encode(values)
     coding.decode(decoded)
     right = torch.equal(values.view(torch.int32), decoded.view(torch.int32)) and coding.state[1].item() == 0

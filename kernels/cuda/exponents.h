@@ -3,7 +3,8 @@
 //
 // Lossless messages (src/codec/lossless.cc) as the blocks of a grid make and read them, each a frame at a time, each of
 // its warps a step (steps.h). Frames are coded where they have room, and then moved together. Where a frame of a
-// message begins follows from the lengths of all before it: one block finds that, from one to the next.
+// message begins follows from the lengths of all before it. So blocks guess where their groups of frames begin, and go
+// from head to head; then one block looks whether each begins where the one before ends, and goes where that is not so.
 #pragma once
 
 #include "kernels/cuda/bytes.h"
@@ -14,8 +15,11 @@
 
 namespace hocket::device {
 
-// Frames whose heads are looked for at once, near where they are if those before are as long as the last one.
-inline constexpr uint32_t kHeadWindows = 64, kHeadWindow = 256;
+// Bytes in which the head of each frame of a group is looked for, near where it is if all are as long as those before.
+inline constexpr uint32_t kHeadWindow = 256;
+// Bytes before and after where a group begins if all frames are equally long; less than half a frame. Heads that so
+// many others follow are right: chance makes few of them.
+inline constexpr uint32_t kGroupReach = 2048, kLinks = 4;
 
 // What the threads of a block share.
 struct FrameRoom {
@@ -24,7 +28,7 @@ struct FrameRoom {
   uint32_t lowest;                       // 255 - the lowest exponent of it
   Sums escapes;
   // Parts of the message where heads may be, and what one of the threads found there.
-  alignas(4) std::byte heads[kHeadWindows][kHeadWindow];
+  alignas(4) std::byte heads[kFrameGroup][kHeadWindow];
   uint64_t found_next;
   uint64_t found_frame;
 };
@@ -36,7 +40,6 @@ class FrameCoder {
   static_assert(kExponentFrame == kWarps * kStep);
   static constexpr uint32_t kEscape = kShortExponents;  // the code
   static constexpr uint32_t kMasks = 3;
-  static constexpr uint64_t kNowhere = ~uint64_t{0};
 
  public:
   HOCKET_ELEMENT FrameCoder(const CodingWork& work, const Team& team, FrameRoom& room, uint64_t frame)
@@ -50,6 +53,7 @@ class FrameCoder {
         count_(values_.count()) {
     const FrameArrays arrays(work.count, sizeof(Storage));
     sums_ = reinterpret_cast<uint64_t*>(work.scratch + arrays.sums);
+    groups_ = reinterpret_cast<FrameGroup*>(work.scratch + arrays.groups);
     slots_ = work.scratch + arrays.slots;
     mask_bytes_ = static_cast<uint32_t>(exponent_mask_bytes(count_) / kMasks);
     masks_end_ = static_cast<uint32_t>(kExponentHead + count_ + kMasks * mask_bytes_);
@@ -71,6 +75,8 @@ class FrameCoder {
     switch (static_cast<ReadPass>(work_.pass)) {
       case ReadPass::kStage:
         return stage();
+      case ReadPass::kGuess:
+        return guess();
       case ReadPass::kFind:
         return find_frames();
       default:
@@ -338,33 +344,105 @@ class FrameCoder {
     });
   }
 
-  // A thread goes from one head to the next in the room, where all threads have brought what is near where the next
-  // ones may be; they bring more when it comes to one that is elsewhere.
+  HOCKET_ELEMENT uint64_t bytes() const { return work_.state->bytes; }
+  // Longer than all slots together no message is.
+  HOCKET_ELEMENT bool is_short() const { return bytes() <= tiles_of(work_) * slot_bytes(sizeof(Storage)); }
+  HOCKET_ELEMENT uint64_t group_end(uint64_t first) const {
+    const uint64_t all = tiles_of(work_);
+    return first + kFrameGroup < all ? first + kFrameGroup : all;
+  }
+
+  // Where the frames of a group are, if it begins where it seems to.
+  HOCKET_ELEMENT void guess() const {
+    if (frame_ % kFrameGroup != 0) return;
+    const uint64_t begin = !is_short() ? kNowhere : frame_ == 0 ? 0 : likely_begin();
+    const uint64_t end = begin == kNowhere ? kNowhere : walk(frame_, begin);
+    const uint64_t found = begin == kNowhere ? frame_ : room_.found_frame;
+    team_.each([&](uint32_t thread) {
+      if (thread == 0) groups_[frame_ / kFrameGroup] = {begin, end};
+      for (uint64_t frame = found + thread; frame < group_end(frame_); frame += kBlockThreads)
+        frames_[frame] = kNowhere;
+    });
+  }
+
+  HOCKET_ELEMENT uint64_t likely_begin() const {
+    const double share = static_cast<double>(frame_ * kExponentFrame) / static_cast<double>(work_.count);
+    const auto expected = static_cast<uint64_t>(share * static_cast<double>(bytes()));
+    const uint64_t first = expected > kGroupReach ? expected - kGroupReach : 0;
+    const uint32_t place = first_of(2 * kGroupReach, [&](uint64_t i) { return begins_chain(first + i); });
+    return place == 2 * kGroupReach ? kNowhere : first + place;
+  }
+
+  // The first number of so many of which is() is true, else how many there are.
+  template <typename Is>
+  HOCKET_ELEMENT uint32_t first_of(uint32_t count, Is is) const {
+    team_.each([&](uint32_t thread) {
+      if (thread == 0) room_.best = 0;
+    });
+    team_.each([&](uint32_t thread) {
+      for (uint32_t i = thread; i < count; i += kBlockThreads) {
+        if (is(i)) raise_to(room_.best, count - i);
+      }
+    });
+    return count - room_.best;
+  }
+
+  HOCKET_ELEMENT bool begins_chain(uint64_t at) const {
+    uint64_t next = at;
+    for (uint64_t frame = frame_; frame < frame_ + kLinks && frame < tiles_of(work_); ++frame) {
+      const uint64_t length = next < bytes() ? frame_length(slots_ + next, bytes() - next, count_of(frame)) : 0;
+      if (length == 0) return false;
+      next += length;
+    }
+    return true;
+  }
+
   HOCKET_ELEMENT void find_frames() const {
     if (frame_ != 0) return;
-    const uint64_t all = tiles_of(work_), bytes = work_.state->bytes;
-    const bool is_short = bytes <= all * slot_bytes(sizeof(Storage));
+    const auto groups = static_cast<uint32_t>((tiles_of(work_) + kFrameGroup - 1) / kFrameGroup);
+    uint32_t group = 0;
+    uint64_t next = 0;  // where it begins
+    bool is_right = is_short();
+    while (is_right) {
+      const uint32_t wrong = group + first_of(groups - group, [&](uint32_t i) {
+                               const FrameGroup& own = groups_[group + i];
+                               return own.begin != (i == 0 ? next : groups_[group + i - 1].end) || own.end == kNowhere;
+                             });
+      if (wrong == groups) break;
+      if (wrong > group) next = groups_[wrong - 1].end;
+      next = walk(uint64_t{wrong} * kFrameGroup, next);
+      is_right = next != kNowhere;
+      group = wrong + 1;
+    }
+    const uint64_t end = group < groups ? groups_[groups - 1].end : next;
+    team_.each([&](uint32_t thread) {
+      if (thread == 0 && (!is_right || end != bytes())) tell_damage();
+    });
+  }
+
+  // Goes through the group that begins with a frame, and returns where it ends. A thread goes from one head to the next
+  // in the room, where all threads have brought what is near where the next ones may be; they bring more when it comes
+  // to one that is elsewhere.
+  HOCKET_ELEMENT uint64_t walk(uint64_t first, uint64_t begin) const {
+    wait_for_all();
     team_.each([&](uint32_t thread) {
       if (thread != 0) return;
-      room_.found_frame = 0;
-      room_.found_next = 0;
+      room_.found_frame = first;
+      room_.found_next = begin;
     });
+    const uint64_t end = group_end(first);
     uint64_t length = masks_end_ + lows_;  // of frames, as far as known
-    for (uint64_t frame = 0; is_short && frame < all;) {
+    for (uint64_t frame = first; frame < end;) {
       const uint64_t next = room_.found_next;
-      team_.each([&](uint32_t thread) { bring_heads(next, length, bytes, thread); });
+      team_.each([&](uint32_t thread) { bring_heads(next, length, thread); });
       team_.each([&](uint32_t thread) {
-        if (thread == 0) go_on(next, length, bytes, all);
+        if (thread == 0) go_on(next, length, end);
       });
-      if (room_.found_frame == frame) break;
+      if (room_.found_frame == frame) return kNowhere;
       length = (room_.found_next - next) / (room_.found_frame - frame);
       frame = room_.found_frame;
     }
-    const bool is_right = is_short && room_.found_frame == all && room_.found_next == bytes;
-    team_.each([&](uint32_t thread) {
-      for (uint64_t frame = room_.found_frame + thread; frame < all; frame += kBlockThreads) frames_[frame] = kNowhere;
-      if (thread == 0 && !is_right) tell_damage();
-    });
+    return room_.found_next;
   }
 
   // Where a window begins: the first one's head is at its beginning, the others' in the middle, if they are.
@@ -372,24 +450,24 @@ class FrameCoder {
     return (window == 0 ? next : next + window * length - kHeadWindow / 2) / 4 * 4;
   }
 
-  HOCKET_ELEMENT void bring_heads(uint64_t next, uint64_t length, uint64_t bytes, uint32_t thread) const {
+  HOCKET_ELEMENT void bring_heads(uint64_t next, uint64_t length, uint32_t thread) const {
     constexpr uint32_t kWords = kHeadWindow / sizeof(uint32_t);
-    for (uint32_t i = thread; i < kHeadWindows * kWords; i += kBlockThreads) {
+    for (uint32_t i = thread; i < kFrameGroup * kWords; i += kBlockThreads) {
       const uint64_t from = window_at(next, length, i / kWords) + i % kWords * sizeof(uint32_t);
-      if (from < bytes) {
+      if (from < bytes()) {
         reinterpret_cast<uint32_t*>(room_.heads)[i] = *reinterpret_cast<const uint32_t*>(slots_ + from);
       }
     }
   }
 
-  HOCKET_ELEMENT void go_on(uint64_t next, uint64_t length, uint64_t bytes, uint64_t all) const {
+  HOCKET_ELEMENT void go_on(uint64_t next, uint64_t length, uint64_t end) const {
     const uint64_t begin = next;
     uint64_t frame = room_.found_frame;
-    for (uint32_t window = 0; window < kHeadWindows && frame < all; ++window, ++frame) {
+    for (uint32_t window = 0; window < kFrameGroup && frame < end; ++window, ++frame) {
       const uint64_t first = window_at(begin, length, window);
       if (next < first || next + kExponentHead > first + kHeadWindow) break;
       const uint64_t own =
-          next < bytes ? frame_length(room_.heads[window] + (next - first), bytes - next, count_of(frame)) : 0;
+          next < bytes() ? frame_length(room_.heads[window] + (next - first), bytes() - next, count_of(frame)) : 0;
       if (own == 0) break;
       frames_[frame] = next;
       next += own;
@@ -546,7 +624,8 @@ class FrameCoder {
   Storage* const elements_;
   const Quads<type> values_;
   const uint32_t count_;
-  uint64_t* sums_;    // of lengths
+  uint64_t* sums_;  // of lengths
+  FrameGroup* groups_;
   std::byte* slots_;  // of frames; decoding: the message
   uint32_t mask_bytes_;
   uint32_t masks_end_;

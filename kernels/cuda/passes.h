@@ -31,7 +31,7 @@ HOCKET_ELEMENT uint32_t tally_pass(const CodedForm& form, size_t element_bytes) 
 
 // Those of frames (kernels/exponents.h).
 enum class FramePass : uint8_t { kCode, kAdd, kMove, kCount };
-enum class ReadPass : uint8_t { kStage, kFind, kRead, kCount };
+enum class ReadPass : uint8_t { kStage, kGuess, kFind, kRead, kCount };
 
 // Launches of a coding, one after the other, with `pass` from 0 on.
 inline uint32_t passes_of(const CodedForm& form, bool encodes, size_t element_bytes) {
@@ -77,16 +77,26 @@ struct SelectArrays {
 // Of a frame, where nobody knows yet how long the others are; all of them have room for a message.
 HOCKET_ELEMENT uint64_t slot_bytes(size_t element_bytes) { return aligned(1 + kExponentFrame * element_bytes); }
 
-// What the coding of frames keeps: u64 for each, u64 for as many as a block has threads, and the slots.
+// Following frames, whose heads are looked for together.
+inline constexpr uint32_t kFrameGroup = 64;
+struct FrameGroup {
+  uint64_t begin;  // bytes into the message,
+  uint64_t end;    // or kNowhere
+};
+inline constexpr uint64_t kNowhere = ~uint64_t{0};
+
+// What the coding of frames keeps: u64 for each, u64 for as many as a block has threads, the groups, and the slots.
 struct FrameArrays {
   uint64_t sums;
+  uint64_t groups;
   uint64_t slots;
   uint64_t end;
 
   HOCKET_ELEMENT FrameArrays(uint64_t count, size_t element_bytes) {
     const uint64_t frames = (count + kExponentFrame - 1) / kExponentFrame;
     sums = aligned(frames * sizeof(uint64_t));
-    slots = sums + aligned((frames + kBlockThreads - 1) / kBlockThreads * sizeof(uint64_t));
+    groups = sums + aligned((frames + kBlockThreads - 1) / kBlockThreads * sizeof(uint64_t));
+    slots = groups + aligned((frames + kFrameGroup - 1) / kFrameGroup * sizeof(FrameGroup));
     end = slots + frames * slot_bytes(element_bytes);
   }
 };

@@ -248,6 +248,14 @@ TEST_P(Varying, OfManyElements) {
   compare(DataType::kBfloat16, values, 2, 1);
 }
 
+// Nothing finite is among the largest: all that is not finite is selected, whatever comes first of it.
+TEST_P(Varying, OfManyThatAreNotFinite) {
+  std::vector<float> values = samples::gaussian(6000, 4);
+  for (size_t i = 0; i < values.size(); i += 3) values[i] = std::numeric_limits<float>::quiet_NaN();
+  for (size_t i = 1; i < values.size(); i += 70) values[i] = -std::numeric_limits<float>::infinity();
+  for (const DataType type : kTypes) compare(type, values, 1, 0);
+}
+
 // Whatever came: as the host, a device says that it is damaged or has the host's values; and it never leaves its
 // memory.
 TEST_P(Varying, OfDamagedMessages) {
@@ -306,6 +314,27 @@ std::vector<float> values_of_many_frames() {
 TEST_P(Frames, OfManyLengths) {
   compare(DataType::kFloat32, values_of_many_frames(), 1, 0);
   compare(DataType::kBfloat16, values_of_many_frames(), 1, 1);
+}
+
+// Where frames are about as long as each other, all groups are found at once.
+TEST_P(Frames, OfGroupsThatBeginWhereTheySeemTo) {
+  const std::vector<float> floats = samples::gaussian(10 * size_t{kFrameGroup} * kExponentFrame + 5000, 3);
+  const Bytes values = samples::as(DataType::kFloat32, floats);
+  Bytes message(codec_->max_encoded_bytes(floats.size(), DataType::kFloat32));
+  MessageState state{.bytes = codec_->encode({DataType::kFloat32, values.data(), floats.size()}, 0, message)};
+  Guarded to(values, 0), from(message, 0);
+  CodingWork decoding = work(to, from, floats.size(), 0);
+  Guarded scratch(Bytes(scratch_bytes(decoding.form, decoding.count, sizeof(float))), 0);
+  decoding.scratch = scratch.data();
+  decoding.state = &state;
+  for (; decoding.pass < static_cast<uint32_t>(ReadPass::kFind); ++decoding.pass) {
+    run_pass(false, DataType::kFloat32, decoding, ThreadOrder::kForward);
+  }
+  const auto* const groups =
+      reinterpret_cast<const FrameGroup*>(scratch.data() + FrameArrays(decoding.count, sizeof(float)).groups);
+  EXPECT_EQ(groups[0].begin, 0u);
+  for (size_t i = 1; i < 11; ++i) EXPECT_EQ(groups[i].begin, groups[i - 1].end) << i;
+  EXPECT_EQ(groups[10].end, state.bytes);
 }
 
 // Of a message in which one frame says that it is longer or shorter than it is, or is no frame.
