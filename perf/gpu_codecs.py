@@ -22,7 +22,7 @@ from gpu_kernels import Image
 from gpu_timing import ROUNDS, device_ms
 
 CAST, BLOCKS, SIGN, SELECT, EXPONENTS = 0, 1, 2, 4, 5
-FLOAT16, MAGNITUDE = 6, 0
+FLOAT16, MAGNITUDE, FLOAT8E4M3 = 6, 0, 4
 KERNEL_ELEMENTS = 64 << 20
 TILES, SIGN_BLOCKS = {CAST: 4096, BLOCKS: 2048, SELECT: 2048, EXPONENTS: 4096}, 16  # kernels/cuda/coding_work.h, kernels/exponents.h
 MOST_PARTS, BLOCKS_PER_MULTIPROCESSOR, BLOCKS_OF_VARYING = 1024, 5, 4
@@ -47,8 +47,8 @@ class Work(ctypes.Structure):  # kernels/cuda/coding_work.h
                 ("state", ctypes.c_void_p)]
 
 
-def quantiser(bits):
-    return Quantiser(scaling=MAGNITUDE, bits=bits, levels=(1 << (bits - 1)) - 1, block=32)
+def quantiser(bits, scaling=MAGNITUDE, block=32):
+    return Quantiser(scaling=scaling, bits=bits, levels=(1 << (bits - 1)) - 1, block=block)
 
 
 # By name: the form, the kernels' part of the name, bytes of a message for each element, the largest error in units of the
@@ -57,6 +57,8 @@ FORMS = {
     "fp16": (Form(kind=CAST, wire=FLOAT16), "cast", 2, 0.001),
     "int8": (Form(kind=BLOCKS, quantiser=quantiser(8)), "blocks", 1 + 2 / 32, 0.005),
     "int4": (Form(kind=BLOCKS, quantiser=quantiser(4)), "blocks", 0.5 + 2 / 32, 0.08),
+    "fp8": (Form(kind=BLOCKS, quantiser=quantiser(8, FLOAT8E4M3)), "blocks", 1 + 1 / 32, 0.04),
+    "int8:block=128": (Form(kind=BLOCKS, quantiser=quantiser(8, block=128)), "blocks", 1 + 2 / 128, 0.005),
     "sign": (Form(kind=SIGN, sign_block=1024), "sign", 1 / 8 + 4 / 1024, 1),
 }
 
