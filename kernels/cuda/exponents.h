@@ -156,11 +156,7 @@ class FrameCoder {
       }
       write_lows(slot + lows_in_slot(masks_end_ + number), runs);
     }
-    wait_for_all();
-  }
-
-  HOCKET_ELEMENT void wait_for_all() const {
-    team_.each([](uint32_t) {});
+    team_.wait();
   }
 
   // Of a lane's elements those of which is(quad, i) is true.
@@ -424,7 +420,7 @@ class FrameCoder {
   // in the room, where all threads have brought what is near where the next ones may be; they bring more when it comes
   // to one that is elsewhere.
   HOCKET_ELEMENT uint64_t walk(uint64_t first, uint64_t begin) const {
-    wait_for_all();
+    team_.wait();
     team_.each([&](uint32_t thread) {
       if (thread != 0) return;
       room_.found_frame = first;

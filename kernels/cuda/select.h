@@ -253,14 +253,10 @@ class PartSelector {
     const Range values = {0, kDigitValues};
     for_each(values, [&](uint64_t i) { room_.seen[i] = 0; });
     count();
-    wait_for_all();
+    team_.wait();
     for_each(values, [&](uint64_t i) {
       if (room_.seen[i] != 0) add_to(scratch_.seen[digit][i], room_.seen[i]);
     });
-  }
-
-  HOCKET_ELEMENT void wait_for_all() const {
-    team_.each([](uint32_t) {});
   }
 
   // ---- Candidates

@@ -27,7 +27,12 @@ class Team {
 #endif
   }
 
-  // The same, of which threads of other warps than the one that did it see nothing yet.
+  // All that was done alone is seen by all when this returns.
+  HOCKET_ELEMENT void wait() const {
+    each([](uint32_t) {});
+  }
+
+  // As each(), of which threads of other warps than the one that did it see nothing yet.
   template <typename Phase>
   HOCKET_ELEMENT void in_warps(Phase phase) const {
     alone(phase);
@@ -36,7 +41,7 @@ class Team {
 #endif
   }
 
-  // The same, of which other threads need to see nothing.
+  // As each(), of which other threads need to see nothing.
   template <typename Phase>
   HOCKET_ELEMENT void alone(Phase phase) const {
 #ifdef __CUDA_ARCH__
