@@ -335,12 +335,14 @@ class FrameCoder {
   HOCKET_ELEMENT void stage() const {
     const uint64_t slot = slot_bytes(sizeof(Storage)), first = frame_ * slot;
     team_.each([&](uint32_t thread) {
-      const uint64_t left = work_.state->bytes > first ? work_.state->bytes - first : 0;
+      const uint64_t bytes = work_.state->bytes, left = bytes > first ? bytes - first : 0;
+      if (frame_ == 0 && thread == 0) sums_[0] = bytes;
       copy_bytes(slots_ + first, work_.message + first, left < slot ? left : slot, thread);
     });
   }
 
-  HOCKET_ELEMENT uint64_t bytes() const { return work_.state->bytes; }
+  // Kept in the device's memory: many ask for it.
+  HOCKET_ELEMENT uint64_t bytes() const { return sums_[0]; }
   // Longer than all slots together no message is.
   HOCKET_ELEMENT bool is_short() const { return bytes() <= tiles_of(work_) * slot_bytes(sizeof(Storage)); }
   HOCKET_ELEMENT uint64_t group_end(uint64_t first) const {
@@ -620,7 +622,7 @@ class FrameCoder {
   Storage* const elements_;
   const Quads<type> values_;
   const uint32_t count_;
-  uint64_t* sums_;  // of lengths
+  uint64_t* sums_;  // of lengths; decoding: the first is that of the message
   FrameGroup* groups_;
   std::byte* slots_;  // of frames; decoding: the message
   uint32_t mask_bytes_;
