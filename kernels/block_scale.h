@@ -93,15 +93,9 @@ struct GroupForm {
         bytes(heads + padded * static_cast<size_t>(quantiser.bits) / 8) {}
 };
 
-HOCKET_ELEMENT void write_bfloat16(float value, uint8_t* to) {
-  const uint32_t bits = element::bits_of(value);
-  to[0] = static_cast<uint8_t>(bits >> 16);
-  to[1] = static_cast<uint8_t>(bits >> 24);
-}
-
-HOCKET_ELEMENT float read_bfloat16(const uint8_t* from) {
-  return element::float_of(static_cast<uint32_t>(from[0] | from[1] << 8) << 16);
-}
+// Heads are little-endian, as numbers too.
+HOCKET_ELEMENT uint32_t bfloat16_bits(float value) { return element::bits_of(value) >> 16; }
+HOCKET_ELEMENT float bfloat16_of(uint32_t bits) { return element::float_of(bits << 16); }
 
 // A positive scale as a bfloat16. To nearest, the largest code still stands for the largest magnitude, so that encoding
 // again changes nothing; upward, no element lies beyond the largest code: rounding at random has no bias then, and the
@@ -137,54 +131,61 @@ HOCKET_ELEMENT float exact_scale(Scaling scaling, const BlockExtremes& block, fl
   return std::max(step, std::fabs(block.lowest) * 0x1p-14f);
 }
 
-// Writes the head of a block whose elements are all finite.
-HOCKET_ELEMENT BlockScale write_head(const Quantiser& quantiser, const BlockExtremes& block, float share,
-                                     uint8_t* head) {
-  BlockScale result;
+// A block's, and what describes it.
+struct HeadedScale {
+  BlockScale scale;
+  uint32_t head = 0;  // head_bytes() of it
+};
+
+// Of a block whose elements are all finite.
+HOCKET_ELEMENT HeadedScale headed_scale(const Quantiser& quantiser, const BlockExtremes& block, float share) {
+  HeadedScale result;
+  BlockScale& scale = result.scale;
   if (is_float8(quantiser.scaling)) {
     const int exponent = float8_exponent(block.magnitude, quantiser.scaling == Scaling::kFloat8e4m3 ? 8 : 15);
-    *head = static_cast<uint8_t>(exponent + 127);
-    result.inverse = power_of_two(-exponent);
+    result.head = static_cast<uint32_t>(exponent + 127);
+    scale.inverse = power_of_two(-exponent);
     return result;
   }
   const bool upward = quantiser.stochastic || quantiser.scaling == Scaling::kRange;
-  result.scale = rounded_scale(exact_scale(quantiser.scaling, block, share), upward);
-  if (quantiser.scaling == Scaling::kSignedExtreme && block.highest >= -block.lowest) result.scale = -result.scale;
-  result.inverse = 1.0f / result.scale;
+  scale.scale = rounded_scale(exact_scale(quantiser.scaling, block, share), upward);
+  if (quantiser.scaling == Scaling::kSignedExtreme && block.highest >= -block.lowest) scale.scale = -scale.scale;
+  scale.inverse = 1.0f / scale.scale;
+  result.head = bfloat16_bits(scale.scale);
   if (quantiser.scaling == Scaling::kRange) {
     // Of zeros the positive one, whichever came first: every instruction set writes the same.
-    result.low = bfloat16_below(block.lowest + 0.0f);
-    result.offset = -(result.low * result.inverse);
-    write_bfloat16(result.low, head);
-    head += 2;
+    scale.low = bfloat16_below(block.lowest + 0.0f);
+    scale.offset = -(scale.low * scale.inverse);
+    result.head = result.head << 16 | bfloat16_bits(scale.low);
   }
-  write_bfloat16(result.scale, head);
   return result;
 }
 
-HOCKET_ELEMENT void write_poisoned_head(const Quantiser& quantiser, uint8_t* head) {
-  const float nan = element::float_of(0x7fc00000u);
-  if (is_float8(quantiser.scaling)) {
-    *head = 0xff;
-  } else if (quantiser.scaling == Scaling::kRange) {
-    write_bfloat16(0, head);
-    write_bfloat16(nan, head + 2);
-  } else {
-    write_bfloat16(nan, head);
-  }
+HOCKET_ELEMENT uint32_t poisoned_head(Scaling scaling) {
+  constexpr uint32_t kNan = 0x7fc0u;
+  if (is_float8(scaling)) return 0xff;
+  return scaling == Scaling::kRange ? kNan << 16 : kNan;
 }
 
-HOCKET_ELEMENT BlockScale read_head(const Quantiser& quantiser, const uint8_t* head) {
+HOCKET_ELEMENT BlockScale scale_of_head(Scaling scaling, uint32_t head) {
   BlockScale result;
-  if (is_float8(quantiser.scaling)) {
-    result.scale = element::float_of(*head == 0xff ? 0x7fc00000u : static_cast<uint32_t>(*head) << 23);
-  } else if (quantiser.scaling == Scaling::kRange) {
-    result.low = read_bfloat16(head);
-    result.scale = read_bfloat16(head + 2);
+  if (is_float8(scaling)) {
+    result.scale = element::float_of(head == 0xff ? 0x7fc00000u : head << 23);
+  } else if (scaling == Scaling::kRange) {
+    result.low = bfloat16_of(head);
+    result.scale = bfloat16_of(head >> 16);
   } else {
-    result.scale = read_bfloat16(head);
+    result.scale = bfloat16_of(head);
   }
   return result;
+}
+
+// Of a head that lies anywhere.
+HOCKET_ELEMENT BlockScale read_head(const Quantiser& quantiser, const uint8_t* head) {
+  uint32_t bits = head[0];
+  if (!is_float8(quantiser.scaling)) bits |= static_cast<uint32_t>(head[1]) << 8;
+  if (quantiser.scaling == Scaling::kRange) bits |= uint32_t{head[2]} << 16 | uint32_t{head[3]} << 24;
+  return scale_of_head(quantiser.scaling, bits);
 }
 
 }  // namespace hocket

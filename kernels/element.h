@@ -105,15 +105,59 @@ struct NarrowElement {
   HOCKET_ELEMENT static Wide divide(Wide value, int64_t divisor) { return value / static_cast<float>(divisor); }
 };
 
+// Devices convert by instructions of their own, which give other NaN.
+struct Float16Element : NarrowElement<Float16Format> {
+#ifdef __CUDA_ARCH__
+  HOCKET_ELEMENT static Wide decode(Storage storage) {
+    Wide value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(storage));
+    return value;
+  }
+  HOCKET_ELEMENT static Storage encode(Wide value) {
+    Storage storage;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(storage) : "f"(value));
+    return storage;
+  }
+#endif
+  // The codes of two values, that of `low` in the lower bits.
+  HOCKET_ELEMENT static uint32_t encode_two(Wide low, Wide high) {
+#ifdef __CUDA_ARCH__
+    uint32_t codes;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(codes) : "f"(high), "f"(low));
+    return codes;
+#else
+    return encode(low) | uint32_t{encode(high)} << 16;
+#endif
+  }
+};
+
 // The upper half of a float32.
 struct Bfloat16Element {
   using Storage = uint16_t;
   using Wide = float;
   HOCKET_ELEMENT static Wide decode(Storage storage) { return float_of(uint32_t{storage} << 16); }
+#ifdef __CUDA_ARCH__
+  HOCKET_ELEMENT static Storage encode(Wide value) {
+    Storage storage;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(storage) : "f"(value));
+    return storage;
+  }
+#else
   HOCKET_ELEMENT static Storage encode(Wide value) {
     const uint32_t bits = bits_of(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<Storage>(bits >> 16 | 0x40u);
     return static_cast<Storage>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+  }
+#endif
+  // As Float16Element's.
+  HOCKET_ELEMENT static uint32_t encode_two(Wide low, Wide high) {
+#ifdef __CUDA_ARCH__
+    uint32_t codes;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(codes) : "f"(high), "f"(low));
+    return codes;
+#else
+    return encode(low) | uint32_t{encode(high)} << 16;
+#endif
   }
   HOCKET_ELEMENT static Wide divide(Wide value, int64_t divisor) { return value / static_cast<float>(divisor); }
 };
@@ -151,7 +195,7 @@ struct Of<DataType::kFloat32> : NativeElement<float> {};
 template <>
 struct Of<DataType::kFloat64> : NativeElement<double> {};
 template <>
-struct Of<DataType::kFloat16> : NarrowElement<Float16Format> {};
+struct Of<DataType::kFloat16> : Float16Element {};
 template <>
 struct Of<DataType::kBfloat16> : Bfloat16Element {};
 template <>

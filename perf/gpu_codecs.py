@@ -22,11 +22,11 @@ from gpu_kernels import Image
 from gpu_timing import ROUNDS, device_ms
 
 CAST, BLOCKS, SIGN, SELECT, EXPONENTS = 0, 1, 2, 4, 5
-FLOAT16, MAGNITUDE = 6, 0
+FLOAT16, MAGNITUDE, FLOAT8E4M3 = 6, 0, 4
 KERNEL_ELEMENTS = 64 << 20
-TILE, BLOCKS_PER_MULTIPROCESSOR = 1024, 8
-SELECT_TILE, MOST_PARTS, FRAME = 2048, 1024, 4096  # kernels/cuda/coding_work.h, kernels/exponents.h
-SELECT_PASSES, FRAME_PASSES, READ_PASSES = 9, 2, 3  # kernels/cuda/passes.h, of float32; to decode, READ_PASSES
+TILES, SIGN_BLOCKS = {CAST: 4096, BLOCKS: 2048, SELECT: 2048, EXPONENTS: 4096}, 16  # kernels/cuda/coding_work.h, kernels/exponents.h
+MOST_PARTS, BLOCKS_PER_MULTIPROCESSOR, BLOCKS_OF_VARYING = 1024, 5, 4
+PASSES = {SELECT: (10, 3), EXPONENTS: (3, 4)}  # kernels/cuda/passes.h, of float32: to encode and to decode
 SHARE = 0.01
 SLACK = 256  # bytes of the last block, which may not be whole
 
@@ -47,8 +47,8 @@ class Work(ctypes.Structure):  # kernels/cuda/coding_work.h
                 ("state", ctypes.c_void_p)]
 
 
-def quantiser(bits):
-    return Quantiser(scaling=MAGNITUDE, bits=bits, levels=(1 << (bits - 1)) - 1, block=32)
+def quantiser(bits, scaling=MAGNITUDE, block=32):
+    return Quantiser(scaling=scaling, bits=bits, levels=(1 << (bits - 1)) - 1, block=block)
 
 
 # By name: the form, the kernels' part of the name, bytes of a message for each element, the largest error in units of the
@@ -57,6 +57,8 @@ FORMS = {
     "fp16": (Form(kind=CAST, wire=FLOAT16), "cast", 2, 0.001),
     "int8": (Form(kind=BLOCKS, quantiser=quantiser(8)), "blocks", 1 + 2 / 32, 0.005),
     "int4": (Form(kind=BLOCKS, quantiser=quantiser(4)), "blocks", 0.5 + 2 / 32, 0.08),
+    "fp8": (Form(kind=BLOCKS, quantiser=quantiser(8, FLOAT8E4M3)), "blocks", 1 + 1 / 32, 0.04),
+    "int8:block=128": (Form(kind=BLOCKS, quantiser=quantiser(8, block=128)), "blocks", 1 + 2 / 128, 0.005),
     "sign": (Form(kind=SIGN, sign_block=1024), "sign", 1 / 8 + 4 / 1024, 1),
 }
 
@@ -68,12 +70,13 @@ def tell(**line):
 class Kernels(Image):
     def __init__(self, path):
         super().__init__(path)
-        self.most = torch.cuda.get_device_properties(0).multi_processor_count * BLOCKS_PER_MULTIPROCESSOR
+        self.multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
 
     def launch(self, kernel, work):
-        tile = {SIGN: work.form.sign_block, SELECT: SELECT_TILE, EXPONENTS: FRAME}.get(work.form.kind, TILE)
-        most = min(self.most, MOST_PARTS) if work.form.kind == SELECT else self.most
-        grid = min((work.count + tile - 1) // tile, most)
+        kind = work.form.kind
+        tile = SIGN_BLOCKS * work.form.sign_block if kind == SIGN else TILES[kind]
+        most = self.multiprocessors * (BLOCKS_OF_VARYING if kind in (SELECT, EXPONENTS) else BLOCKS_PER_MULTIPROCESSOR)
+        grid = min((work.count + tile - 1) // tile, min(most, MOST_PARTS) if kind == SELECT else most)
         self.launch_blocks(kernel, grid, work)
 
 
@@ -103,18 +106,19 @@ def check_kernels(kernels):
 class Varying:
     """Codings of so many float32 whose messages vary in length."""
 
-    def __init__(self, kernels, form, part, passes):
-        self.kernels, self.form, self.passes = kernels, form, passes
+    def __init__(self, kernels, form, part):
+        self.kernels, self.form = kernels, form
+        self.encode_passes, self.decode_passes = PASSES[form.kind]
         self.encode_kernel, self.decode_kernel = kernels.find(f"hocket_encode_{part}_float32"), kernels.find(f"hocket_decode_{part}_float32")
         self.message = torch.empty(8 * KERNEL_ELEMENTS, dtype=torch.uint8, device="cuda")
-        self.scratch = torch.empty(16 * KERNEL_ELEMENTS, dtype=torch.uint8, device="cuda")  # more than scratch_bytes()
+        self.scratch = torch.empty(20 * KERNEL_ELEMENTS, dtype=torch.uint8, device="cuda")  # more than scratch_bytes()
         self.state = torch.zeros(2, dtype=torch.int64).pin_memory()  # bytes, whether damaged
 
     def encode(self, values):
-        self.code(self.encode_kernel, self.passes, values)
+        self.code(self.encode_kernel, self.encode_passes, values)
 
     def decode(self, values):
-        self.code(self.decode_kernel, READ_PASSES, values)
+        self.code(self.decode_kernel, self.decode_passes, values)
 
     def code(self, kernel, passes, values):
         for number in range(passes):
@@ -130,7 +134,7 @@ def check_selection(kernels):
     """The largest hundredth."""
     values = torch.randn(KERNEL_ELEMENTS, device="cuda")
     decoded = torch.empty_like(values)
-    coding = Varying(kernels, Form(kind=SELECT, share=SHARE), "select", SELECT_PASSES)
+    coding = Varying(kernels, Form(kind=SELECT, share=SHARE), "select")
     coding.encode(values)
     coding.decode(decoded)
     kept, magnitudes = math.ceil(SHARE * KERNEL_ELEMENTS), values.abs()
@@ -147,7 +151,7 @@ def check_selection(kernels):
 def check_lossless(kernels):
     values = torch.randn(KERNEL_ELEMENTS, device="cuda")
     decoded = torch.empty_like(values)
-    coding = Varying(kernels, Form(kind=EXPONENTS), "exponents", FRAME_PASSES)
+    coding = Varying(kernels, Form(kind=EXPONENTS), "exponents")
     coding.encode(values)
     coding.decode(decoded)
     right = torch.equal(values.view(torch.int32), decoded.view(torch.int32)) and coding.state[1].item() == 0

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/cuda/batch.h"
+#include "kernels/cuda/pack.h"
 #include "kernels/element.h"
 
 namespace hocket::device {
@@ -30,7 +31,16 @@ HOCKET_ELEMENT void copy_bytes(std::byte* to, const std::byte* from, uint64_t by
   const uint64_t head = misaligned < bytes ? misaligned : bytes;
   const uint64_t words = (bytes - head) / 4, tail = head + words * 4;
   auto* const aligned = reinterpret_cast<uint32_t*>(to + head);
-  for (uint64_t i = thread; i < words; i += kBlockThreads) aligned[i] = word_at(from, bytes, head + i * 4);
+  constexpr uint32_t kAtOnce = 4;  // to hide how long memory takes to answer
+  uint64_t i = thread;
+  for (; i + (kAtOnce - 1) * kBlockThreads < words; i += kAtOnce * kBlockThreads) {
+    uint32_t some[kAtOnce];
+    HOCKET_UNROLLED
+    for (uint32_t j = 0; j < kAtOnce; ++j) some[j] = word_at(from, bytes, head + (i + j * kBlockThreads) * 4);
+    HOCKET_UNROLLED
+    for (uint32_t j = 0; j < kAtOnce; ++j) aligned[i + j * kBlockThreads] = some[j];
+  }
+  for (; i < words; i += kBlockThreads) aligned[i] = word_at(from, bytes, head + i * 4);
   if (thread < head) to[thread] = from[thread];
   if (tail + thread < bytes) to[tail + thread] = from[tail + thread];
 }

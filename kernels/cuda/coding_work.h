@@ -35,25 +35,39 @@ struct CodingWork {
 };
 static_assert(sizeof(CodingWork) <= 4096);
 
-// Elements that a block of threads takes at once, of all codecs but sign, of which it takes a block, and those
-// whose messages vary in length.
-inline constexpr uint32_t kTile = 4 * kBlockThreads;
-static_assert(kCodedTile % kTile == 0 && kTile % kQuantiseGroup == 0);
+// Elements that a block of threads takes at once: of casts and powers, of which each thread has several quads under
+// way; of block quantisation, a group for each warp; and of signs, so many of the codec's blocks.
+inline constexpr uint32_t kTile = kCodedTile;
+inline constexpr uint32_t kQuantiseTile = kQuantiseGroup * kBlockThreads / 32;
+inline constexpr uint32_t kSignBlocks = kBlockThreads / 16;
+static_assert(kCodedTile % kQuantiseTile == 0);
 
 // Selection deals out its elements to parts of whole tiles: few enough that each block adds up what all others found.
 inline constexpr uint32_t kSelectTile = 2048;
 inline constexpr uint32_t kMostParts = 1024;
+inline constexpr uint32_t kSelectWarps = kBlockThreads / 32;
 
 HOCKET_ELEMENT uint64_t parts_of(uint64_t count) {
   const uint64_t tiles = (count + kSelectTile - 1) / kSelectTile;
   return tiles < kMostParts ? tiles : kMostParts;
 }
 
+// Blocks of threads that a multiprocessor has room for, by their registers: a grid has no more.
+HOCKET_ELEMENT constexpr unsigned coding_blocks(CodedForm::Kind kind) {
+  return kind >= CodedForm::Kind::kSelect ? 4 : 5;
+}
+
+// Of codecs whose messages do not vary in length.
+HOCKET_ELEMENT uint32_t tile_of(const CodedForm& form) {
+  if (form.kind == CodedForm::Kind::kSign) return kSignBlocks * form.sign_block;
+  return form.kind == CodedForm::Kind::kBlocks ? kQuantiseTile : kTile;
+}
+
 // Tiles of a work: as many blocks of threads have something to do.
 HOCKET_ELEMENT uint64_t tiles_of(const CodingWork& work) {
   if (work.form.kind == CodedForm::Kind::kSelect) return parts_of(work.count);
   if (work.form.kind == CodedForm::Kind::kExponents) return (work.count + kExponentFrame - 1) / kExponentFrame;
-  const uint64_t tile = work.form.kind == CodedForm::Kind::kSign ? work.form.sign_block : kTile;
+  const uint32_t tile = tile_of(work.form);
   return (work.count + tile - 1) / tile;
 }
 

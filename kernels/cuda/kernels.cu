@@ -43,7 +43,8 @@ HOCKET_LOW_LATENCY_KERNELS(HOCKET_KERNEL)
 #undef HOCKET_KERNEL
 
 #define HOCKET_CODING(kind, type, symbol, code_tiles)                                                             \
-  extern "C" __global__ void __launch_bounds__(kBlockThreads) symbol(const __grid_constant__ CodingWork work) {   \
+  extern "C" __global__ void __launch_bounds__(kBlockThreads, coding_blocks(CodedForm::Kind::kind))               \
+      symbol(const __grid_constant__ CodingWork work) {                                                           \
     using Tiles = TileCoder<CodedForm::Kind::kind, DataType::type>;                                               \
     __shared__ alignas(16) unsigned char memory[sizeof(Tiles::Shared)];                                           \
     code_tiles<Tiles>(work, Team(), {blockIdx.x, gridDim.x}, *reinterpret_cast<typename Tiles::Shared*>(memory)); \

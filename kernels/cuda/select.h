@@ -6,9 +6,12 @@
 // elements as the host's, which of equal ones takes the first, in the same form.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cuda/bytes.h"
 #include "kernels/cuda/passes.h"
 #include "kernels/cuda/shared.h"
+#include "kernels/cuda/steps.h"
 #include "kernels/cuda/sums.h"
 #include "kernels/select.h"
 #include "kernels/sparse_form.h"
@@ -74,17 +77,19 @@ class PartSelector {
     const SelectArrays arrays(work.count, sizeof(Storage));
     indices_ = reinterpret_cast<uint32_t*>(work.scratch + arrays.indices);
     values_ = reinterpret_cast<Storage*>(work.scratch + arrays.values);
+    candidate_indices_ = reinterpret_cast<uint32_t*>(work.scratch + arrays.candidate_indices);
+    candidate_values_ = reinterpret_cast<Storage*>(work.scratch + arrays.candidate_values);
     places_ = work.scratch + arrays.places;
   }
 
   HOCKET_ELEMENT void encode() const {
-    const uint32_t before = rank_passes(work_.form, sizeof(Storage));
-    if (work_.pass < before) {
-      return work_.pass == static_cast<uint32_t>(RankPass::kClear)
-                 ? clear()
-                 : count_digit(work_.pass - static_cast<uint32_t>(RankPass::kFirstDigit));
+    const uint32_t sifts = sift_pass(work_.form), tallies = tally_pass(work_.form, sizeof(Storage));
+    if (work_.pass < sifts) {
+      return work_.pass == static_cast<uint32_t>(RankPass::kClear) ? clear() : count_first_digit();
     }
-    switch (static_cast<SelectPass>(work_.pass - before)) {
+    if (work_.pass == sifts) return sift();
+    if (work_.pass < tallies) return count_digit(work_.pass - sifts);
+    switch (static_cast<SelectPass>(work_.pass - tallies)) {
       case SelectPass::kTally:
         return tally();
       case SelectPass::kGather:
@@ -113,9 +118,12 @@ class PartSelector {
 
  private:
   // This part of so many things, in whole tiles.
+  HOCKET_ELEMENT uint64_t part_length(uint64_t count) const {
+    const uint64_t one = parts_ * kSelectTile;
+    return (count + one - 1) / one * kSelectTile;
+  }
   HOCKET_ELEMENT Range part_of(uint64_t count) const {
-    const uint64_t one = parts_ * kSelectTile, length = (count + one - 1) / one * kSelectTile;
-    const uint64_t first = part_ * length, end = first + length;
+    const uint64_t length = part_length(count), first = part_ * length, end = first + length;
     return {first < count ? first : count, end < count ? end : count};
   }
 
@@ -179,8 +187,8 @@ class PartSelector {
   }
 
   HOCKET_ELEMENT Storage* elements() const { return reinterpret_cast<Storage*>(work_.values); }
-  HOCKET_ELEMENT uint32_t magnitude(uint64_t index) const {
-    return magnitude_of(type, static_cast<uint32_t>(bits_of(elements()[index])));
+  HOCKET_ELEMENT static uint32_t magnitude_of_value(Storage value) {
+    return magnitude_of(type, static_cast<uint32_t>(bits_of(value)));
   }
   HOCKET_ELEMENT static auto bits_of(Storage storage) {
     if constexpr (sizeof(Storage) == 4) return element::bits_of(storage);
@@ -205,18 +213,132 @@ class PartSelector {
     });
   }
 
+  // Of all elements.
+  HOCKET_ELEMENT void count_first_digit() const {
+    constexpr uint32_t kTileOfBlock = kStep * kWarps;
+    count_values(0, [&] {
+      for (uint64_t first = elements_.first; first < elements_.end; first += kTileOfBlock) {
+        const Quads<type> quads(work_.values, first, elements_.end, kTileOfBlock);
+        quads.with_access([&](auto whole) {
+          team_.alone([&](uint32_t thread) {
+            const auto index = [&](uint32_t q) { return (q * kBlockThreads + thread) * kQuad; };
+            StepQuads<type> step;
+            HOCKET_UNROLLED
+            for (uint32_t q = 0; q < kStepQuads; ++q) step.of[q] = quads.template load<whole()>(index(q));
+            HOCKET_UNROLLED
+            for (uint32_t i = 0; i < kStepElements; ++i) {
+              if (!whole() && index(i / kQuad) + i % kQuad >= quads.count()) continue;
+              add_to(room_.seen[magnitude_of_value(step.of[i / kQuad].values[i % kQuad]) >> bits_below(0)], 1);
+            }
+          });
+        });
+      }
+    });
+  }
+
+  // Of the candidates that have the digits before.
   HOCKET_ELEMENT void count_digit(uint32_t digit) const {
     const uint32_t begins = find_rank(digit).digits, below = bits_below(digit), bits = bits_of_digit(digit);
+    count_values(digit, [&] {
+      for_candidates([&](uint32_t, uint64_t i) {
+        const uint32_t digits = magnitude_of_value(candidate_values_[i]) >> below;
+        if (digits >> bits == begins) add_to(room_.seen[digits & ((1u << bits) - 1)], 1);
+      });
+    });
+  }
+
+  // What count() counts in the room, for all blocks.
+  template <typename Count>
+  HOCKET_ELEMENT void count_values(uint32_t digit, Count count) const {
     const Range values = {0, kDigitValues};
     for_each(values, [&](uint64_t i) { room_.seen[i] = 0; });
-    for_each(elements_, [&](uint64_t i) {
-      const uint32_t digits = magnitude(i) >> below;
-      if (digits >> bits == begins) add_to(room_.seen[digits & ((1u << bits) - 1)], 1);
-    });
+    count();
+    team_.wait();
     for_each(values, [&](uint64_t i) {
       if (room_.seen[i] != 0) add_to(scratch_.seen[digit][i], room_.seen[i]);
     });
   }
+
+  // ---- Candidates
+
+  // What a warp looks through of this part.
+  HOCKET_ELEMENT Range sieve_of(uint32_t warp) const {
+    const uint64_t length = part_length(work_.count) / kWarps;
+    const uint64_t first = elements_.first + warp * length, end = first + length;
+    return {first < elements_.end ? first : elements_.end, end < elements_.end ? end : elements_.end};
+  }
+
+  // Calls function(thread, where a candidate lies) of all.
+  template <typename Function>
+  HOCKET_ELEMENT void for_candidates(Function function) const {
+    team_.alone([&](uint32_t thread) {
+      const uint32_t warp = thread / kLanes, found = scratch_.found[part_][warp];
+      const uint64_t first = sieve_of(warp).first;
+      for (uint32_t i = thread % kLanes; i < found; i += kLanes) function(thread, first + i);
+    });
+  }
+
+  // The least magnitude may be this or a greater one.
+  HOCKET_ELEMENT uint32_t least_candidate() const {
+    if (work_.form.share == 0) return least_magnitude();
+    return std::min(find_rank(1).digits << bits_below(0), infinity_of(type));
+  }
+
+  // In order, where the elements are that each warp looks through.
+  HOCKET_ELEMENT void sift() const {
+    const uint32_t least = least_candidate();
+    Own<uint32_t> found, masks, numbers;
+    Own<LaneSums> sums;
+    team_.alone([&](uint32_t thread) { found[thread] = 0; });
+    for (uint64_t done = 0; done < part_length(work_.count) / kWarps; done += kStep) {
+      team_.alone([&](uint32_t thread) {
+        masks[thread] = look_through(thread, done, least);
+        numbers[thread] = bits_of_quads(masks[thread]);
+      });
+      add_up_lanes(team_, numbers, sums);
+      team_.alone([&](uint32_t thread) {
+        const uint64_t first = sieve_of(thread / kLanes).first;
+        write_candidates(first + found[thread], first + done, thread % kLanes, masks[thread], sums[thread]);
+        found[thread] += marked_in_step(sums[thread]);
+      });
+    }
+    team_.alone([&](uint32_t thread) {
+      if (thread % kLanes == 0) scratch_.found[part_][thread / kLanes] = found[thread];
+    });
+  }
+
+  // Which of the lane's elements are candidates, four bits for each quad.
+  HOCKET_ELEMENT uint32_t look_through(uint32_t thread, uint64_t done, uint32_t least) const {
+    const Range own = sieve_of(thread / kLanes);
+    if (own.size() <= done) return 0;
+    uint32_t mask = 0;
+    const Quads<type> quads(work_.values, own.first + done, own.end, kStep);
+    quads.with_access([&](auto whole) {
+      StepQuads<type> step;
+      const auto index = [&](uint32_t q) { return step_index(thread % kLanes, q * kQuad); };
+      HOCKET_UNROLLED
+      for (uint32_t q = 0; q < kStepQuads; ++q) step.of[q] = quads.template load<whole()>(index(q));
+      HOCKET_UNROLLED
+      for (uint32_t i = 0; i < kStepElements; ++i) {
+        const bool is_there = whole() || index(i / kQuad) + i % kQuad < quads.count();
+        if (is_there && magnitude_of_value(step.of[i / kQuad].values[i % kQuad]) >= least) mask |= 1u << i;
+      }
+    });
+    return mask;
+  }
+
+  // From `to` on; the step begins with the first-th element. Few are candidates, so that they are loaded again.
+  HOCKET_ELEMENT void write_candidates(uint64_t to, uint64_t first, uint32_t lane, uint32_t mask,
+                                       const LaneSums& sums) const {
+    for (uint32_t left = mask; left != 0; left &= left - 1) {
+      const uint32_t bit = lowest_bit(left);
+      const uint64_t place = to + marked_before(mask, bit, sums), index = first + step_index(lane, bit);
+      candidate_indices_[place] = static_cast<uint32_t>(index);
+      candidate_values_[place] = elements()[index];
+    }
+  }
+
+  // ---- The least magnitude
 
   // The first digits of the least magnitude, which were counted.
   HOCKET_ELEMENT MagnitudeRank find_rank(uint32_t digits) const {
@@ -264,9 +386,17 @@ class PartSelector {
 
   HOCKET_ELEMENT Rule rule() const { return {scratch_.least, scratch_.ties}; }
 
-  HOCKET_ELEMENT uint64_t tally_of(uint64_t index, uint32_t least) const {
-    const uint32_t own = magnitude(index);
+  HOCKET_ELEMENT uint64_t tally_of(uint64_t candidate, uint32_t least) const {
+    const uint32_t own = magnitude_of_value(candidate_values_[candidate]);
     return own > least ? uint64_t{1} << 32 : own == least ? 1 : 0;
+  }
+
+  // Puts what each lane has of the candidates.
+  HOCKET_ELEMENT void add_up_tallies(const Rule& rule) const {
+    Own<uint64_t> sums{};
+    for_candidates([&](uint32_t thread, uint64_t i) { sums[thread] += tally_of(i, rule.least); });
+    team_.each([&](uint32_t thread) { room_.sums.put(thread, sums[thread]); });
+    room_.sums.finish(team_);
   }
 
   HOCKET_ELEMENT void tally() const {
@@ -276,19 +406,52 @@ class PartSelector {
       scratch_.least = rule.least;
       scratch_.ties = rule.ties;
     });
-    keep(scratch_.tallies[part_], sum_over(elements_, [&](uint64_t i) { return tally_of(i, rule.least); }));
+    add_up_tallies(rule);
+    keep(scratch_.tallies[part_], room_.sums.all());
   }
 
   HOCKET_ELEMENT void gather() const {
     const Rule rule = this->rule();
-    walk(
-        elements_, sum_before(scratch_.tallies, part_), [&](uint64_t i) { return tally_of(i, rule.least); },
-        [&](uint64_t i, uint64_t before) {
-          const uint64_t place = rule.selected(before);
-          if (rule.selected(before + tally_of(i, rule.least)) == place) return;
-          indices_[place] = static_cast<uint32_t>(i);
-          values_[place] = elements()[i];
-        });
+    const uint64_t before = sum_before(scratch_.tallies, part_);
+    add_up_tallies(rule);
+    Own<uint64_t> tallies;  // of what comes before what each warp looks at next
+    team_.each([&](uint32_t thread) { tallies[thread] = before + room_.sums.before(thread / kLanes * kLanes); });
+    for (uint32_t done = 0; done < most_found(); done += kLanes) gather_step(rule, done, tallies);
+  }
+
+  HOCKET_ELEMENT uint32_t most_found() const {
+    uint32_t most = 0;
+    for (const uint32_t found : scratch_.found[part_]) most = std::max(most, found);
+    return most;
+  }
+
+  // One candidate of each lane.
+  HOCKET_ELEMENT void gather_step(const Rule& rule, uint32_t done, Own<uint64_t>& tallies) const {
+    constexpr uint32_t kShift = 16;  // of those above the least
+    const auto wide = [](uint32_t tally) { return uint64_t{tally >> kShift} << 32 | (tally & ((1u << kShift) - 1)); };
+    Own<uint32_t> own;
+    team_.alone([&](uint32_t thread) {
+      own[thread] = 0;
+      if (!has_candidate(thread, done)) return;
+      const uint64_t tally = tally_of(candidate_at(thread, done), rule.least);
+      own[thread] = static_cast<uint32_t>(tally >> 32) << kShift | static_cast<uint32_t>(tally);
+    });
+    Own<LaneSums> sums;
+    add_up_lanes(team_, own, sums);
+    team_.alone([&](uint32_t thread) {
+      const uint64_t before = tallies[thread] + wide(sums[thread].before), place = rule.selected(before);
+      tallies[thread] += wide(sums[thread].all);
+      if (rule.selected(before + wide(own[thread])) == place) return;
+      indices_[place] = candidate_indices_[candidate_at(thread, done)];
+      values_[place] = candidate_values_[candidate_at(thread, done)];
+    });
+  }
+
+  HOCKET_ELEMENT uint64_t candidate_at(uint32_t thread, uint32_t done) const {
+    return sieve_of(thread / kLanes).first + done + thread % kLanes;
+  }
+  HOCKET_ELEMENT bool has_candidate(uint32_t thread, uint32_t done) const {
+    return done + thread % kLanes < scratch_.found[part_][thread / kLanes];
   }
 
   // ---- Their message
@@ -516,6 +679,8 @@ class PartSelector {
   const Range elements_;
   uint32_t* indices_;
   Storage* values_;
+  uint32_t* candidate_indices_;
+  Storage* candidate_values_;
   std::byte* places_;
 };
 

@@ -5,6 +5,7 @@
 // the most are the same in any order.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "kernels/element.h"
@@ -34,6 +35,15 @@ HOCKET_ELEMENT void set_bits(uint32_t& word, uint32_t bits) {
   atomicOr(&word, bits);
 #else
   word |= bits;
+#endif
+}
+
+// Of a word that is not 0.
+HOCKET_ELEMENT uint32_t lowest_bit(uint32_t word) {
+#ifdef __CUDA_ARCH__
+  return static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1;
+#else
+  return static_cast<uint32_t>(std::countr_zero(word));
 #endif
 }
 

@@ -21,9 +21,31 @@ class Team {
   // Runs phase(thread) for each thread of the block; all of it is done, and seen by all, when this returns.
   template <typename Phase>
   HOCKET_ELEMENT void each(Phase phase) const {
+    alone(phase);
+#ifdef __CUDA_ARCH__
+    __syncthreads();
+#endif
+  }
+
+  // All that was done alone is seen by all when this returns.
+  HOCKET_ELEMENT void wait() const {
+    each([](uint32_t) {});
+  }
+
+  // As each(), of which threads of other warps than the one that did it see nothing yet.
+  template <typename Phase>
+  HOCKET_ELEMENT void in_warps(Phase phase) const {
+    alone(phase);
+#ifdef __CUDA_ARCH__
+    __syncwarp();
+#endif
+  }
+
+  // As each(), of which other threads need to see nothing.
+  template <typename Phase>
+  HOCKET_ELEMENT void alone(Phase phase) const {
 #ifdef __CUDA_ARCH__
     phase(threadIdx.x);
-    __syncthreads();
 #else
     for (unsigned i = 0; i < kBlockThreads; ++i) {
       phase(order_ == ThreadOrder::kForward ? i : kBlockThreads - 1 - i);

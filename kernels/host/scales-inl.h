@@ -280,7 +280,7 @@ HWY_INLINE void store_heads(WordVector heads, size_t b, TileScales& scales) {
   }
 }
 
-// write_head() and write_poisoned_head() of 8-bit floats.
+// headed_scale() and poisoned_head() of 8-bit floats.
 HWY_INLINE void scale_float8s(const Quantiser& quantiser, WordVector magnitudes, size_t b, TileScales& scales) {
   const Words words;
   const auto fine = hn::Lt(magnitudes, hn::Set(words, kInfinityBits));
@@ -306,7 +306,7 @@ HWY_INLINE FloatVector exact_scales(const Quantiser& quantiser, const TileExtrem
   return hn::Max(step, hn::Mul(hn::Abs(lowest), hn::Set(floats, 0x1p-14f)));
 }
 
-// write_head() and write_poisoned_head() of integers.
+// headed_scale() and poisoned_head() of integers.
 HWY_INLINE void scale_integers(const Quantiser& quantiser, const TileExtremes& extremes, size_t b, TileScales& scales) {
   const Words words;
   const Floats floats;

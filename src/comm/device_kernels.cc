@@ -21,9 +21,6 @@
 namespace hocket {
 namespace {
 
-// Of codecs' kernels, for each multiprocessor: enough to hide how long memory takes to answer.
-constexpr unsigned kCodingBlocks = 8;
-
 class Kernels {
  public:
   cuda::Kernel find(const cuda::Driver& driver, const char* symbol) {
@@ -141,7 +138,8 @@ cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned mu
 }
 
 cuda::Grid grid_of(const device::CodingWork& work, unsigned multiprocessors) {
-  return {static_cast<unsigned>(std::min<uint64_t>(device::tiles_of(work), multiprocessors * kCodingBlocks)), 1,
+  const unsigned blocks = device::coding_blocks(work.form.kind);
+  return {static_cast<unsigned>(std::min<uint64_t>(device::tiles_of(work), multiprocessors * blocks)), 1,
           device::kBlockThreads};
 }
 

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -17,6 +19,7 @@
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/names.h"
 #include "kernels/cuda/passes.h"
+#include "kernels/exponents.h"
 #include "kernels/random.h"
 #include "tests/codec/samples.h"
 #include "tests/codec/specifications.h"
@@ -115,14 +118,15 @@ class EveryForm : public testing::TestWithParam<std::string> {
     return form.kind == CodedForm::Kind::kCast ? alike(form.wire, bytes, wanted) : bytes == wanted;
   }
 
-  void compare(DataType type, const std::vector<float>& floats, uint64_t draw) {
+  // Values begin `offset` elements behind where quads of them would be aligned.
+  void compare(DataType type, const std::vector<float>& floats, uint64_t draw, size_t first) {
     const Bytes values = samples::as(type, floats);
     const size_t count = floats.size();
     Bytes wanted(codec_->max_encoded_bytes(count, type));
     const size_t most = wanted.size();
     wanted.resize(codec_->encode({type, values.data(), count}, draw, wanted));
     ASSERT_TRUE(wanted.size() == most || varies_in_length(*codec_->form()));
-    const size_t offset = draw % 3 * element_bytes(type);
+    const size_t offset = first * element_bytes(type);
     for (const ThreadOrder order : {ThreadOrder::kForward, ThreadOrder::kBackward}) {
       Guarded from(values, offset), message(Bytes(most), 0);
       MessageState state{.bytes = wanted.size()};
@@ -173,8 +177,10 @@ TEST_P(EveryForm, GivesTheBitsOfTheHostAtEveryLength) {
        {1u, 3u, 31u, 32u, 33u, 65u, 255u, 256u, 257u, 511u, 1023u, 1024u, 1025u, 4095u, 4096u, 4097u, 10007u}) {
     for (const DataType type : kTypes) {
       ++draw;
-      compare(type, samples::gaussian(count, draw, 3), draw);
-      if (HasFatalFailure()) return;
+      for (const size_t first : {size_t{0}, 1 + draw % 3}) {
+        compare(type, samples::gaussian(count, draw, 3), draw, first);
+        if (HasFatalFailure()) return;
+      }
     }
   }
 }
@@ -186,8 +192,43 @@ TEST_P(EveryForm, GivesTheBitsOfTheHostOfAwkwardValues) {
   for (const samples::Sample& sample : awkward) {
     if (sample.values.empty()) continue;
     for (const DataType type : kTypes) {
-      compare(type, sample.values, ++draw);
+      ++draw;
+      compare(type, sample.values, draw, draw % 2);
       if (HasFatalFailure()) FAIL() << sample.name;
+    }
+  }
+}
+
+// Tiles that are whole, where whatever is odd about a value stands at every place of what a thread has at once: of
+// every kind of them some, in blocks of all their own and among others.
+TEST_P(EveryForm, GivesTheBitsOfTheHostOfWholeTiles) {
+  std::vector<float> values = samples::gaussian(2 * size_t{kCodedTile} + 40, 7, 2);
+  const float odd[] = {0.0f, -0.0f, 1e-45f, -1e-40f, 6e-8f, -3e-5f, 0.5f, -0.5f, 1.5f, 65519, -65520, 3e38f};
+  for (size_t i = 0; i < kCodedTile; i += 5) values[i] = odd[i / 5 % std::size(odd)];
+  for (size_t i = 0; i < 512; ++i) values[1024 + i] = std::copysign(1.0f, values[i]);  // ties
+  for (size_t i = 2048; i < 2048 + 256; ++i) values[i] = i % 3 == 0 ? -0.0f : 0.0f;
+  values[700] = std::numeric_limits<float>::quiet_NaN();
+  values[2900] = std::numeric_limits<float>::infinity();
+  values[3333] = -std::numeric_limits<float>::infinity();
+  for (const DataType type : kTypes) {
+    compare(type, values, 5, 0);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Tiles of signs are longer.
+class Signs : public EveryForm {};
+
+TEST_P(Signs, OfWholeTiles) {
+  const size_t tile = size_t{kSignBlocks} * codec_->form()->sign_block;
+  for (const size_t more : {size_t{0}, size_t{1}, size_t{codec_->form()->sign_block} + 37}) {
+    std::vector<float> values = samples::gaussian(tile + more, more);
+    for (size_t i = 0; i < values.size(); i += 11) values[i] = i % 2 == 0 ? -0.0f : std::ldexp(values[i], 90);
+    values[tile / 2] = std::numeric_limits<float>::quiet_NaN();
+    for (const DataType type : kTypes) {
+      compare(type, values, 1, 0);
+      compare(type, values, 2, 1);
+      if (HasFatalFailure()) return;
     }
   }
 }
@@ -201,10 +242,18 @@ TEST_P(Varying, OfManyElements) {
   const size_t count = size_t{kMostParts} * kSelectTile + 70001;
   std::vector<float> values(count, 0);
   for (size_t i = 0; i < count; i += 66003) values[i] = static_cast<float>(i % 7) - 3;  // gaps are long
-  compare(DataType::kFloat32, values, 1);
+  compare(DataType::kFloat32, values, 1, 0);
   for (size_t i = 500000; i < 800000; ++i) values[i] = static_cast<float>(mix(i) % 5) - 2;
   for (size_t i = count - 40; i < count; ++i) values[i] = 2;  // the end of a bitmap
-  compare(DataType::kBfloat16, values, 2);
+  compare(DataType::kBfloat16, values, 2, 1);
+}
+
+// Nothing finite is among the largest: all that is not finite is selected, whatever comes first of it.
+TEST_P(Varying, OfManyThatAreNotFinite) {
+  std::vector<float> values = samples::gaussian(6000, 4);
+  for (size_t i = 0; i < values.size(); i += 3) values[i] = std::numeric_limits<float>::quiet_NaN();
+  for (size_t i = 1; i < values.size(); i += 70) values[i] = -std::numeric_limits<float>::infinity();
+  for (const DataType type : kTypes) compare(type, values, 1, 0);
 }
 
 // Whatever came: as the host, a device says that it is damaged or has the host's values; and it never leaves its
@@ -249,11 +298,73 @@ TEST_P(Frames, OfEscapesBeyondTheLastElement) {
   EXPECT_FALSE(check_damaged(DataType::kBfloat16, kCount, message, ThreadOrder::kForward));
 }
 
+// More frames than are looked for at once, some of them much longer than others, and some of them raw.
+std::vector<float> values_of_many_frames() {
+  std::vector<float> values(150 * kExponentFrame + 77, 1);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t frame = i / kExponentFrame, place = i % kExponentFrame;
+    const bool is_raw = frame % 41 == 40, is_long = frame > 70 && place < frame * 37 % 900;
+    const bool is_short = frame <= 70 && place % 1024 == 5;
+    if (is_long || is_short) values[i] = 0x1p-60f;
+    if (is_raw) values[i] = std::ldexp(1.5f, static_cast<int>(mix(i) % 200) - 100);
+  }
+  return values;
+}
+
+TEST_P(Frames, OfManyLengths) {
+  compare(DataType::kFloat32, values_of_many_frames(), 1, 0);
+  compare(DataType::kBfloat16, values_of_many_frames(), 1, 1);
+}
+
+// Where frames are about as long as each other, all groups are found at once.
+TEST_P(Frames, OfGroupsThatBeginWhereTheySeemTo) {
+  const std::vector<float> floats = samples::gaussian(10 * size_t{kFrameGroup} * kExponentFrame + 5000, 3);
+  const Bytes values = samples::as(DataType::kFloat32, floats);
+  Bytes message(codec_->max_encoded_bytes(floats.size(), DataType::kFloat32));
+  MessageState state{.bytes = codec_->encode({DataType::kFloat32, values.data(), floats.size()}, 0, message)};
+  Guarded to(values, 0), from(message, 0);
+  CodingWork decoding = work(to, from, floats.size(), 0);
+  Guarded scratch(Bytes(scratch_bytes(decoding.form, decoding.count, sizeof(float))), 0);
+  decoding.scratch = scratch.data();
+  decoding.state = &state;
+  for (; decoding.pass < static_cast<uint32_t>(ReadPass::kFind); ++decoding.pass) {
+    run_pass(false, DataType::kFloat32, decoding, ThreadOrder::kForward);
+  }
+  const auto* const groups =
+      reinterpret_cast<const FrameGroup*>(scratch.data() + FrameArrays(decoding.count, sizeof(float)).groups);
+  EXPECT_EQ(groups[0].begin, 0u);
+  for (size_t i = 1; i < 11; ++i) EXPECT_EQ(groups[i].begin, groups[i - 1].end) << i;
+  EXPECT_EQ(groups[10].end, state.bytes);
+}
+
+// Of a message in which one frame says that it is longer or shorter than it is, or is no frame.
+TEST_P(Frames, OfManyWithOneThatIsDamaged) {
+  const std::vector<float> floats = values_of_many_frames();
+  const Bytes values = samples::as(DataType::kBfloat16, floats);
+  Bytes message(codec_->max_encoded_bytes(floats.size(), DataType::kBfloat16));
+  message.resize(codec_->encode({DataType::kBfloat16, values.data(), floats.size()}, 0, message));
+  ASSERT_TRUE(check_damaged(DataType::kBfloat16, floats.size(), message, ThreadOrder::kForward));
+  constexpr size_t kFirstLength = 4 + kExponentFrame + exponent_mask_bytes(kExponentFrame) + 4;  // it has four escapes
+  for (const size_t frame : {0u, 1u, 30u}) {
+    for (const size_t place : {0u, 2u, 3u}) {
+      Bytes damaged = message;
+      std::byte& byte = damaged[frame * kFirstLength + place];
+      ASSERT_EQ(message[frame * kFirstLength], std::byte{1});
+      byte = static_cast<std::byte>(static_cast<int>(byte) + 1);
+      EXPECT_FALSE(check_damaged(DataType::kBfloat16, floats.size(), damaged, ThreadOrder::kBackward));
+    }
+  }
+  message.resize(message.size() - 1);
+  EXPECT_FALSE(check_damaged(DataType::kBfloat16, floats.size(), message, ThreadOrder::kForward));
+}
+
 std::vector<std::string> with_form() {
   std::vector<std::string> list = all_specifications();
   list.insert(list.end(), {"fp8:block=256", "int6:scale=minmax,block=256", "int8:rotate=1,round=stochastic,block=128",
-                           "int3:block=256,scale=signed", "qsgd:levels=127,block=256", "sign:block=4096",
-                           "topk:ratio=0.001", "topk:ratio=0.05"});
+                           "int3:block=256,scale=signed", "qsgd:levels=127,block=256", "sign:block=4096", "int6",
+                           "int3", "int2", "int8", "int4", "fp8:format=e5m2", "topk:ratio=0.001", "topk:ratio=0.05"});
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
   std::erase_if(list, [](const std::string& text) { return (*make_codec(text))->form() == nullptr; });
   return list;
 }
@@ -264,6 +375,13 @@ INSTANTIATE_TEST_SUITE_P(Codecs, EveryForm, testing::ValuesIn(with_form()), [](c
 });
 
 INSTANTIATE_TEST_SUITE_P(Codecs, Varying, testing::Values("topk", "topk:ratio=0.1", "threshold:least=0.5", "lossless"),
+                         [](const auto& each) {
+                           std::string text = each.param;
+                           for (char& letter : text) letter = std::isalnum(letter) ? letter : '_';
+                           return text;
+                         });
+
+INSTANTIATE_TEST_SUITE_P(Codecs, Signs, testing::Values("sign", "sign:block=256", "sign:block=4096"),
                          [](const auto& each) {
                            std::string text = each.param;
                            for (char& letter : text) letter = std::isalnum(letter) ? letter : '_';

@@ -227,7 +227,8 @@ std::vector<uint8_t> scalar_head(const Quantiser& quantiser, const float* values
     extremes.highest = std::max(extremes.highest, values[i]);
   }
   std::vector<uint8_t> head(head_bytes(quantiser.scaling));
-  write_head(quantiser, extremes, step_share(quantiser), head.data());
+  const uint32_t bits = headed_scale(quantiser, extremes, step_share(quantiser)).head;
+  std::memcpy(head.data(), &bits, head.size());
   return head;
 }
 
