@@ -5,9 +5,8 @@
 #include "kernels/cuda/names.h"
 
 #ifdef HOCKET_KERNEL_IMAGE
-#define HOCKET_IMAGE(name, file)                                 \
-  asm(".pushsection .rodata\n.balign 64\n.local " #name "\n" #name \
-      ":\n.incbin \"" file "\"\n.popsection\n");                  \
+#define HOCKET_IMAGE(name, file)                                                                              \
+  asm(".pushsection .rodata\n.balign 64\n.local " #name "\n" #name ":\n.incbin \"" file "\"\n.popsection\n"); \
   extern "C" __attribute__((visibility("hidden"))) const char name[];
 HOCKET_IMAGE(hocket_kernel_image, HOCKET_KERNEL_IMAGE)
 HOCKET_IMAGE(hocket_multicast_image, HOCKET_MULTICAST_IMAGE)

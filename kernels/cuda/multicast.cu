@@ -14,10 +14,10 @@
 namespace hocket::device {
 
 // What the switch is told. Of all types 16 bytes: of those that it takes one by one, so many of them.
-#define HOCKET_LOAD_WORDS(how, pack, address)                                                                  \
-  asm volatile("multimem.ld_reduce.relaxed.sys.global." how " {%0, %1, %2, %3}, [%4];"                         \
+#define HOCKET_LOAD_WORDS(how, pack, address)                                                           \
+  asm volatile("multimem.ld_reduce.relaxed.sys.global." how " {%0, %1, %2, %3}, [%4];"                  \
                : "=r"(pack.values[0]), "=r"(pack.values[1]), "=r"(pack.values[2]), "=r"(pack.values[3]) \
-               : "l"(address)                                                                                  \
+               : "l"(address)                                                                           \
                : "memory")
 #define HOCKET_LOAD_WORD(how, word, address) \
   asm volatile("multimem.ld_reduce.relaxed.sys.global." how " %0, [%1];" : "=r"(word) : "l"(address) : "memory")
@@ -93,14 +93,14 @@ __device__ bool block_may_begin(const Batch& batch) {
   return may;
 }
 
-#define HOCKET_KERNEL(type, symbol)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(kBlockThreads, kCombineBlocks)                                         \
-      symbol(const __grid_constant__ Batch batch) {                                                                   \
-    if (!block_may_begin(batch)) return;                                                                              \
-    const Task& task = batch.task[blockIdx.y];                                                                        \
-    const DeviceSwitch fabric;                                                                                        \
+#define HOCKET_KERNEL(type, symbol)                                                                                    \
+  extern "C" __global__ void __launch_bounds__(kBlockThreads, kCombineBlocks)                                          \
+      symbol(const __grid_constant__ Batch batch) {                                                                    \
+    if (!block_may_begin(batch)) return;                                                                               \
+    const Task& task = batch.task[blockIdx.y];                                                                         \
+    const DeviceSwitch fabric;                                                                                         \
     MulticastTask<DataType::type, DeviceSwitch>(batch, address_of(batch, task, 0), address_of(batch, task, 1), fabric) \
-        .run(task.count, {uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x});        \
+        .run(task.count, {uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x});         \
   }
 HOCKET_MULTICAST_KERNELS(HOCKET_KERNEL)
 #undef HOCKET_KERNEL

@@ -33,15 +33,15 @@
   X(kFloat8e4m3, hocket_low_latency_float8e4m3) \
   X(kFloat8e5m2, hocket_low_latency_float8e5m2)
 
-#define HOCKET_MULTICAST_KERNELS(X)       \
-  X(kUint8, hocket_multicast_uint8)       \
-  X(kInt32, hocket_multicast_int32)       \
-  X(kUint32, hocket_multicast_uint32)     \
-  X(kInt64, hocket_multicast_int64)       \
-  X(kUint64, hocket_multicast_uint64)     \
-  X(kFloat16, hocket_multicast_float16)   \
-  X(kFloat32, hocket_multicast_float32)   \
-  X(kFloat64, hocket_multicast_float64)   \
+#define HOCKET_MULTICAST_KERNELS(X)     \
+  X(kUint8, hocket_multicast_uint8)     \
+  X(kInt32, hocket_multicast_int32)     \
+  X(kUint32, hocket_multicast_uint32)   \
+  X(kInt64, hocket_multicast_int64)     \
+  X(kUint64, hocket_multicast_uint64)   \
+  X(kFloat16, hocket_multicast_float16) \
+  X(kFloat32, hocket_multicast_float32) \
+  X(kFloat64, hocket_multicast_float64) \
   X(kBfloat16, hocket_multicast_bfloat16)
 
 #define HOCKET_CODING_KERNELS(X)                                                            \

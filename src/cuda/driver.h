@@ -54,7 +54,7 @@ struct Access {
 // Of an object that stands for memory of several devices, and can be shared as a file descriptor.
 struct MulticastProperties {
   unsigned devices = 0;
-  size_t bytes = 0;  // of each
+  size_t bytes = 0;                     // of each
   unsigned long long handle_types = 1;  // kFileDescriptor
   unsigned long long flags = 0;
 };
@@ -152,11 +152,11 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
 
 // The same of functions that drivers before CUDA 12.1 lack; null: this one does, too.
 #define HOCKET_CUDA_NEWER_FUNCTIONS(X)                                                                  \
-  X(multicast_create, "cuMulticastCreate", (AllocationHandle*, const MulticastProperties*))              \
-  X(multicast_add_device, "cuMulticastAddDevice", (AllocationHandle, int device))                        \
-  X(multicast_bind, "cuMulticastBindMem",                                                                \
-    (AllocationHandle, size_t offset, AllocationHandle memory, size_t offset_in_memory, size_t bytes,    \
-     unsigned long long flags))                                                                          \
+  X(multicast_create, "cuMulticastCreate", (AllocationHandle*, const MulticastProperties*))             \
+  X(multicast_add_device, "cuMulticastAddDevice", (AllocationHandle, int device))                       \
+  X(multicast_bind, "cuMulticastBindMem",                                                               \
+    (AllocationHandle, size_t offset, AllocationHandle memory, size_t offset_in_memory, size_t bytes,   \
+     unsigned long long flags))                                                                         \
   X(multicast_unbind, "cuMulticastUnbind", (AllocationHandle, int device, size_t offset, size_t bytes)) \
   X(multicast_get_granularity, "cuMulticastGetGranularity", (size_t*, const MulticastProperties*, int which))
 

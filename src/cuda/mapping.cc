@@ -42,8 +42,8 @@ Mapping::~Mapping() {
 
 Result<std::shared_ptr<const Segment>> export_memory(const Driver& driver, AllocationHandle handle) {
   int number = -1;
-  HOCKET_TRY(checked(driver, driver.memory_export(&number, handle, kFileDescriptor, 0),
-                     "cuMemExportToShareableHandle"));
+  HOCKET_TRY(
+      checked(driver, driver.memory_export(&number, handle, kFileDescriptor, 0), "cuMemExportToShareableHandle"));
   return std::shared_ptr<const Segment>(std::make_shared<DescriptorSegment>(Descriptor(number)));
 }
 

@@ -75,11 +75,12 @@ Status Multicast::bind(MadeMemory memory) {
 Multicast::~Multicast() {
   mapping_.reset();
   if (memory_ == nullptr) return;
-  if (stays_bound_) {
+  if (!stays_bound_) {
+    driver_.multicast_unbind(object_->handle(), device_, 0, bytes_);
+  } else {
     keep_for_ever(std::move(object_));
-    return keep_for_ever(std::move(memory_));
+    keep_for_ever(std::move(memory_));
   }
-  driver_.multicast_unbind(object_->handle(), device_, 0, bytes_);
 }
 
 }  // namespace hocket::cuda
