@@ -39,7 +39,9 @@ const char* combine_kernel(DataType type) {
   return nullptr;
 }
 
+// Bits have no sign, and of 8 of them nothing else is combined.
 const char* multicast_kernel(DataType type) {
+  if (type == DataType::kInt8) type = DataType::kUint8;
   HOCKET_MULTICAST_KERNELS(HOCKET_NAME)
   return nullptr;
 }

@@ -144,6 +144,7 @@ FAKE_API DriverResult cuMulticastAddDevice(AllocationHandle handle, int device) 
   FAKE_ENTER(cuMulticastAddDevice);
   const std::shared_ptr<MulticastObject> object = multicast_of(file_of(handle));
   if (object == nullptr || device < 0 || device >= kDevices) return kInvalidValue;
+  if (!is_supported) return kNotSupported;
   return object->of[device].added.exchange(1) == 0 ? kSuccess : kInvalidValue;
 }
 
