@@ -124,10 +124,14 @@ Status load_combine_kernels(const cuda::Driver& driver) {
   return load_once(driver, loaded, device::combine_kernel, find_kernel);
 }
 
-Status load_multicast_kernels(const cuda::Driver& driver) {
+bool load_multicast_kernels(const cuda::Driver& driver) {
   static Loaded loaded;
-  if (cuda::multicast_grain(driver, cuda::current_device()) == 0) return {};
-  return load_once(driver, loaded, device::multicast_kernel, find_multicast_kernel);
+  const bool has_them = cuda::multicast_grain(driver, cuda::current_device()) > 0 &&
+                        find_multicast_kernel(driver, device::multicast_kernel(DataType::kUint8)) != nullptr;
+  if (!has_them) return false;
+  const Status status = load_once(driver, loaded, device::multicast_kernel, find_multicast_kernel);
+  if (!status.ok()) log_warn("no multicast kernels: {}", status.message());
+  return status.ok();
 }
 
 Status load_low_latency_kernels(const cuda::Stream& stream) {

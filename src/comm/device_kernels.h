@@ -28,8 +28,8 @@ Status load_combine_kernels(const cuda::Driver& driver);
 // The same of the low-latency kernels, in the context of the stream, which is ours.
 Status load_low_latency_kernels(const cuda::Stream& stream);
 
-// The same of multicast kernels, once for each context; of a device that has no multicast, none.
-Status load_multicast_kernels(const cuda::Driver& driver);
+// The same of multicast kernels. False: the device has no multicast, or they cannot be had.
+bool load_multicast_kernels(const cuda::Driver& driver);
 // By its symbol, or null; null: there is none.
 cuda::Kernel find_multicast_kernel(const cuda::Driver& driver, const char* symbol);
 

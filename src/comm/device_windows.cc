@@ -58,10 +58,8 @@ Result<std::shared_ptr<DevicePart>> device_part(const cuda::Driver& driver, std:
   auto part = std::make_shared<DevicePart>(shared->offer, offset);
   part->segment = std::move(shared->descriptor);
   part->context = cuda::current_context();
-  if (settings().ok() && settings()->device_multicast) {
-    part->multicast = std::make_shared<MulticastWindow>(offset);
-    HOCKET_TRY(load_multicast_kernels(driver));
-  }
+  const bool is_wished = settings().ok() && settings()->device_multicast;
+  if (is_wished && load_multicast_kernels(driver)) part->multicast = std::make_shared<MulticastWindow>(offset);
   return part;
 }
 

@@ -28,7 +28,7 @@ struct DevicePart {
   std::shared_ptr<const Segment> segment = {};            // ours: the same
   std::shared_ptr<const cuda::MappedMemory> mapped = {};  // a peer's, once it is mapped
   cuda::Context context = nullptr;                        // ours: in which it was registered
-  std::shared_ptr<MulticastWindow> multicast = {};        // ours, with HOCKET_DEVICE_MULTICAST
+  std::shared_ptr<MulticastWindow> multicast = {};        // ours, if it may come to be one
 };
 
 // Of memory that this rank registers. Null: kernels do not reach it, so collectives on it are staged. Fails where the

@@ -34,9 +34,6 @@ Status work_on(DevicePart& part, const Work& work) {
 Status join_object(const cuda::Driver& driver, DevicePart& part, const Descriptor& descriptor, size_t bytes) {
   const Result<cuda::MadeMemory> memory = memory_of(part);
   HOCKET_TRY(memory.status());
-  // Where it has none, its kernels have not been loaded either.
-  if (cuda::multicast_grain(driver, memory->device) == 0)
-    return Status(Code::kCuda, fmt::format("device {} has no multicast", memory->device));
   Result<std::shared_ptr<cuda::Multicast>> object = cuda::Multicast::import(driver, memory->device, descriptor, bytes);
   HOCKET_TRY(object.status());
   part.multicast->put(std::move(*object));

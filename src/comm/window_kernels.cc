@@ -111,8 +111,8 @@ Result<std::shared_ptr<HeldKernels>> window_kernels(const cuda::Stream& stream, 
   std::vector<HeldKernels::Launch> launches = joint_launches(request, *planned->plan, buffers);
   const bool may_begin = stream.graph() == nullptr;
   const SwitchedWindows switched = switched_windows(communicator.mesh(), request.facts, may_begin);
-  if (switched.send != nullptr || switched.recv != nullptr) {
-    HOCKET_TRY(load_multicast_kernels(stream.driver()));
+  const bool is_wished = switched.send != nullptr || switched.recv != nullptr;
+  if (is_wished && load_multicast_kernels(stream.driver())) {
     use_switch(switched_window(windows, request.facts.send_spot, switched.send.get()),
                switched_window(windows, request.facts.recv_spot, switched.recv.get()),
                static_cast<size_t>(communicator.rank()), launches);

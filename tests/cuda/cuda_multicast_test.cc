@@ -312,6 +312,7 @@ const Role kept_from_it("kept_from_it", [](const Part& part) -> int {
   if (why == "one is off" && part.rank == 1) setenv("HOCKET_DEVICE_MULTICAST", "off", 1);
   if (why == "all are off") setenv("HOCKET_DEVICE_MULTICAST", "off", 1);
   if (why == "no support" && part.rank == 1) fake::forbid_multicast();
+  if (why == "no kernels" && part.rank == 1) fake::fail("cuLibraryLoadData", 2, 1);  // the second image's
   use_device(why == "one device" ? part.rank / 2 : part.rank);
   hocketConfig_t config = HOCKET_CONFIG_INITIALIZER;
   if (why == "ordered") config = ordered();
@@ -326,7 +327,7 @@ const Role kept_from_it("kept_from_it", [](const Part& part) -> int {
 });
 
 TEST_F(CudaMulticast, IsOffOnAllWhereItIsOnOne) {
-  for (const char* why : {"one is off", "all are off", "no support", "one device", "ordered"}) {
+  for (const char* why : {"one is off", "all are off", "no support", "no kernels", "one device", "ordered"}) {
     SCOPED_TRACE(why);
     Processes::Settings settings;
     settings.arguments = {why};
