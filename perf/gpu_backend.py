@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 
 import hocket.distributed
-from gpu_checks import tell
+from gpu_checks import graph, tell
 from gpu_timing import device_ms
 
 STEPS, BATCH = 20, 32
@@ -64,20 +64,6 @@ def streams():
     tell("backend hocket: streams and futures", right)
 
 
-def graph():
-    tensor = torch.ones(100000, device="cuda")
-    dist.all_reduce(tensor)
-    torch.cuda.synchronize()
-    captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured):
-        dist.all_reduce(tensor)
-    tensor.fill_(1)
-    for _ in range(3):
-        captured.replay()
-    torch.cuda.synchronize()
-    tell("backend hocket: graph, three times", bool((tensor == dist.get_world_size() ** 3).all()))
-
-
 def main():
     torch.cuda.set_device(0)
     hocket.distributed.init_process_group()
@@ -92,7 +78,7 @@ def main():
         fully_shard(layer)
     fully_shard(sharded)
     tell("backend hocket: FSDP2 trains as one process does", is_near(train(sharded, part), alone))
-    graph()
+    graph("backend hocket: graph, three times")
     for size in (8, 1 << 20, 64 << 20):
         tensor = torch.zeros(size // 4, device="cuda")
         tell("backend hocket: all_reduce", True, bytes=size, ms=round(device_ms(lambda: dist.all_reduce(tensor)), 4))  # noqa: B023

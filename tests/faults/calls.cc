@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <functional>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace hocket::test {
@@ -13,6 +14,8 @@ namespace {
 
 constexpr Seconds kParentFails{5};
 constexpr size_t kTransferred = 3000;
+
+hocketComm_t shrunk = nullptr;  // as take_shrunk() gives it away
 
 int draw(std::mt19937_64& random, int below) { return static_cast<int>(random() % static_cast<uint64_t>(below)); }
 
@@ -61,6 +64,7 @@ hocketResult_t child(const Member& parent, std::mt19937_64& random, uint32_t rou
   if (result == hocketSuccess) {
     hocketCommUserRank(member.comm, &member.rank);
     hocketCommCount(member.comm, &member.ranks);
+    if (colors == 0 && member.ranks < parent.ranks) return shrunk = member.comm, failure_of(parent);
     result = use(member, round, color);
   }
   hocketCommDestroy(member.comm);
@@ -163,5 +167,7 @@ hocketResult_t any_call(const Member& member, std::mt19937_64& random, uint32_t 
 hocketResult_t any_call_or_child(const Member& member, std::mt19937_64& random, uint32_t round) {
   return draw(random, 2) == 0 ? child(member, random, round) : any_call(member, random, round);
 }
+
+hocketComm_t take_shrunk() { return std::exchange(shrunk, nullptr); }
 
 }  // namespace hocket::test

@@ -19,4 +19,8 @@ RandomCall any_call;
 // The same, or collectives of a communicator that is made of this one for them and destroyed.
 RandomCall any_call_or_child;
 
+// The communicator of those who go on, if this rank came to a shrink when the one before had just failed: what the
+// others make to recover. NULL: none. The caller's.
+hocketComm_t take_shrunk();
+
 }  // namespace hocket::test

@@ -58,8 +58,9 @@ class Survivor {
     }
     std::printf("failed %.6f %s %s\n%s", noticed, count == 0 ? "none" : names.c_str(), hocketGetLastError(member_.comm),
                 each.c_str());
-    hocketComm_t shrunk = nullptr;
-    if (hocketCommShrink(member_.comm, nullptr, 0, &shrunk, nullptr, HOCKET_SHRINK_ABORT) != hocketSuccess) {
+    hocketComm_t shrunk = take_shrunk();
+    if (shrunk == nullptr &&
+        hocketCommShrink(member_.comm, nullptr, 0, &shrunk, nullptr, HOCKET_SHRINK_ABORT) != hocketSuccess) {
       std::printf("cannot shrink: %s\n", hocketGetLastError(nullptr));
       return false;
     }
