@@ -49,7 +49,8 @@ std::shared_ptr<cuda::Multicast> MulticastWindow::object() const {
 
 void MulticastWindow::use() {
   const std::lock_guard lock(mutex_);
-  if (object_ != nullptr) begin_.store(object_->begin() + offset_, std::memory_order_release);
+  std::byte* const begin = object_ == nullptr ? nullptr : object_->begin();
+  if (begin != nullptr) begin_.store(begin + offset_, std::memory_order_release);
 }
 
 std::shared_ptr<cuda::Multicast> MulticastWindow::turn_off() {
