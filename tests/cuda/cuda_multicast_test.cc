@@ -221,6 +221,7 @@ class CudaMulticast : public testing::Test {
  protected:
   void SetUp() override {
     if (device::kernel_image() == nullptr) GTEST_SKIP() << "built without nvcc: there are no kernels";
+    fake::let_loading_wait_for_all_streams();
   }
 };
 
@@ -237,6 +238,7 @@ TEST_F(CudaMulticast, ThreadsGetTheHostsResults) {
 }
 
 const Role everything("everything", [](const Part& part) -> int {
+  fake::let_loading_wait_for_all_streams();
   use_device(part.rank);
   const Member member = part.join();
   {
