@@ -47,7 +47,7 @@ collectives() {
   for count in 1 2 4 8; do ranks "collectives --nccl" "$count" --nccl python3 perf/gpu_checks.py collectives; done
 }
 
-windows() { # kernels reach memory that is no window, or not; and what takes a device for each rank: without and with packets
+windows() { # kernels reach memory that is no window, or not; and what takes a device for each rank: without and with packets, and by multicast
   local devices packets
   for count in 2 4; do HOCKET_DEVICE_PEERS=on ranks "windows, peers on" "$count" --nccl python3 perf/gpu_windows.py; done
   HOCKET_DEVICE_PEERS=off ranks "windows, peers off" 2 --nccl python3 perf/gpu_windows.py
@@ -59,6 +59,7 @@ windows() { # kernels reach memory that is no window, or not; and what takes a d
   for packets in off on; do
     HOCKET_DEVICE_LOW_LATENCY=$packets ranks "windows, apart, packets $packets" "$devices" --nccl python3 perf/gpu_windows.py apart
   done
+  HOCKET_DEVICE_MULTICAST=on ranks "windows, apart, multicast" "$devices" --nccl python3 perf/gpu_windows.py apart
 }
 
 packets() {

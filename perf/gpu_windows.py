@@ -61,7 +61,7 @@ def check(comm, kind, whole, size):
         tensor.zero_()
         took.append(round(device_ms(lambda: all_reduce(comm, tensor)), 4))  # noqa: B023
     tell("window of " + kind, right, bytes=size, ms=took[0], outside_ms=took[1], peers=os.environ.get("HOCKET_DEVICE_PEERS", "off"),
-         packets=os.environ.get("HOCKET_DEVICE_LOW_LATENCY", "off"))
+         packets=os.environ.get("HOCKET_DEVICE_LOW_LATENCY", "off"), multicast=os.environ.get("HOCKET_DEVICE_MULTICAST", "off"))
 
 
 def main():

@@ -36,6 +36,8 @@ inline constexpr uint32_t kStaged = 3;   // not they: those that copy to and fro
 struct Batch {
   ReduceOp op = ReduceOp::kSum;
   bool scaled = false;                 // the prologue multiplies; of logical operations it makes 0 or 1
+  bool from_all = false;               // of multicast kernels: each task's one source is a multicast address
+  bool to_all = false;                 // ... its one destination is
   alignas(8) std::byte scale[8] = {};  // an element
   int64_t divide_last = 0;             // epilogue; 0: none
   const uint32_t* word = nullptr;      // null: the kernel may begin

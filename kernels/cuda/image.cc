@@ -5,15 +5,12 @@
 #include "kernels/cuda/names.h"
 
 #ifdef HOCKET_KERNEL_IMAGE
-asm(R"(
-  .pushsection .rodata
-  .balign 64
-  .local hocket_kernel_image
-hocket_kernel_image:
-  .incbin ")" HOCKET_KERNEL_IMAGE R"("
-  .popsection
-)");
-extern "C" __attribute__((visibility("hidden"))) const char hocket_kernel_image[];
+#define HOCKET_IMAGE(name, file)                                                                              \
+  asm(".pushsection .rodata\n.balign 64\n.local " #name "\n" #name ":\n.incbin \"" file "\"\n.popsection\n"); \
+  extern "C" __attribute__((visibility("hidden"))) const char name[];
+HOCKET_IMAGE(hocket_kernel_image, HOCKET_KERNEL_IMAGE)
+HOCKET_IMAGE(hocket_multicast_image, HOCKET_MULTICAST_IMAGE)
+#undef HOCKET_IMAGE
 #endif
 
 namespace hocket::device {
@@ -26,11 +23,26 @@ const void* kernel_image() {
 #endif
 }
 
+const void* multicast_image() {
+#ifdef HOCKET_KERNEL_IMAGE
+  return hocket_multicast_image;
+#else
+  return nullptr;
+#endif
+}
+
 #define HOCKET_NAME(its_type, symbol) \
   if (type == DataType::its_type) return #symbol;
 
 const char* combine_kernel(DataType type) {
   HOCKET_COMBINE_KERNELS(HOCKET_NAME)
+  return nullptr;
+}
+
+// Bits have no sign, and of 8 of them nothing else is combined.
+const char* multicast_kernel(DataType type) {
+  if (type == DataType::kInt8) type = DataType::kUint8;
+  HOCKET_MULTICAST_KERNELS(HOCKET_NAME)
   return nullptr;
 }
 

@@ -17,6 +17,10 @@ inline constexpr int kOldestMajor = 8;
 // The symbol of the kernel that combines elements of the type, whose argument is a Batch; null: there is none.
 const char* combine_kernel(DataType type);
 
+// The same of multicast kernels, which lie in an image of their own, for devices from compute capability 9.0 on.
+const void* multicast_image();
+const char* multicast_kernel(DataType type);
+
 // The same of that whose argument is a LowLatencyWork.
 const char* low_latency_kernel(DataType type);
 

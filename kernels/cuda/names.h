@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The kernels: of combine, each type of element with its symbol, and so those of low latency; of codecs, each kind and
-// type, once to encode and once to decode.
+// The kernels: of combine, each type of element with its symbol, and so those of low latency and, of the types that a
+// switch adds up, of multicast; of codecs, each kind and type, once to encode and once to decode.
 #pragma once
 
 #define HOCKET_COMBINE_KERNELS(X)           \
@@ -32,6 +32,17 @@
   X(kBfloat16, hocket_low_latency_bfloat16)     \
   X(kFloat8e4m3, hocket_low_latency_float8e4m3) \
   X(kFloat8e5m2, hocket_low_latency_float8e5m2)
+
+#define HOCKET_MULTICAST_KERNELS(X)     \
+  X(kUint8, hocket_multicast_uint8)     \
+  X(kInt32, hocket_multicast_int32)     \
+  X(kUint32, hocket_multicast_uint32)   \
+  X(kInt64, hocket_multicast_int64)     \
+  X(kUint64, hocket_multicast_uint64)   \
+  X(kFloat16, hocket_multicast_float16) \
+  X(kFloat32, hocket_multicast_float32) \
+  X(kFloat64, hocket_multicast_float64) \
+  X(kBfloat16, hocket_multicast_bfloat16)
 
 #define HOCKET_CODING_KERNELS(X)                                                            \
   X(kCast, kFloat32, hocket_encode_cast_float32, hocket_decode_cast_float32)                \

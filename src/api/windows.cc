@@ -11,6 +11,7 @@
 #include "api/place.h"
 #include "api/session.h"
 #include "api/window_number.h"
+#include "base/settings.h"
 #include "comm/call_windows.h"
 #include "comm/device_windows.h"
 #include "comm/shared_heap.h"
@@ -108,7 +109,10 @@ hocketResult_t hocketMemAllocDevice(void** ptr, size_t size) {
     if (ptr == nullptr) return report(null_pointer("ptr"));
     if (size == 0) return report(Status(Code::kInvalidArgument, "size is 0"));
     if (hocket::cuda::current_device() < 0) return report(no_device());
-    const Result<void*> memory = hocket::cuda::allocate_shared(*hocket::cuda::driver(), size);
+    using hocket::cuda::Use;
+    const bool is_wished = hocket::settings().ok() && hocket::settings()->device_multicast;
+    const Use use = is_wished ? Use::kMulticast : Use::kAny;
+    const Result<void*> memory = hocket::cuda::allocate_shared(*hocket::cuda::driver(), size, use);
     if (!memory.ok()) return report(memory.status());
     *ptr = *memory;
     return hocketSuccess;

@@ -198,6 +198,12 @@ constexpr Setting kSettings[] = {
      "one kernel for each rank, which waits for those of the others on the device (decision 0088). Off until devices "
      "have run it. Off on any rank: the hosts let the kernels go.",
      on_or_off<&Settings::device_low_latency>},
+    {"HOCKET_DEVICE_MULTICAST", "on or off", "off",
+     "Whether collectives on windows of device memory let the switch between the devices add up and write everywhere "
+     "(multimem), where every rank has a device of its own and the memory is hocketMemAllocDevice's (decision 0130). "
+     "Off until devices have run it. Off on any rank: kernels read and write each device's memory. Never for sums of "
+     "floats with `HOCKET_REPRODUCIBILITY` other than `fast`.",
+     on_or_off<&Settings::device_multicast>},
     {"HOCKET_PLANS", "list", "",
      "Files with algorithms of others, divided by commas: MSCCL's XML or MSCCL++'s JSON. Each is proved when it is "
      "read, and a wrong one is an error. Calls of its collective by as many ranks take it, if their chunks are as the "

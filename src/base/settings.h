@@ -48,6 +48,7 @@ struct Settings {
   bool device_pipes = false;
   bool device_peers = false;
   bool device_low_latency = false;
+  bool device_multicast = false;
   int32_t explore = 0;      // percent; 0: off
   std::string plans;        // empty: none
   std::string tuning_file;  // empty: what is built in

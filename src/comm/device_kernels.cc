@@ -13,6 +13,7 @@
 #include "base/settings.h"
 #include "cuda/kernels.h"
 #include "cuda/memory.h"
+#include "cuda/multicast.h"
 #include "cuda/shared_memory.h"
 #include "cuda/stream.h"
 #include "kernels/cuda/image.h"
@@ -23,13 +24,15 @@ namespace {
 
 class Kernels {
  public:
+  Kernels(const void* image, const char* without) : image_(image), without_(without) {}
+
   cuda::Kernel find(const cuda::Driver& driver, const char* symbol) {
     const std::lock_guard lock(mutex_);
     cuda::Kernel& kernel = kernels_[symbol];
     if (kernel == nullptr && !failed_) {
       const Status status = look_up(driver, symbol, kernel);
       failed_ = !status.ok();
-      if (failed_) log_warn("no kernels, so device memory is staged: {}", status.message());
+      if (failed_) log_warn("{}: {}", without_, status.message());
     }
     return kernel;
   }
@@ -37,7 +40,7 @@ class Kernels {
  private:
   Status look_up(const cuda::Driver& driver, const char* symbol, cuda::Kernel& kernel) {
     if (!library_) {
-      const Result<cuda::KernelLibrary> loaded = cuda::KernelLibrary::load(driver, device::kernel_image());
+      const Result<cuda::KernelLibrary> loaded = cuda::KernelLibrary::load(driver, image_);
       HOCKET_TRY(loaded.status());
       library_ = *loaded;
     }
@@ -46,35 +49,64 @@ class Kernels {
     return found.status();
   }
 
+  const void* const image_;
+  const char* const without_;
   std::mutex mutex_;
   std::optional<cuda::KernelLibrary> library_;        // guarded by mutex_
   std::map<std::string_view, cuda::Kernel> kernels_;  // guarded by mutex_
   bool failed_ = false;                               // guarded by mutex_
 };
 
+using Find = cuda::Kernel(const cuda::Driver&, const char* symbol);
+
 // Every type's kernel once, with nothing to do.
-Status launch_each(const cuda::Stream& stream, const char* (*symbol)(DataType), const void* nothing) {
+Status launch_each(const cuda::Stream& stream, const char* (*symbol)(DataType), const void* nothing,
+                   Find* find = find_kernel) {
   for (int type = 0; type < kDataTypes; ++type) {
-    const cuda::Kernel kernel = find_kernel(stream.driver(), symbol(static_cast<DataType>(type)));
+    const cuda::Kernel kernel = find(stream.driver(), symbol(static_cast<DataType>(type)));
     if (kernel != nullptr) HOCKET_TRY(stream.launch(kernel, {.threads = device::kBlockThreads}, nothing));
   }
   return {};
 }
 
-Status launch_combine_kernels(const cuda::Driver& driver, cuda::Context context) {
+// In a stream of our own in that context.
+Status launch_batches(const cuda::Driver& driver, cuda::Context context, const char* (*symbol)(DataType), Find* find) {
   const cuda::Entered entered(driver, context);
   const Result<cuda::Stream> stream = cuda::Stream::make(driver);
   HOCKET_TRY(stream.status());
   device::Batch nothing;
   nothing.tasks = 1;
-  return launch_each(*stream, device::combine_kernel, &nothing);
+  return launch_each(*stream, symbol, &nothing, find);
+}
+
+// Kernels whose argument is a batch, and the contexts for which they have been loaded.
+struct Loaded {
+  std::mutex mutex;
+  std::set<cuda::Context> contexts;  // guarded by mutex
+};
+
+Status load_once(const cuda::Driver& driver, Loaded& loaded, const char* (*symbol)(DataType), Find* find) {
+  cuda::Context here = nullptr;
+  HOCKET_TRY(checked(driver, driver.context_get_current(&here), "cuCtxGetCurrent"));
+  if (here == nullptr) return {};
+  if (const std::lock_guard lock(loaded.mutex); loaded.contexts.contains(here)) return {};
+  // No lock is held: a launch may wait for what another thread has to let go.
+  HOCKET_TRY(launch_batches(driver, here, symbol, find));
+  const std::lock_guard lock(loaded.mutex);
+  loaded.contexts.insert(here);
+  return {};
 }
 
 }  // namespace
 
 cuda::Kernel find_kernel(const cuda::Driver& driver, const char* symbol) {
-  static Kernels kernels;
+  static Kernels kernels(device::kernel_image(), "no kernels, so device memory is staged");
   return device::kernel_image() == nullptr || symbol == nullptr ? nullptr : kernels.find(driver, symbol);
+}
+
+cuda::Kernel find_multicast_kernel(const cuda::Driver& driver, const char* symbol) {
+  static Kernels kernels(device::multicast_image(), "no multicast kernels");
+  return device::multicast_image() == nullptr || symbol == nullptr ? nullptr : kernels.find(driver, symbol);
 }
 
 unsigned multiprocessors(const cuda::Driver& driver, int device) {
@@ -85,17 +117,18 @@ unsigned multiprocessors(const cuda::Driver& driver, int device) {
 }
 
 Status load_combine_kernels(const cuda::Driver& driver) {
-  static std::mutex mutex;
-  static std::set<cuda::Context> loaded;
-  cuda::Context here = nullptr;
-  HOCKET_TRY(checked(driver, driver.context_get_current(&here), "cuCtxGetCurrent"));
-  if (here == nullptr) return {};
-  if (const std::lock_guard lock(mutex); loaded.contains(here)) return {};
-  // No lock is held: a launch may wait for what another thread has to let go.
-  HOCKET_TRY(launch_combine_kernels(driver, here));
-  const std::lock_guard lock(mutex);
-  loaded.insert(here);
-  return {};
+  static Loaded loaded;
+  return load_once(driver, loaded, device::combine_kernel, find_kernel);
+}
+
+bool load_multicast_kernels(const cuda::Driver& driver) {
+  static Loaded loaded;
+  const bool has_them = cuda::multicast_grain(driver, cuda::current_device()) > 0 &&
+                        find_multicast_kernel(driver, device::multicast_kernel(DataType::kUint8)) != nullptr;
+  if (!has_them) return false;
+  const Status status = load_once(driver, loaded, device::multicast_kernel, find_multicast_kernel);
+  if (!status.ok()) log_warn("no multicast kernels: {}", status.message());
+  return status.ok();
 }
 
 void load_kernels_for_pipes(cuda::Context context) {

@@ -31,6 +31,11 @@ void load_kernels_for_pipes(cuda::Context context);
 // The same of the low-latency kernels, in the context of the stream, which is ours.
 Status load_low_latency_kernels(const cuda::Stream& stream);
 
+// The same of multicast kernels. False: the device has no multicast, or they cannot be had.
+bool load_multicast_kernels(const cuda::Driver& driver);
+// By its symbol, or null; null: there is none.
+cuda::Kernel find_multicast_kernel(const cuda::Driver& driver, const char* symbol);
+
 // The devices whose memory combine kernels in that context, which have been loaded since, may use (devices_in_reach());
 // empty: none, or HOCKET_DEVICE_PEERS is off.
 std::string devices_of(cuda::Context context);

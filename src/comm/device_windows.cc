@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/settings.h"
 #include "comm/device_kernels.h"
+#include "comm/multicast.h"
 #include "cuda/memory.h"
 #include "kernels/cuda/image.h"
 
@@ -55,6 +57,9 @@ Result<std::shared_ptr<DevicePart>> device_part(const cuda::Driver& driver, std:
   HOCKET_TRY(load_combine_kernels(driver));
   auto part = std::make_shared<DevicePart>(shared->offer, offset);
   part->segment = std::move(shared->descriptor);
+  part->context = cuda::current_context();
+  const bool is_wished = settings().ok() && settings()->device_multicast;
+  if (is_wished && load_multicast_kernels(driver)) part->multicast = std::make_shared<MulticastWindow>(offset);
   return part;
 }
 

@@ -18,6 +18,8 @@
 
 namespace hocket {
 
+class MulticastWindow;
+
 // A rank's part: an allocation of its device, or what begins at `offset` in it.
 struct DevicePart {
   cuda::MemoryOffer offer;
@@ -25,6 +27,8 @@ struct DevicePart {
   Descriptor descriptor = {};                             // a peer's: of the allocation, if it has one
   std::shared_ptr<const Segment> segment = {};            // ours: the same
   std::shared_ptr<const cuda::MappedMemory> mapped = {};  // a peer's, once it is mapped
+  cuda::Context context = nullptr;                        // ours: in which it was registered
+  std::shared_ptr<MulticastWindow> multicast = {};        // ours, if it may come to be one
 };
 
 // Of memory that this rank registers. Null: kernels do not reach it, so collectives on it are staged. Fails where the

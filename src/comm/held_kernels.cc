@@ -24,8 +24,7 @@ size_t late_bytes(const HeldKernels::Launch& launch) { return launch.batch.addre
 }  // namespace
 
 Result<std::shared_ptr<HeldKernels>> HeldKernels::make(const cuda::Stream& stream, Engine& engine,
-                                                       std::vector<Launch> launches, bool told_late,
-                                                       std::vector<std::shared_ptr<const void>> keeps) {
+                                                       std::vector<Launch> launches, bool told_late, Keeps keeps) {
   std::erase_if(launches, [](const Launch& launch) { return launch.batch.tasks == 0; });
   size_t bytes = kLate;
   for (const Launch& launch : launches) bytes += told_late ? late_bytes(launch) : 0;
@@ -50,8 +49,7 @@ Result<HeldKernels::Told> HeldKernels::take(const cuda::Stream& stream, size_t b
   return Told{std::move(*here), std::move(*there), bytes};
 }
 
-HeldKernels::HeldKernels(const cuda::Stream& stream, Engine& engine, Told told,
-                         std::vector<std::shared_ptr<const void>> keeps)
+HeldKernels::HeldKernels(const cuda::Stream& stream, Engine& engine, Told told, Keeps keeps)
     : stream_(stream),
       engine_(engine),
       told_(std::move(told)),
@@ -62,7 +60,7 @@ HeldKernels::HeldKernels(const cuda::Stream& stream, Engine& engine, Told told,
 
 // `late`: where its addresses are told, in the block; 0: they are known.
 Status HeldKernels::add(const Launch& launch, unsigned multiprocessors, size_t late) {
-  const Result<cuda::Kernel> kernel = find(launch.type);
+  const Result<cuda::Kernel> kernel = find(launch.type, launch.batch.from_all || launch.batch.to_all);
   HOCKET_TRY(kernel.status());
   const cuda::Grid grid = grid_of(launch.batch, element_bytes(launch.type), multiprocessors);
   const auto addresses_in = [late](const cuda::MemoryBlock& block) {
@@ -74,8 +72,10 @@ Status HeldKernels::add(const Launch& launch, unsigned multiprocessors, size_t l
   return {};
 }
 
-Result<cuda::Kernel> HeldKernels::find(DataType type) const {
-  const cuda::Kernel kernel = find_kernel(stream_.driver(), device::combine_kernel(type));
+Result<cuda::Kernel> HeldKernels::find(DataType type, bool is_switched) const {
+  const cuda::Driver& driver = stream_.driver();
+  const cuda::Kernel kernel = is_switched ? find_multicast_kernel(driver, device::multicast_kernel(type))
+                                          : find_kernel(driver, device::combine_kernel(type));
   if (kernel != nullptr && multiprocessors(stream_.driver(), stream_.device()) > 0) return kernel;
   return Status(Code::kCuda, fmt::format("device {} has no kernel for {}", stream_.device(), name(type)));
 }
@@ -151,6 +151,9 @@ Result<std::optional<size_t>> HeldKernels::run(int /*lane*/, const CodedSlice& /
   return done() ? std::optional<size_t>(0) : std::nullopt;
 }
 
-void HeldKernels::stop() { word_.store(device::kStopped, std::memory_order_release); }
+void HeldKernels::stop() {
+  word_.store(device::kStopped, std::memory_order_release);
+  if (keeps_.on_stop) keeps_.on_stop();
+}
 
 }  // namespace hocket

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -32,11 +33,15 @@ class HeldKernels final : public SliceRunner {
     bool is_last = false;      // put on the stream by enqueue_last()
   };
 
-  // In a context that was entered. `keeps`: what the kernels use. `told_late`: the addresses in the batches are marks
+  // What the kernels use, and what is to be done, on any thread, when the call fails.
+  struct Keeps {
+    std::vector<std::shared_ptr<const void>> used;
+    std::function<void()> on_stop;
+  };
+  // In a context that was entered. `told_late`: the addresses in the batches are marks
   // (late()), and tell() says what they stand for.
   static Result<std::shared_ptr<HeldKernels>> make(const cuda::Stream& stream, Engine& engine,
-                                                   std::vector<Launch> launches, bool told_late,
-                                                   std::vector<std::shared_ptr<const void>> keeps = {});
+                                                   std::vector<Launch> launches, bool told_late, Keeps keeps = {});
   // Puts them on the stream, which keeps the object until it has passed them.
   Status enqueue() const;
   // The same of the last ones, behind the end of the call.
@@ -65,9 +70,9 @@ class HeldKernels final : public SliceRunner {
     size_t bytes = 0;
   };
   static Result<Told> take(const cuda::Stream& stream, size_t bytes);
-  HeldKernels(const cuda::Stream& stream, Engine& engine, Told told, std::vector<std::shared_ptr<const void>> keeps);
+  HeldKernels(const cuda::Stream& stream, Engine& engine, Told told, Keeps keeps);
   Status add(const Launch& launch, unsigned multiprocessors, size_t late);
-  Result<cuda::Kernel> find(DataType type) const;
+  Result<cuda::Kernel> find(DataType type, bool is_switched = false) const;
   Status bring() const;
   void set_word(uint32_t word);
   const uint32_t* word() const { return reinterpret_cast<const uint32_t*>(&word_); }
@@ -85,7 +90,7 @@ class HeldKernels final : public SliceRunner {
   Engine& engine_;
   const Told told_;
   std::atomic<uint32_t>& word_;  // of kernels/cuda/batch.h
-  const std::vector<std::shared_ptr<const void>> keeps_;
+  const Keeps keeps_;
   std::vector<Prepared> launches_;
   std::atomic<bool> done_{false};
 };

@@ -31,6 +31,7 @@ inline constexpr Duration kOnItsWay = std::chrono::seconds(3);
 enum class PipeClass : uint8_t { kCollective, kPointToPoint };
 
 struct PipeWait;  // execute/execution.h
+class MulticastWindow;
 
 // What a peer answers when asked for one of its calls.
 struct CallReport {
@@ -81,6 +82,8 @@ class Mesh {
   virtual Status take_back(std::span<std::byte> pages) = 0;
   virtual WindowTable& windows() = 0;
   virtual const WindowTable& windows() const = 0;
+  // A window of devices that is to come behind one address; null: it is not. `may_begin`: sees to it, if nobody has.
+  virtual std::shared_ptr<MulticastWindow> multicast(uint32_t window, bool may_begin) = 0;
   // Kernels of every rank may reach device memory of every other, as far as all that differs from call to call allows
   // it. Equal on all ranks.
   virtual bool reaches_devices() const = 0;

@@ -60,6 +60,7 @@ class MeshRank final : public Mesh,
   Status take_back(std::span<std::byte> pages) override;
   WindowTable& windows() override { return windows_; }
   const WindowTable& windows() const override { return windows_; }
+  std::shared_ptr<MulticastWindow> multicast(uint32_t window, bool may_begin) override;
   bool reaches_devices() const override { return reaches_devices_; }
   cuda::Context context() const override { return context_; }
   std::shared_ptr<OfferedMemory> offer_memory(const cuda::Driver& driver, const void* address) override;
@@ -212,6 +213,15 @@ class MeshRank final : public Mesh,
   void on_memory_answer(int32_t peer, Reader& reader);
   void on_withdrawal(int32_t peer, Reader& reader);
   void let_go_of_memory();
+
+  // mesh_rank_multicast.cc: windows behind one address
+  void begin_multicast(uint32_t window, const std::vector<std::shared_ptr<DevicePart>>& parts);
+  void do_for_multicast(uint32_t window, std::function<Status(const cuda::Driver&, DevicePart&)> work);
+  void answer_multicast(uint32_t window, bool has_done);
+  void tell_of_multicast(const MulticastMessage& message, const std::shared_ptr<const Segment>& descriptor);
+  void hear_of_multicast(int32_t rank, uint32_t window, bool has_done);
+  void turn_off_multicast(const std::shared_ptr<DevicePart>& ours);
+  void on_multicast(int32_t peer, Reader& reader, std::vector<Handle>& handles);
 
   // mesh_rank_remote.cc: one-sided access
   void on_access(int32_t peer, Reader& reader);

@@ -72,6 +72,9 @@ void MeshRank::on_message(int32_t peer, std::string_view frame, std::vector<Hand
     case MessageType::kWithdrawal:
       on_withdrawal(peer, reader);
       break;
+    case MessageType::kMulticast:
+      on_multicast(peer, reader, handles);
+      break;
     default:
       on_misbehaviour(peer, fmt::format("it sent a message of unknown type {}", frame[0]));
   }

@@ -193,6 +193,12 @@ std::vector<std::shared_ptr<DevicePart>> WindowTable::device_parts(uint32_t numb
   return parts;
 }
 
+std::shared_ptr<DevicePart> WindowTable::device_part(uint32_t number, int32_t rank) const {
+  const std::lock_guard lock(mutex_);
+  const Window* const found = find(number);
+  return found == nullptr ? nullptr : found->parts[static_cast<size_t>(rank)].device;
+}
+
 std::vector<std::shared_ptr<DevicePart>> WindowTable::inboxes() const {
   {
     const std::lock_guard lock(mutex_);

@@ -103,6 +103,8 @@ class WindowTable {
   std::span<std::byte* const> begins(uint32_t number) const;
   // Each rank's part of a complete window of devices.
   std::vector<std::shared_ptr<DevicePart>> device_parts(uint32_t number) const;
+  // That rank's; null: it has not told of the window, or it is none of devices.
+  std::shared_ptr<DevicePart> device_part(uint32_t number, int32_t rank) const;
   // Each rank's inbox; empty: kernels of some rank do not reach that of another, or some rank has none. Who knows of a
   // complete window of devices knows this.
   std::vector<std::shared_ptr<DevicePart>> inboxes() const;

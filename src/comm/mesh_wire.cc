@@ -306,6 +306,23 @@ std::string withdrawal_message(uint32_t number) {
   return writer.take();
 }
 
+std::string multicast_message(const MulticastMessage& multicast) {
+  Writer writer = message(MessageType::kMulticast);
+  writer.u32(multicast.window);
+  writer.u8(static_cast<uint8_t>(multicast.word));
+  writer.u64(multicast.bytes);
+  return writer.take();
+}
+
+bool read_multicast(Reader& reader, MulticastMessage* multicast) {
+  multicast->window = reader.u32();
+  multicast->word = static_cast<MulticastMessage::Word>(reader.u8());
+  multicast->bytes = reader.u64();
+  const bool has_bytes = multicast->bytes > 0;
+  return reader.finished() && multicast->word <= MulticastMessage::Word::kRefused &&
+         has_bytes == (multicast->word == MulticastMessage::Word::kJoin);
+}
+
 std::string question_message(uint32_t operation) {
   Writer writer = message(MessageType::kQuestion);
   writer.u32(operation);

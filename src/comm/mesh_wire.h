@@ -40,6 +40,7 @@ enum class MessageType : uint8_t {
   kMemory,  // device memory of the sender that is no window, + the handle of its descriptor, if it has one
   kMemoryAnswer,
   kWithdrawal,  // of such memory
+  kMulticast,   // how a window comes behind one address, + the handle of the object that is to be joined
 };
 
 void write_peer(Writer& writer, const PeerInfo& peer);
@@ -88,6 +89,17 @@ bool read_memory_message(Reader& reader, MemoryMessage* message);
 std::string memory_answer(uint32_t number, bool is_mapped);
 bool read_memory_answer(Reader& reader, uint32_t* number, bool* is_mapped);
 std::string withdrawal_message(uint32_t number);
+// What rank 0 asks of all for a window, and what they answer.
+struct MulticastMessage {
+  enum class Word : uint8_t { kJoin, kBind, kUse, kOff, kDone, kRefused };
+  uint32_t window = 0;
+  Word word = Word::kJoin;
+  uint64_t bytes = 0;  // kJoin: of the object
+  bool is_leads() const { return word <= Word::kOff; }
+  size_t handles() const { return word == Word::kJoin ? 1 : 0; }
+};
+std::string multicast_message(const MulticastMessage& message);
+bool read_multicast(Reader& reader, MulticastMessage* message);
 std::string question_message(uint32_t operation);
 // An answer or a claim.
 std::string report_message(MessageType type, const CallReport& report);

@@ -9,6 +9,8 @@
 #include "comm/binding.h"
 #include "comm/communicator.h"
 #include "comm/device_kernels.h"
+#include "comm/multicast.h"
+#include "comm/multicast_launches.h"
 #include "execute/joint.h"
 
 namespace hocket {
@@ -29,6 +31,36 @@ Result<std::vector<std::shared_ptr<const void>>> find_peers(const cuda::Driver& 
     found.insert(found.end(), parts->begin(), parts->end());
   }
   return found;
+}
+
+// The windows of a call behind one address each, which come to be so beside the calls: all of them, or none.
+struct SwitchedWindows {
+  std::shared_ptr<MulticastWindow> send;  // null: it will not be
+  std::shared_ptr<MulticastWindow> recv;
+};
+
+// In what order a switch adds, nobody has promised.
+SwitchedWindows switched_windows(Mesh& mesh, const CallFacts& facts, bool may_begin) {
+  if (facts.reproducibility != Reproducibility::kFast) return {};
+  const auto find = [&](uint32_t window) { return window == 0 ? nullptr : mesh.multicast(window, may_begin); };
+  return {find(facts.send_spot.window), find(facts.recv_spot.window)};
+}
+
+SwitchedWindow switched_window(const WindowTable& windows, const WindowSpot& spot, const MulticastWindow* window) {
+  if (window == nullptr) return {};
+  return {windows.begins(spot.window), window->begin()};
+}
+
+// Peers' kernels may use our memory through the switch though ours do not.
+HeldKernels::Keeps keeps_of(std::vector<std::shared_ptr<const void>> peers, const SwitchedWindows& switched) {
+  HeldKernels::Keeps keeps{std::move(peers), nullptr};
+  if (switched.send == nullptr && switched.recv == nullptr) return keeps;
+  keeps.on_stop = [switched] {
+    for (const auto& window : {switched.send, switched.recv}) {
+      if (window != nullptr) window->note_failed_call();
+    }
+  };
+  return keeps;
 }
 
 }  // namespace
@@ -76,7 +108,16 @@ Result<std::shared_ptr<HeldKernels>> window_kernels(const cuda::Stream& stream, 
       return {static_cast<std::byte*>(const_cast<void*>(request.send)), static_cast<std::byte*>(request.recv)};
     return {buffer_of(rank, request.facts.send_spot, windows), buffer_of(rank, request.facts.recv_spot, windows)};
   };
-  return HeldKernels::make(stream, engine, joint_launches(request, *planned->plan, buffers), false, std::move(*peers));
+  std::vector<HeldKernels::Launch> launches = joint_launches(request, *planned->plan, buffers);
+  const bool may_begin = stream.graph() == nullptr;
+  const SwitchedWindows switched = switched_windows(communicator.mesh(), request.facts, may_begin);
+  const bool is_wished = switched.send != nullptr || switched.recv != nullptr;
+  if (is_wished && load_multicast_kernels(stream.driver())) {
+    use_switch(switched_window(windows, request.facts.send_spot, switched.send.get()),
+               switched_window(windows, request.facts.recv_spot, switched.recv.get()),
+               static_cast<size_t>(communicator.rank()), launches);
+  }
+  return HeldKernels::make(stream, engine, std::move(launches), false, keeps_of(std::move(*peers), switched));
 }
 
 }  // namespace hocket

@@ -15,12 +15,16 @@ namespace {
 
 std::atomic<const Driver*> found{nullptr};
 
-// The name of a function that the library lacks; null: it has all.
+// The name of a function that the library must have and lacks; null: it has all.
 const char* fill(void* library, Driver& table) {
-#define HOCKET_CUDA_LOAD(name, symbol, takes)                                     \
-  table.name = reinterpret_cast<DriverResult(*) takes>(::dlsym(library, symbol)); \
+#define HOCKET_CUDA_LOAD(name, symbol, takes) \
+  table.name = reinterpret_cast<DriverResult(*) takes>(::dlsym(library, symbol));
+#define HOCKET_CUDA_CHECK(name, symbol, takes) \
   if (table.name == nullptr) return symbol;
   HOCKET_CUDA_FUNCTIONS(HOCKET_CUDA_LOAD)
+  HOCKET_CUDA_NEWER_FUNCTIONS(HOCKET_CUDA_LOAD)
+  HOCKET_CUDA_FUNCTIONS(HOCKET_CUDA_CHECK)
+#undef HOCKET_CUDA_CHECK
 #undef HOCKET_CUDA_LOAD
   return nullptr;
 }

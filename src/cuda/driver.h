@@ -51,6 +51,13 @@ struct Access {
   Location location;
   int rights = 3;  // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 };
+// Of an object that stands for memory of several devices, and can be shared as a file descriptor.
+struct MulticastProperties {
+  unsigned devices = 0;
+  size_t bytes = 0;                     // of each
+  unsigned long long handle_types = 1;  // kFileDescriptor
+  unsigned long long flags = 0;
+};
 
 inline constexpr DriverResult kSuccess = 0;
 inline constexpr DriverResult kNotReady = 600;
@@ -80,6 +87,8 @@ inline constexpr int kMultiprocessors = 16;        // CU_DEVICE_ATTRIBUTE_MULTIP
 inline constexpr int kComputeMajor = 75;           // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 inline constexpr int kHostAddresses = 91;          // CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
 inline constexpr int kMemoryPools = 115;           // CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
+inline constexpr int kMulticastSupported = 132;    // CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED
+inline constexpr int kMulticastGranularity = 0;    // CU_MULTICAST_GRANULARITY_MINIMUM
 inline constexpr DriverResult kPeerAccessAlreadyEnabled = 704;
 inline constexpr unsigned kMemoryTypeHost = 1;    // CU_MEMORYTYPE_HOST
 inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
@@ -146,9 +155,20 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
   X(user_object_create, "cuUserObjectCreate", (UserObject*, void*, HostFunction, unsigned count, unsigned flags))     \
   X(graph_retain, "cuGraphRetainUserObject", (Graph, UserObject, unsigned count, unsigned flags))
 
+// The same of functions that drivers before CUDA 12.1 lack; null: this one does, too.
+#define HOCKET_CUDA_NEWER_FUNCTIONS(X)                                                                  \
+  X(multicast_create, "cuMulticastCreate", (AllocationHandle*, const MulticastProperties*))             \
+  X(multicast_add_device, "cuMulticastAddDevice", (AllocationHandle, int device))                       \
+  X(multicast_bind, "cuMulticastBindMem",                                                               \
+    (AllocationHandle, size_t offset, AllocationHandle memory, size_t offset_in_memory, size_t bytes,   \
+     unsigned long long flags))                                                                         \
+  X(multicast_unbind, "cuMulticastUnbind", (AllocationHandle, int device, size_t offset, size_t bytes)) \
+  X(multicast_get_granularity, "cuMulticastGetGranularity", (size_t*, const MulticastProperties*, int which))
+
 struct Driver {
 #define HOCKET_CUDA_MEMBER(name, symbol, takes) DriverResult(*name) takes = nullptr;
   HOCKET_CUDA_FUNCTIONS(HOCKET_CUDA_MEMBER)
+  HOCKET_CUDA_NEWER_FUNCTIONS(HOCKET_CUDA_MEMBER)
 #undef HOCKET_CUDA_MEMBER
 };
 

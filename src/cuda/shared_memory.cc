@@ -15,13 +15,12 @@
 #include <vector>
 
 #include "cuda/kernels.h"
+#include "cuda/mapping.h"
+#include "cuda/multicast.h"
 #include "cuda/stream.h"
 
 namespace hocket::cuda {
 namespace {
-
-Address address_of(const void* pointer) { return static_cast<Address>(reinterpret_cast<uintptr_t>(pointer)); }
-std::byte* pointer_to(Address address) { return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(address)); }
 
 // Numbers of processes of several containers may be equal, so it is drawn.
 uint64_t this_process() {
@@ -34,55 +33,6 @@ uint64_t this_process() {
 
 // ---- Memory of our own making
 
-Status grant(const Driver& driver, Address address, size_t bytes, int device) {
-  const Access access{.location = {.device = device}};
-  return checked(driver, driver.memory_set_access(address, bytes, &access, 1), "cuMemSetAccess");
-}
-
-// Addresses at which an allocation is mapped.
-class Mapping {
- public:
-  static Result<std::unique_ptr<Mapping>> make(const Driver& driver, AllocationHandle handle, size_t bytes,
-                                               int device) {
-    Address address = 0;
-    HOCKET_TRY(checked(driver, driver.address_reserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve"));
-    auto mapping = std::unique_ptr<Mapping>(new Mapping(driver, address, bytes));
-    HOCKET_TRY(checked(driver, driver.memory_map(address, bytes, 0, handle, 0), "cuMemMap"));
-    mapping->is_mapped_ = true;
-    HOCKET_TRY(grant(driver, address, bytes, device));
-    return mapping;
-  }
-  ~Mapping() {
-    if (is_mapped_) driver_.memory_unmap(address_, bytes_);
-    driver_.address_free(address_, bytes_);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  std::byte* begin() const { return pointer_to(address_); }
-
- private:
-  Mapping(const Driver& driver, Address address, size_t bytes) : driver_(driver), address_(address), bytes_(bytes) {}
-
-  const Driver& driver_;
-  const Address address_;
-  const size_t bytes_;
-  bool is_mapped_ = false;
-};
-
-// What keeps an allocation: it is gone when no mapping is left either.
-class Kept {
- public:
-  Kept(const Driver& driver, AllocationHandle handle) : driver_(driver), handle_(handle) {}
-  ~Kept() { driver_.memory_release(handle_); }
-  Kept(const Kept&) = delete;
-  Kept& operator=(const Kept&) = delete;
-  AllocationHandle handle() const { return handle_; }
-
- private:
-  const Driver& driver_;
-  const AllocationHandle handle_;
-};
-
 // What the driver does not number we do: its numbers are small.
 constexpr uint64_t kFirstNumber = uint64_t{1} << 63;
 
@@ -90,7 +40,7 @@ struct Made {
   uint64_t number = 0;
   size_t bytes = 0;
   int device = -1;
-  std::unique_ptr<Kept> kept;
+  std::shared_ptr<const Kept> kept;
   std::unique_ptr<Mapping> mapping;
 };
 
@@ -161,25 +111,12 @@ Result<int> device_here(const Driver& driver) {
 
 // ---- Sharing
 
-class DescriptorSegment final : public Segment {
- public:
-  explicit DescriptorSegment(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
-  std::span<std::byte> bytes() const override { return {}; }  // none that the host reaches
-  Handle handle() const override { return descriptor_.get(); }
-
- private:
-  const Descriptor descriptor_;
-};
-
 // Null: the allocation is not of our making.
 Result<std::shared_ptr<const Segment>> export_made(const Driver& driver, Address begin) {
   const std::lock_guard lock(heap().mutex);
   const auto found = heap().made.find(begin);
   if (found == heap().made.end()) return std::shared_ptr<const Segment>();
-  int number = -1;
-  HOCKET_TRY(checked(driver, driver.memory_export(&number, found->second.kept->handle(), kFileDescriptor, 0),
-                     "cuMemExportToShareableHandle"));
-  return std::shared_ptr<const Segment>(std::make_shared<DescriptorSegment>(Descriptor(number)));
+  return export_memory(driver, found->second.kept->handle());
 }
 
 // ---- Memory of others
@@ -247,11 +184,9 @@ Mapped open_handle(const Driver& driver, const MemoryOffer& offer, Context here)
 Mapped import(const Driver& driver, const MemoryOffer& offer, const Descriptor& descriptor) {
   const Result<int> device = device_here(driver);
   HOCKET_TRY(device.status());
-  AllocationHandle handle = 0;
-  void* const number = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor.get()));
-  HOCKET_TRY(checked(driver, driver.memory_import(&handle, number, kFileDescriptor), "cuMemImportFromShareableHandle"));
-  const Kept kept(driver, handle);
-  Result<std::unique_ptr<Mapping>> mapping = Mapping::make(driver, handle, offer.bytes, *device);
+  const Result<std::shared_ptr<const Kept>> kept = import_memory(driver, descriptor);
+  HOCKET_TRY(kept.status());
+  Result<std::unique_ptr<Mapping>> mapping = Mapping::make(driver, (*kept)->handle(), offer.bytes, *device);
   HOCKET_TRY(mapping.status());
   return std::shared_ptr<const MappedMemory>(std::make_shared<ImportedMemory>(std::move(*mapping)));
 }
@@ -342,13 +277,14 @@ Result<std::shared_ptr<const MappedMemory>> MappedMemory::map(const Driver& driv
   return mapped;
 }
 
-Result<void*> allocate_shared(const Driver& driver, size_t bytes) {
+Result<void*> allocate_shared(const Driver& driver, size_t bytes, Use use) {
   const Result<int> device = device_here(driver);
   HOCKET_TRY(device.status());
   const AllocationProperties properties{.location = {.device = *device}};
   size_t grain = 0;
   HOCKET_TRY(checked(driver, driver.memory_get_granularity(&grain, &properties, kGranularity),
                      "cuMemGetAllocationGranularity"));
+  if (use == Use::kMulticast) grain = std::max(grain, multicast_grain(driver, *device));  // powers of two
   if (bytes > SIZE_MAX - grain)
     return Status(Code::kInvalidArgument, fmt::format("size: {} bytes are too many", bytes));
   const size_t whole = (bytes + grain - 1) / grain * grain;
@@ -357,7 +293,7 @@ Result<void*> allocate_shared(const Driver& driver, size_t bytes) {
   Made made;
   made.bytes = whole;
   made.device = *device;
-  made.kept = std::make_unique<Kept>(driver, handle);
+  made.kept = std::make_shared<Kept>(driver, handle);
   Result<std::unique_ptr<Mapping>> mapping = Mapping::make(driver, handle, whole, *device);
   HOCKET_TRY(mapping.status());
   made.mapping = std::move(*mapping);
@@ -366,6 +302,13 @@ Result<void*> allocate_shared(const Driver& driver, size_t bytes) {
   made.number = ++heap().last;
   heap().made.insert_or_assign(address_of(begin), std::move(made));
   return static_cast<void*>(begin);
+}
+
+MadeMemory made_memory(uint64_t number, Address begin) {
+  const std::lock_guard lock(heap().mutex);
+  const auto found = heap().made.find(begin);
+  if (found == heap().made.end() || found->second.number != number) return {};
+  return {found->second.kept, found->second.device};
 }
 
 bool free_shared(void* address) {

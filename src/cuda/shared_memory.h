@@ -78,8 +78,17 @@ class MappedMemory {
 
 // Memory of the device of the context that was entered, which others can map by a descriptor: what hocketMemAllocDevice
 // gives.
-Result<void*> allocate_shared(const Driver& driver, size_t bytes);
+enum class Use : uint8_t { kAny, kMulticast };  // of whole grains of multicast objects, where the device has such
+Result<void*> allocate_shared(const Driver& driver, size_t bytes, Use use = Use::kAny);
 // False: it is not the beginning of such memory. Waits for nothing: no kernel uses it any more.
 bool free_shared(void* address);
+
+class Kept;
+// What keeps such memory of this process, and its device; null: it was freed, or is another.
+struct MadeMemory {
+  std::shared_ptr<const Kept> kept;
+  int device = -1;
+};
+MadeMemory made_memory(uint64_t number, Address begin);
 
 }  // namespace hocket::cuda

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "cuda/memory.h"
+#include "cuda/multicast.h"
 #include "cuda/pool.h"
+#include "cuda/shared_memory.h"
 #include "cuda/stream.h"
 #include "tests/cuda/device.h"
 
@@ -24,6 +26,28 @@ TEST(CudaDriver, IsFoundWhereTheProcessHasIt) {
   const Status status = checked(*found, 2, "cuSomething");
   EXPECT_EQ(status.code(), Code::kCuda);
   EXPECT_EQ(status.message(), "cuSomething: CUDA_ERROR_OUT_OF_MEMORY (an error of the stand-in)");
+}
+
+// Drivers before CUDA 12.1.
+TEST(CudaDriver, MayBeOlderThanMulticast) {
+  Driver older = *look_for_driver();
+  EXPECT_GT(multicast_grain(older, 0), 0u);
+  older.multicast_bind = nullptr;
+  EXPECT_EQ(multicast_grain(older, 0), 0u);
+}
+
+TEST(CudaMemory, IsOfWholeGrainsOfMulticast) {
+  use_device(0);
+  const Driver& driver = *look_for_driver();
+  const size_t grain = multicast_grain(driver, 0);
+  for (const Use use : {Use::kAny, Use::kMulticast}) {
+    const Result<void*> memory = allocate_shared(driver, 1, use);
+    ASSERT_TRUE(memory.ok());
+    const Result<Allocation> found = find_allocation(driver, *memory);
+    ASSERT_TRUE(found.ok());
+    EXPECT_EQ(found->bytes % grain == 0, use == Use::kMulticast) << found->bytes;
+    EXPECT_TRUE(free_shared(*memory));
+  }
 }
 
 TEST(CudaMemory, IsRecognised) {

@@ -37,6 +37,8 @@ static_assert(kMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(kHostAddresses == CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
 static_assert(kMemoryPools == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
+static_assert(kMulticastSupported == CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED);
+static_assert(kMulticastGranularity == CU_MULTICAST_GRANULARITY_MINIMUM);
 static_assert(kPeerAccessAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 static_assert(kMemoryTypeHost == CU_MEMORYTYPE_HOST && kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
 
@@ -50,6 +52,9 @@ static_assert(offsetof(AllocationProperties, location) == offsetof(CUmemAllocati
 static_assert(AllocationProperties{}.type == CU_MEM_ALLOCATION_TYPE_PINNED);
 static_assert(sizeof(Access) == sizeof(CUmemAccessDesc) &&
               offsetof(Access, rights) == offsetof(CUmemAccessDesc, flags));
+static_assert(sizeof(MulticastProperties) == sizeof(CUmulticastObjectProp));
+static_assert(offsetof(MulticastProperties, bytes) == offsetof(CUmulticastObjectProp, size));
+static_assert(offsetof(MulticastProperties, handle_types) == offsetof(CUmulticastObjectProp, handleTypes));
 static_assert(Access{}.rights == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 
 // Takes as many arguments, each as long.
@@ -95,6 +100,11 @@ static_assert(alike(decltype(Driver::stream_wait_event){}, decltype(&cuStreamWai
 static_assert(alike(decltype(Driver::library_load){}, decltype(&cuLibraryLoadData){}));
 static_assert(alike(decltype(Driver::library_get_kernel){}, decltype(&cuLibraryGetKernel){}));
 static_assert(alike(decltype(Driver::launch_kernel){}, decltype(&cuLaunchKernel){}));
+static_assert(alike(decltype(Driver::multicast_create){}, decltype(&cuMulticastCreate){}));
+static_assert(alike(decltype(Driver::multicast_add_device){}, decltype(&cuMulticastAddDevice){}));
+static_assert(alike(decltype(Driver::multicast_bind){}, decltype(&cuMulticastBindMem){}));
+static_assert(alike(decltype(Driver::multicast_unbind){}, decltype(&cuMulticastUnbind){}));
+static_assert(alike(decltype(Driver::multicast_get_granularity){}, decltype(&cuMulticastGetGranularity){}));
 static_assert(alike(decltype(Driver::context_push){}, decltype(&cuCtxPushCurrent){}));
 
 }  // namespace

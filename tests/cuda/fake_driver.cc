@@ -35,7 +35,8 @@ struct State {
   std::map<UserObject, std::shared_ptr<OpaqueUserObject>> objects;  // that no graph has; guarded by mutex
   int global_captures = 0;                                          // guarded by mutex
   std::mutex host_functions;                                        // they run one at a time
-  OpaqueContext contexts[kDevices] = {OpaqueContext(0), OpaqueContext(1), OpaqueContext(2), OpaqueContext(3)};
+  OpaqueContext contexts[kDevices] = {OpaqueContext(0), OpaqueContext(1), OpaqueContext(2), OpaqueContext(3),
+                                      OpaqueContext(4), OpaqueContext(5), OpaqueContext(6), OpaqueContext(7)};
 };
 
 // Never destroyed: streams run until the process ends.
@@ -256,6 +257,7 @@ FAKE_API DriverResult cuCtxEnablePeerAccess(Context peer, unsigned /*flags*/) {
 
 FAKE_API DriverResult cuDeviceGetAttribute(int* value, int attribute, int /*device*/) {
   FAKE_ENTER(cuDeviceGetAttribute);
+  if (attribute == kMulticastSupported) return multicast_attribute(value);
   static const std::map<int, int> values = {
       {kMultiprocessors, 3}, {kComputeMajor, 9}, {kHostAddresses, 1}, {kMemoryPools, 1}};
   const auto found = values.find(attribute);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// A stand-in for the CUDA driver: four devices whose memory is the host's, though only the stand-in can touch it (to
+// A stand-in for the CUDA driver: eight devices whose memory is the host's, though only the stand-in can touch it (to
 // everybody else it is mapped without access, so that whoever takes device memory for the host's dies). Streams are
 // threads that do what they hold in order; a kernel's first launch waits while its stream waits for a word, as loading
 // may. It has the driver's file name and symbols, as far as Hocket and its tests use them.
@@ -80,6 +80,10 @@ int uses_of_pinned_memory();
 void hold_kernels(bool hold);
 // How many low-latency kernels have come to their end.
 int low_latency_calls();
+// From here on no device supports multicast.
+void forbid_multicast();
+// How many addresses of multicast objects kernels have used.
+int switched_addresses();
 // How often a function was called.
 int calls_of(const std::string& symbol);
 

@@ -20,6 +20,7 @@
 #include "kernels/cuda/names.h"
 #include "kernels/cuda/passes.h"
 #include "tests/cuda/fake_driver.h"
+#include "tests/cuda/fake_multicast.h"
 #include "tests/cuda/fake_state.h"
 
 namespace hocket::cuda {
@@ -96,6 +97,49 @@ bool run_batch(const cuda::OpaqueContext& context, void* argument, unsigned bloc
     for (uint64_t thread = 0; thread < threads; ++thread) {
       device::combine_task<type>(batch, batch.task[task], batch.address + batch.task[task].address, {thread, threads});
     }
+  }
+  return true;
+}
+
+// A task's one address of many, or what the device reaches by itself.
+bool translate(const cuda::OpaqueContext& context, bool of_all, size_t bytes, std::byte*& address,
+               fake::FakeSwitch& fabric) {
+  if (of_all) fabric = fake::FakeSwitch::find(context, address, bytes);
+  if (of_all && !fabric.reaches()) return false;
+  address = of_all ? fabric.address() : fake::reach_from(context, address, bytes);
+  return address != nullptr && reinterpret_cast<uintptr_t>(address) % device::kPackBytes == 0;
+}
+
+// Reads through one object and writes through another, or the same.
+struct TwoSwitches {
+  const fake::FakeSwitch& from;
+  const fake::FakeSwitch& to;
+  template <DataType type, ReduceOp op>
+  device::MulticastPack reduce(const std::byte* address) const {
+    return from.reduce<type, op>(address);
+  }
+  void store(std::byte* address, const device::MulticastPack& pack) const { to.store(address, pack); }
+};
+
+template <DataType type>
+bool run_multicast(const cuda::OpaqueContext& context, void* argument, unsigned blocks) {
+  device::Batch& batch = *static_cast<device::Batch*>(argument);
+  if (batch.word != nullptr && !translate_told(context, batch)) return false;
+  if (!device::may_begin(batch)) return true;
+  constexpr size_t kElement = sizeof(typename element::Of<type>::Storage);
+  const uint64_t threads = uint64_t{blocks} * device::kBlockThreads;
+  for (uint32_t t = 0; t < batch.tasks; ++t) {
+    const device::Task& task = batch.task[t];
+    if (task.count == 0) continue;
+    std::byte *source = device::address_of(batch, task, 0), *destination = device::address_of(batch, task, 1);
+    fake::FakeSwitch from, to;
+    const size_t bytes = task.count * kElement;
+    if (bytes % device::kPackBytes != 0 || !translate(context, batch.from_all, bytes, source, from) ||
+        !translate(context, batch.to_all, bytes, destination, to))
+      return false;
+    const TwoSwitches fabric{from, to};
+    const device::MulticastTask<type, TwoSwitches> work(batch, source, destination, fabric);
+    for (uint64_t thread = 0; thread < threads; ++thread) work.run(task.count, {thread, threads});
   }
   return true;
 }
@@ -199,14 +243,17 @@ cuda::OpaqueKernel all_kernels[] = {
 #define FAKE_KERNEL(type, symbol) {#symbol, sizeof(device::Batch), fits_batch, run_batch<DataType::type>},
     HOCKET_COMBINE_KERNELS(FAKE_KERNEL)
 #undef FAKE_KERNEL
+#define FAKE_KERNEL(type, symbol) {#symbol, sizeof(device::Batch), fits_batch, run_multicast<DataType::type>},
+        HOCKET_MULTICAST_KERNELS(FAKE_KERNEL)
+#undef FAKE_KERNEL
 #define FAKE_KERNEL(type, symbol) \
   {#symbol, sizeof(device::LowLatencyWork), fits_low_latency<DataType::type>, run_low_latency<DataType::type>},
-        HOCKET_LOW_LATENCY_KERNELS(FAKE_KERNEL)
+            HOCKET_LOW_LATENCY_KERNELS(FAKE_KERNEL)
 #undef FAKE_KERNEL
 #define FAKE_KERNELS(kind, type, encoding, decoding)                                                         \
   {#encoding, sizeof(device::CodingWork), fits_work, run_work<CodedForm::Kind::kind, DataType::type, true>}, \
       {#decoding, sizeof(device::CodingWork), fits_work, run_work<CodedForm::Kind::kind, DataType::type, false>},
-            HOCKET_CODING_KERNELS(FAKE_KERNELS)
+                HOCKET_CODING_KERNELS(FAKE_KERNELS)
 #undef FAKE_KERNELS
 };
 

@@ -90,6 +90,23 @@ File device_file(size_t bytes, int device) {
   return file;
 }
 
+File file_of(AllocationHandle handle) {
+  Created created;
+  return find(handle, &created) ? created.file : nullptr;
+}
+
+size_t bytes_of(AllocationHandle handle) {
+  Created created;
+  return find(handle, &created) ? created.bytes : 0;
+}
+
+int device_of(AllocationHandle handle) {
+  Created created;
+  return find(handle, &created) ? created.device : 0;
+}
+
+AllocationHandle keep_created(File file, size_t bytes) { return keep({std::move(file), bytes, 0}); }
+
 FAKE_API void forbid_peer_access() { sharing().peers_reach_each_other = false; }
 
 }  // namespace hocket::fake
@@ -206,8 +223,9 @@ FAKE_API DriverResult cuMemImportFromShareableHandle(AllocationHandle* handle, v
   const int given = static_cast<int>(reinterpret_cast<intptr_t>(number));
   struct stat found{};
   const int device = device_of(given);
-  if (device < 0 || ::fstat(given, &found) != 0) return kInvalidValue;
   const auto file = std::make_shared<hocket::Descriptor>(::fcntl(given, F_DUPFD_CLOEXEC, 0));
+  if (const size_t bytes = multicast_bytes(file); bytes > 0) return *handle = keep_created(file, bytes), kSuccess;
+  if (device < 0 || ::fstat(given, &found) != 0) return kInvalidValue;
   *handle = keep({file, static_cast<size_t>(found.st_size), device});
   return kSuccess;
 }
@@ -230,7 +248,9 @@ FAKE_API DriverResult cuMemMap(Address address, size_t bytes, size_t offset, All
   FAKE_ENTER(cuMemMap);
   Created created;
   if (!find(handle, &created) || offset != 0 || bytes > created.bytes) return kInvalidValue;
-  std::byte* const alias = map(created.file->get(), bytes, PROT_READ | PROT_WRITE);
+  const bool is_object = multicast_bytes(created.file) > 0;
+  std::byte* const alias =
+      is_object ? map(-1, bytes, PROT_NONE) : map(created.file->get(), bytes, PROT_READ | PROT_WRITE);
   if (alias == nullptr) return kOutOfMemory;
   note({.base = reinterpret_cast<std::byte*>(address),
         .alias = alias,

@@ -22,7 +22,7 @@
 
 namespace hocket::fake {
 
-inline constexpr int kDevices = 4;
+inline constexpr int kDevices = 8;
 inline constexpr cuda::DriverResult kInvalidValue = 1;
 inline constexpr cuda::DriverResult kOutOfMemory = 2;
 inline constexpr cuda::DriverResult kInvalidContext = 201;
@@ -56,6 +56,18 @@ std::optional<Allocation> take_out(uintptr_t base, Allocation::Origin origin);
 std::optional<Allocation> allocation_at(uintptr_t address);
 bool grant(uintptr_t base, int device);
 cuda::Context context_of(int device);
+
+// What cuMemCreate has made, or what was imported; null or 0: there is none of this handle.
+File file_of(cuda::AllocationHandle handle);
+size_t bytes_of(cuda::AllocationHandle handle);
+int device_of(cuda::AllocationHandle handle);
+cuda::AllocationHandle keep_created(File file, size_t bytes);
+
+// Of multicast objects: twice that of memory.
+inline constexpr size_t kMulticastGrain = 131072;
+cuda::DriverResult multicast_attribute(int* value);
+// Of the object that the file is; 0: it is none.
+size_t multicast_bytes(const File& file);
 
 // What a call of this name returns before it does anything.
 cuda::DriverResult entry(const char* symbol);

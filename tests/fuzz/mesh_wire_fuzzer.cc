@@ -80,6 +80,11 @@ void read_the_rest(std::string_view bytes) {
   if (Reader reader(bytes); read_memory_answer(reader, &number, &is_mapped)) {
     check(hocket::memory_answer(number, is_mapped).size() == bytes.size() + 1);
   }
+  hocket::MulticastMessage multicast;
+  if (Reader reader(bytes); read_multicast(reader, &multicast)) {
+    check(multicast_message(multicast).substr(1) == bytes);
+    check(multicast.handles() == (multicast.bytes > 0 ? 1 : 0));
+  }
   uint64_t id = 0;
   hocket::RemoteRequest request;
   if (Reader reader(bytes); read_access(reader, &id, &request)) {
