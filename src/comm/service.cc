@@ -184,18 +184,18 @@ std::shared_ptr<Door> Service::find_door(const std::string& id, int32_t rank) co
   return found == doors_.end() ? nullptr : found->second;
 }
 
-std::vector<std::shared_ptr<Door>> Service::doors_of(const std::string& id) const {
+Service::Doors Service::doors_of(const std::string& id) const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<Door>> doors;
+  Doors doors;
   for (auto each = doors_.lower_bound(DoorName(id, 0)); each != doors_.end() && each->first.first == id; ++each) {
     doors.push_back(each->second);
   }
   return doors;
 }
 
-std::vector<std::shared_ptr<Door>> Service::all_doors() const {
+Service::Doors Service::all_doors() const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<Door>> doors;
+  Doors doors;
   for (const auto& [name, door] : doors_) doors.push_back(door);
   return doors;
 }
@@ -232,39 +232,31 @@ Result<Address> Service::listen(const Address& address) {
 
 void Service::end() {
   if (!in_its_process() || ended_.exchange(true) || !running_) return;
-  const auto doors = std::make_shared<std::vector<std::shared_ptr<Door>>>(all_doors());
+  const Doors doors = all_doors();
   const Time limit = system_.clock.now() + kFarewellTime;
   const auto finished = std::make_shared<std::atomic<bool>>(false);
-  reactor_.post([this, doors, limit, finished] { say_farewell_when_whole(doors, limit, finished); });
+  reactor_.post([=, this] {
+    when_all(doors, &Door::is_whole, limit, [=, this] { take_leave(doors, [finished] { *finished = true; }); });
+  });
   while (!*finished && system_.clock.now() < limit + 2 * kFarewellTime) {
     system_.threads.sleep_until(system_.clock.now() + kFarewellLook);
   }
   reactor_.stop();
 }
 
-void Service::say_farewell_when_whole(const std::shared_ptr<std::vector<std::shared_ptr<Door>>>& doors, Time limit,
-                                      const std::shared_ptr<std::atomic<bool>>& finished) {
-  const Time now = system_.clock.now();
-  const bool whole = std::all_of(doors->begin(), doors->end(), [](const auto& door) { return door->is_whole(); });
-  if (!whole && now < limit) {
-    reactor_.at(now + kFarewellLook, [=, this] { say_farewell_when_whole(doors, limit, finished); });
-    return;
-  }
-  for (const auto& door : *doors) door->say_farewell();
-  close_when_flushed(doors, now + kFarewellTime, finished);
+void Service::take_leave(const Doors& doors, const std::function<void()>& then) {
+  for (const auto& door : doors) door->say_farewell();
+  when_all(doors, &Door::flushed, system_.clock.now() + kFarewellTime, [doors, then] {
+    for (const auto& door : doors) door->shut();
+    then();
+  });
 }
 
-void Service::close_when_flushed(const std::shared_ptr<std::vector<std::shared_ptr<Door>>>& doors, Time limit,
-                                 const std::shared_ptr<std::atomic<bool>>& finished) {
+void Service::when_all(const Doors& doors, bool (Door::*are)() const, Time limit, const std::function<void()>& then) {
   const Time now = system_.clock.now();
-  const bool flushed = std::all_of(doors->begin(), doors->end(), [](const auto& door) { return door->flushed(); });
-  if (!flushed && now < limit) {
-    reactor_.at(now + kFarewellLook, [=, this] { close_when_flushed(doors, limit, finished); });
-    return;
-  }
-  for (const auto& door : *doors) door->shut();
-  doors->clear();
-  *finished = true;
+  const bool all = std::all_of(doors.begin(), doors.end(), [are](const auto& door) { return (*door.*are)(); });
+  if (all || now >= limit) return then();
+  reactor_.at(now + kFarewellLook, [=, this] { when_all(doors, are, limit, then); });
 }
 
 Result<ServiceOptions> service_options_from_settings() {

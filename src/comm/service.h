@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -104,8 +105,9 @@ class Service {
   Status open_door(const std::string& id, int32_t rank, std::shared_ptr<Door> door);
   void close_door(const std::string& id, int32_t rank);
   std::shared_ptr<Door> find_door(const std::string& id, int32_t rank) const;
-  std::vector<std::shared_ptr<Door>> doors_of(const std::string& id) const;
-  std::vector<std::shared_ptr<Door>> all_doors() const;
+  using Doors = std::vector<std::shared_ptr<Door>>;
+  Doors doors_of(const std::string& id) const;
+  Doors all_doors() const;
   // All communicators of this process, for it is not known whom it would have concerned. Any thread.
   void fail_all_without_memory() noexcept;
   bool was_closed(const std::string& id, int32_t rank) const;
@@ -137,10 +139,9 @@ class Service {
   void describe_self();
   void look_round();
   void on_exhausted();
-  void say_farewell_when_whole(const std::shared_ptr<std::vector<std::shared_ptr<Door>>>& doors, Time limit,
-                               const std::shared_ptr<std::atomic<bool>>& finished);
-  void close_when_flushed(const std::shared_ptr<std::vector<std::shared_ptr<Door>>>& doors, Time limit,
-                          const std::shared_ptr<std::atomic<bool>>& finished);
+  // On the service thread: what is next once all doors are so, or at the limit.
+  void when_all(const Doors& doors, bool (Door::*are)() const, Time limit, const std::function<void()>& then);
+  void take_leave(const Doors& doors, const std::function<void()>& then);
 
   System& system_;
   ServiceOptions options_;

@@ -978,8 +978,8 @@ TEST(SimulatedMesh, WhoLeavesWhileItIsLinkedHasLeftAndNotDied) {
   }
 }
 
-// Its process ends at once, and nobody answers where it was.
-TEST(SimulatedMesh, WhoLeavesBeforeALatePeerIsLinkedHasLeftAndNotDied) {
+// Three end as soon as they have come, and nobody answers where they were.
+void expect_a_late_peer_loses_nobody(const std::function<void(Seat&)>& end) {
   constexpr int32_t kLate = 2;
   for (const int late_by : {0, 1, 20, 300}) {
     simulate([&](SimulatedSystem& world, const ServiceOptions& options) {
@@ -993,33 +993,23 @@ TEST(SimulatedMesh, WhoLeavesBeforeALatePeerIsLinkedHasLeftAndNotDied) {
         ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
         if (rank == kLate) seat.system->threads.sleep_until(world.now() + std::chrono::seconds(10));
         EXPECT_FALSE((*seat.mesh)->failed()) << late_by << " ms: " << (*seat.mesh)->status().message();
-        (*seat.mesh)->leave();
-        seat.mesh = Status(Code::kInternal, "left");  // it needs the service
-        seat.service.reset();
+        end(seat);
       });
     });
   }
 }
 
+TEST(SimulatedMesh, WhoLeavesBeforeALatePeerIsLinkedHasLeftAndNotDied) {
+  expect_a_late_peer_loses_nobody([](Seat& seat) {
+    (*seat.mesh)->leave();
+    seat.mesh = Status(Code::kInternal, "left");  // it needs the service
+    seat.service.reset();
+  });
+}
+
 // The program ends, and has destroyed nothing.
 TEST(SimulatedMesh, WhoseProcessEndsBeforeALatePeerIsLinkedHasLeftAndNotDied) {
-  constexpr int32_t kLate = 2;
-  for (const int late_by : {0, 1, 20, 300}) {
-    simulate([&](SimulatedSystem& world, const ServiceOptions& options) {
-      std::vector<Seat> seats(4);
-      const MeshOptions mesh = seat_on_hosts(world, seats, options);
-      for_each_seat(seats, [&](int32_t rank, Seat& seat) {
-        MeshOptions own = mesh;
-        own.rank = rank;
-        if (rank == kLate) seat.system->threads.sleep_until(world.now() + std::chrono::milliseconds(late_by));
-        seat.mesh = open_mesh(*seat.service, own);
-        ASSERT_TRUE(seat.mesh.ok()) << seat.mesh.status().message();
-        if (rank == kLate) seat.system->threads.sleep_until(world.now() + std::chrono::seconds(10));
-        EXPECT_FALSE((*seat.mesh)->failed()) << late_by << " ms: " << (*seat.mesh)->status().message();
-        seat.service->end();
-      });
-    });
-  }
+  expect_a_late_peer_loses_nobody([](Seat& seat) { seat.service->end(); });
 }
 
 // The look for what ends the child has become seldom, and its parent's farewell does not wait for it.
