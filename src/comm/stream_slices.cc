@@ -79,7 +79,10 @@ void StreamSlices::wait() {
   for (Lane& lane : lanes_) {
     if (!std::exchange(lane.under_way, false)) continue;
     const cuda::Entered entered(lane.stream.driver(), lane.stream.context());
-    while (lane.stream.driver().event_query(lane.ended) == cuda::kNotReady) std::this_thread::yield();
+    cuda::DriverResult state;
+    while ((state = lane.stream.driver().event_query(lane.ended)) == cuda::kNotReady) std::this_thread::yield();
+    // Perhaps nothing was said of the event, and its kernels go on: the stream knows.
+    if (state != cuda::kSuccess) lane.stream.wait_until_idle();
   }
 }
 

@@ -463,6 +463,38 @@ TEST_F(CudaPipes, WhatTheDriverRefusesFailsTheCommunicator) {
   EXPECT_EQ(fake::registered_bytes(), 0u);
 }
 
+// A failed call ends when nothing uses its memory any more, whatever the driver says.
+TEST_F(CudaPipes, ACallEndsAfterItsKernelsThoughTheDriverDoesNotSayWhen) {
+  std::atomic<int> opened{0}, issued{0}, launched{0}, looked{0}, waiting{0};
+  run_threads(2, [&](Member& member) {
+    use_device(0);
+    const DeviceStream stream;
+    const DeviceValues values(kCount);
+    open_pipes(member, stream);
+    if (++opened == 2) {
+      fake::hold_kernels(true);
+      launched = fake::calls_of("cuLaunchKernel");
+      opened = 3;
+    }
+    while (opened != 3) std::this_thread::yield();
+    ASSERT_EQ(add(values, kCount, member, stream), hocketSuccess);
+    if (++issued == 2) {
+      while (fake::calls_of("cuLaunchKernel") == launched) std::this_thread::yield();
+      fake::fail("cuEventQuery", kOutOfMemory);
+    }
+    while (state_of(member) == hocketInProgress) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    // The other rank has perhaps begun none.
+    if (cuStreamQuery(stream.handle()) == cuda::kNotReady) ++waiting;
+    ++looked;
+    while (looked < 2) std::this_thread::yield();
+    fake::hold_kernels(false);
+    stream.synchronize();
+  });
+  EXPECT_GE(waiting, 1);
+  EXPECT_EQ(fake::registered_bytes(), 0u);
+}
+
 // What is asked for before the call is on its stream is told by the call.
 TEST_F(CudaPipes, RefusalsBeforeTheCallAreToldByIt) {
   run_threads(2, [](Member& member) {
