@@ -68,6 +68,27 @@ std::span<Byte> segment_of(std::span<Byte> packet) {
   return packet.subspan(4 * (static_cast<size_t>(packet[0]) & 15));
 }
 
+uint32_t word_of(std::span<const std::byte> segment, size_t at) {
+  uint32_t word;
+  std::memcpy(&word, &segment[at], sizeof word);
+  return word;
+}
+
+// What a packet of TCP carries.
+template <typename Byte>
+struct Data {
+  uint32_t ports;
+  uint32_t begin;  // sequence number
+  std::span<Byte> bytes;
+};
+
+template <typename Byte>
+Data<Byte> data_of(std::span<Byte> packet) {
+  const std::span<Byte> segment = segment_of(packet);
+  return {word_of(segment, 0), ntohl(word_of(segment, 4)),
+          segment.subspan(4 * (static_cast<size_t>(segment[12]) >> 4))};
+}
+
 // `addresses`: of source and destination.
 void repair_checksum(std::span<const std::byte> addresses, std::span<std::byte> segment) {
   constexpr size_t kChecksum = 16;
@@ -131,20 +152,32 @@ void Wire::carry() {
       if (length <= 0) continue;
       const auto bytes = std::span(packet).first(static_cast<size_t>(length));
       look_at(bytes);
-      const bool is_new = perhaps_damage(bytes, 1 - from);
-      pass_on(bytes, is_new, 1 - from);
+      perhaps_damage(bytes, 1 - from);
+      pass_on(bytes, 1 - from);
     }
     let_crawl();
   }
 }
 
-void Wire::pass_on(std::span<const std::byte> packet, bool is_new, int to_host) {
+void Wire::pass_on(std::span<const std::byte> packet, int to_host) {
   const auto host = static_cast<size_t>(to_host);
   acknowledge(packet, to_host);
   const Treatment treatment = packet.size() > kLong ? treatments_[host].load() : Treatment::kPass;
   if (treatment == Treatment::kVanish || is_forgotten(packet, treatment)) return;
   if (treatment != Treatment::kCrawl) return deliver(packet, to_host);
-  if (is_new) hosts_[host].crawling.emplace_back(packet.begin(), packet.end());
+  if (!crawls(packet, to_host)) hosts_[host].crawling.emplace_back(packet.begin(), packet.end());
+}
+
+// What is sent again when the first one has passed was lost behind the wire.
+bool Wire::crawls(std::span<const std::byte> packet, int to_host) const {
+  if (!is_tcp(packet)) return false;
+  const Data data = data_of(packet);
+  const auto& crawling = hosts_[static_cast<size_t>(to_host)].crawling;
+  return std::any_of(crawling.begin(), crawling.end(), [&](std::span<const std::byte> before) {
+    if (!is_tcp(before)) return false;
+    const Data its = data_of(before);
+    return its.ports == data.ports && data.begin - its.begin < its.bytes.size();
+  });
 }
 
 // A packet that finds no room is lost, as on any wire.
@@ -182,41 +215,35 @@ void Wire::acknowledge(std::span<const std::byte> packet, int to_host) {
 
 bool Wire::is_forgotten(std::span<const std::byte> packet, Treatment treatment) {
   if (packet.size() <= kLong) return false;
-  uint32_t ports = 0;
-  std::memcpy(&ports, &packet[4 * (static_cast<size_t>(packet[0]) & 15)], sizeof ports);
+  const uint32_t ports = word_of(segment_of(packet), 0);
   if (treatment == Treatment::kForgotten) return known_.contains(ports);
   known_.insert(ports);
   return false;
 }
 
-bool Wire::is_new(std::span<const std::byte> segment, size_t data_bytes, int to_host) {
-  uint32_t ports = 0;
-  uint32_t sequence = 0;
-  std::memcpy(&ports, &segment[0], sizeof ports);
-  std::memcpy(&sequence, &segment[4], sizeof sequence);
-  const uint32_t end = ntohl(sequence) + static_cast<uint32_t>(data_bytes);
+bool Wire::is_new(std::span<const std::byte> packet, int to_host) {
+  const Data data = data_of(packet);
+  const uint32_t end = data.begin + static_cast<uint32_t>(data.bytes.size());
   auto& all = next_[static_cast<size_t>(to_host)];
-  if ((segment[13] & kSyn) != std::byte{0}) all.erase(ports);  // another connection with the ports of an old one
-  const auto [known, is_first] = all.emplace(ports, end);
+  // Another connection with the ports of an old one.
+  if ((segment_of(packet)[13] & kSyn) != std::byte{0}) all.erase(data.ports);
+  const auto [known, is_first] = all.emplace(data.ports, end);
   const bool is_ahead = is_first || static_cast<int32_t>(end - known->second) > 0;
   if (is_ahead) known->second = end;
-  return is_ahead && data_bytes > 0;
+  return is_ahead && !data.bytes.empty();
 }
 
-bool Wire::perhaps_damage(std::span<std::byte> packet, int to_host) {
-  if (!is_tcp(packet)) return false;
-  const std::span<std::byte> segment = segment_of(packet);
-  const std::span<std::byte> data = segment.subspan(4 * (static_cast<size_t>(segment[12]) >> 4));
-  if (!is_new(segment, data.size(), to_host)) return false;
+void Wire::perhaps_damage(std::span<std::byte> packet, int to_host) {
+  if (!is_tcp(packet) || !is_new(packet, to_host)) return;
+  const std::span<std::byte> data = data_of(packet).bytes;
   std::atomic<int64_t>& left = bytes_left_[static_cast<size_t>(to_host)];
-  if (left < 0) return true;
+  if (left < 0) return;
   const int64_t position = left.fetch_sub(static_cast<int64_t>(data.size()));
-  if (position >= static_cast<int64_t>(data.size())) return true;
+  if (position >= static_cast<int64_t>(data.size())) return;
   left = -1;
   data[static_cast<size_t>(position)] ^= static_cast<std::byte>(1 << random_() % 8);
-  repair_checksum(packet.subspan(12, 8), segment);
+  repair_checksum(packet.subspan(12, 8), segment_of(packet));
   ++damaged_;
-  return true;
 }
 
 }  // namespace hocket::test

@@ -72,15 +72,16 @@ class Wire {
   std::string set_up(int host);
   void carry();
   void look_at(std::span<const std::byte> packet);
-  void pass_on(std::span<const std::byte> packet, bool is_new, int to_host);
+  void pass_on(std::span<const std::byte> packet, int to_host);
   void deliver(std::span<const std::byte> packet, int to_host) const;
   void let_crawl();
   void acknowledge(std::span<const std::byte> packet, int to_host);
   bool is_forgotten(std::span<const std::byte> packet, Treatment treatment);
-  // The data of this segment passes for the first time.
-  bool is_new(std::span<const std::byte> segment, size_t data_bytes, int to_host);
-  // False: it carries no data of TCP that passes for the first time.
-  bool perhaps_damage(std::span<std::byte> packet, int to_host);
+  // It begins with a byte that crawls already.
+  bool crawls(std::span<const std::byte> packet, int to_host) const;
+  // The data of this packet passes for the first time.
+  bool is_new(std::span<const std::byte> packet, int to_host);
+  void perhaps_damage(std::span<std::byte> packet, int to_host);
 
   std::string problem_;
   std::array<Host, 2> hosts_;
