@@ -19,7 +19,9 @@ struct Latency {
   bool far() const { return one_way_ns > 120; }
 };
 
-// Between the first two cores that this process may use; nothing when there is only one, or threads cannot be pinned.
+// Which cores this process may use is seen at the first call of these two: before it takes one of them for itself.
+void see_cores();
+// Between the first two of them; nothing when there is only one, or threads cannot be pinned.
 std::optional<Latency> probe_latency();
 
 // "cpu 0 to 1: 49 ns (near)".

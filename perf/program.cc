@@ -12,6 +12,7 @@
 
 #include "host.h"
 #include "join.h"
+#include "latency_probe.h"
 #include "options.h"
 #include "outcome.h"
 #include "processes.h"
@@ -75,6 +76,7 @@ Outcome run_thread(const Collective& collective, const Options& options, const J
 int run_process(const Collective& collective, const Options& options, const Seat* seat) {
   Verdict verdict(collective);
   Joined joined;
+  see_cores();
   if (seat != nullptr && options.threads == 1) seat->take_core();
   Outcome outcome = join(collective, options, seat, joined);
   if (outcome.ok()) outcome = check_run(collective, options, joined);

@@ -50,6 +50,12 @@ void visit_all(hwloc_topology_t topology, hwloc_obj_type_t type, Visit visit) {
   }
 }
 
+size_t count_of(hwloc_topology_t topology, hwloc_obj_type_t type) {
+  size_t count = 0;
+  visit_all(topology, type, [&](const hwloc_obj&) { ++count; });
+  return count;
+}
+
 void add_caches(Machine& machine, hwloc_topology_t topology) {
   int level = 0;
   for (hwloc_obj_type_t type : {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L4CACHE}) {
@@ -78,6 +84,8 @@ std::optional<Machine> discover_hwloc(const CpuList& allowed) {
   if (machine.cores.empty()) {
     for (int cpu : machine.cpus) machine.cores.push_back({cpu});
   }
+  machine.all_cpus = count_of(topology.get(), HWLOC_OBJ_PU);
+  machine.all_cores = count_of(topology.get(), HWLOC_OBJ_CORE);
   add_caches(machine, topology.get());
   visit_all(topology.get(), HWLOC_OBJ_NUMANODE, [&](const hwloc_obj& object) {
     machine.nodes.push_back(

@@ -29,6 +29,10 @@ size_t parse_count(std::string_view text) { return parse_size(text.substr(0, tex
 // What `cpu` shares with others is found again at each of them; the first one tells.
 bool is_first(const CpuList& group, int cpu) { return group.empty() || group.front() == cpu; }
 
+std::string folder_of(const std::string& root, int cpu) {
+  return fmt::format("{}/sys/devices/system/cpu/cpu{}/", root, cpu);
+}
+
 void add_core(Machine& machine, const std::string& folder, int cpu) {
   std::string siblings = read_file(folder + "topology/core_cpus_list");
   if (siblings.empty()) siblings = read_file(folder + "topology/thread_siblings_list");
@@ -75,8 +79,13 @@ Machine discover_sysfs(const CpuList& allowed, const std::string& root) {
   machine.found_by = "sysfs";
   const CpuList online = parse_cpus(read_file(root + "/sys/devices/system/cpu/online"));
   machine.cpus = online.empty() ? allowed : common(allowed, online);
+  Machine whole;
+  whole.cpus = online.empty() ? allowed : online;
+  for (int cpu : whole.cpus) add_core(whole, folder_of(root, cpu), cpu);
+  machine.all_cpus = whole.cpus.size();
+  machine.all_cores = whole.cores.size();
   for (int cpu : machine.cpus) {
-    const std::string folder = fmt::format("{}/sys/devices/system/cpu/cpu{}/", root, cpu);
+    const std::string folder = folder_of(root, cpu);
     add_core(machine, folder, cpu);
     add_caches(machine, folder, cpu);
   }

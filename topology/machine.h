@@ -30,6 +30,8 @@ struct Machine {
   std::string processor;        // the model's name; empty when the system does not tell
   CpuList cpus;                 // that the process may run on
   std::vector<CpuList> cores;   // the same, by physical core
+  size_t all_cpus = 0;          // also those that this process is not bound to, as launchers bind ranks,
+  size_t all_cores = 0;         // and their physical cores
   double cpu_limit = 0;         // processor seconds per second that control groups allow; 0: as many as there are
   std::vector<Cache> caches;    // by level, then by first cpu
   std::vector<NumaNode> nodes;  // by number

@@ -148,8 +148,8 @@ Routes renumbered(Routes routes, std::span<const Rank> order) {
 }
 
 std::string fingerprint(const Machine& machine) {
-  std::string text = fmt::format("{}-{}-{}-{}", machine.processor, machine.cpus.size(), machine.cores.size(),
-                                 machine.memory_bytes >> 30);
+  std::string text =
+      fmt::format("{}-{}-{}-{}", machine.processor, machine.all_cpus, machine.all_cores, machine.memory_bytes >> 30);
   std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c <= ' ' || c >= 0x7f; }, '_');
   return text;
 }

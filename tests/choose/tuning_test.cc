@@ -7,6 +7,8 @@
 
 #include <array>
 
+#include "topology/discover.h"
+
 namespace hocket {
 namespace {
 
@@ -117,6 +119,16 @@ TEST(Tuning, ANetworkFollowsFromThePlacement) {
 TEST(Tuning, AFingerprintHasNoBlanks) {
   EXPECT_EQ(fingerprint(machine()).find(' '), std::string::npos);
   EXPECT_EQ(fingerprint(machine()), fingerprint(machine()));
+}
+
+// Launchers bind ranks to cores, and all have the machine's tuning file.
+TEST(Tuning, AFingerprintIsTheMachinesWhereverAProcessIsBound) {
+  Machine whole = machine();
+  ASSERT_FALSE(whole.cpus.empty());
+  Machine bound = topology::discover_hwloc({whole.cpus.back()}).value_or(topology::discover_sysfs({whole.cpus.back()}));
+  topology::add_system_facts(bound);
+  EXPECT_EQ(bound.cpus.size(), 1u);
+  EXPECT_EQ(fingerprint(bound), fingerprint(whole));
 }
 
 }  // namespace

@@ -109,6 +109,8 @@ TEST_F(FakeRoot, AffinityHidesWhatWeMayNotUse) {
   EXPECT_THAT(machine.cores, ElementsAre(CpuList{5}, CpuList{6}));
   EXPECT_EQ(machine.caches.size(), 6u);
   EXPECT_EQ(machine.nodes[0].cpus, CpuList{5});
+  EXPECT_EQ(machine.all_cpus, 8u);
+  EXPECT_EQ(machine.all_cores, 4u);
 }
 
 TEST_F(FakeRoot, ControlGroupsOfVersionTwoLimitFromAnyLevel) {
@@ -180,6 +182,8 @@ TEST(ThisMachine, IsFoundAlikeInBothWays) {
   if (!by_hwloc) GTEST_SKIP() << "built without hwloc";
   EXPECT_EQ(by_hwloc->cpus, by_sysfs.cpus);
   EXPECT_EQ(by_hwloc->cores.size(), by_sysfs.cores.size());
+  EXPECT_EQ(by_hwloc->all_cpus, by_sysfs.all_cpus);
+  EXPECT_EQ(by_hwloc->all_cores, by_sysfs.all_cores);
   for (int level = 1; level <= 3; ++level) {
     EXPECT_EQ(by_hwloc->cache_bytes(level, allowed[0]), by_sysfs.cache_bytes(level, allowed[0])) << "level " << level;
   }
