@@ -139,16 +139,24 @@ def parse_options(arguments):
     def integers(text):
         return [int(word) for word in text.split(",")]
 
+    def among(known):
+        def words(text):
+            unknown = [word for word in text.split(",") if word not in known]
+            if unknown:
+                raise argparse.ArgumentTypeError(f"'{unknown[0]}' is none of {','.join(known)}")
+            return text.split(",")
+        return words
+
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--quick", action="store_true", help="few sizes, 3 rounds, about two minutes (the default)")
     mode.add_argument("--full", action="store_true", help="4 B to 128 MiB in steps of 4, 7 rounds")
     parser.add_argument("--ranks", type=integers, default=[2, 4], help="rank counts, e.g. 2,4")
-    parser.add_argument("--collectives", type=lambda text: text.split(","), default=["all_reduce"],
+    parser.add_argument("--collectives", type=among(MPI_COLLECTIVES), default=["all_reduce"],
                         help=",".join(MPI_COLLECTIVES))
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT / "build" / "peers",
                         help="where PyPI's Open MPI, MPICH, Intel MPI and oneCCL are: a venv each")
-    parser.add_argument("--transports", type=lambda text: text.split(","), default=["shm", "tcp"],
+    parser.add_argument("--transports", type=among(TRANSPORTS), default=["shm", "tcp"],
                         help=",".join(TRANSPORTS) + "; window: Hocket's buffers are registered, the peers take shared memory")
     parser.add_argument("--sizes", type=integers, help="bytes, e.g. 4,65536")
     parser.add_argument("--rounds", type=int)
