@@ -6,6 +6,7 @@
 // it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 
 #include "base/system.h"
@@ -19,16 +20,18 @@ class Claims {
   // Bytes of messages between two looks, so that looking takes a hundredth of the time at most.
   static constexpr size_t kInterval = 4 << 20;
 
-  explicit Claims(Clock& clock) : clock_(clock) {}
+  explicit Claims(Clock& clock) : clock_(clock) { taken_.fill(Duration::max()); }
 
   // A message of `bytes` is about to be written to `memory`, of whose first kProbedBytes the consumer has read all.
   void look(std::byte* memory, size_t bytes);
-  // By the last look.
+  // By the shortest of the last few looks: what else the machine does makes one last longer, and nothing shorter.
   Distance distance() const { return distance_; }
 
  private:
   Clock& clock_;
-  size_t unseen_ = kInterval;  // bytes since the last look
+  size_t unseen_ = kInterval;      // bytes since the last look
+  std::array<Duration, 4> taken_;  // by the last ones
+  size_t looks_ = 0;
   Distance distance_ = Distance::kNear;
 };
 
