@@ -131,7 +131,8 @@ class Combiner {
     const Storage* b = source(1, 0);
     Storage* to = destination(0, 0);
     Storage* other = destination(kDestinations - 1, 0);
-    for (; i + kBlock * kCount <= combine_.count; i += kBlock * kCount) {
+    const size_t count = combine_.count;  // the stores may change it, for all the compiler knows
+    for (; i + kBlock * kCount <= count; i += kBlock * kCount) {
       for (size_t v = i; v < i + kBlock * kCount; v += kCount) {
         const Wide wide = operate<op>(Lanes::decode(Memory::read(a + v)), Lanes::decode(Memory::read(b + v)));
         if constexpr (kStream) {
