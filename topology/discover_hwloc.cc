@@ -27,10 +27,11 @@ Topology load() {
        {HWLOC_OBJ_CORE, HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L4CACHE}) {
     hwloc_topology_set_type_filter(raw, type, HWLOC_TYPE_FILTER_KEEP_ALL);
   }
+  unsigned long flags = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;  // they are of the machine, though not ours
 #if HWLOC_API_VERSION >= 0x00020800
-  hwloc_topology_set_flags(
-      raw, HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS);
+  flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
 #endif
+  hwloc_topology_set_flags(raw, flags);
   if (hwloc_topology_load(raw) != 0) return {nullptr, hwloc_topology_destroy};
   return topology;
 }
@@ -86,6 +87,7 @@ std::optional<Machine> discover_hwloc(const CpuList& allowed) {
   }
   machine.all_cpus = count_of(topology.get(), HWLOC_OBJ_PU);
   machine.all_cores = count_of(topology.get(), HWLOC_OBJ_CORE);
+  if (machine.all_cores == 0) machine.all_cores = machine.all_cpus;
   add_caches(machine, topology.get());
   visit_all(topology.get(), HWLOC_OBJ_NUMANODE, [&](const hwloc_obj& object) {
     machine.nodes.push_back(

@@ -33,8 +33,8 @@ def crowded(ranks):
 
 
 def iterations_for(size, ranks):
-    """Where each rank has a core, so many that a run takes a millisecond at least: ranks do not begin at the same moment. Where they
-    share cores, some peers' calls take 100 ms."""
+    """Where each rank has a core, so many that little of a run is that ranks do not begin at the same moment. Where they share cores,
+    some peers' calls take 100 ms."""
     more = 1 if crowded(ranks) else 10
     for limit, iterations in ((4 << 10, 1000), (64 << 10, 200), (MIB, 30), (16 * MIB, 8)):
         if size <= limit:
@@ -201,7 +201,7 @@ class Hocket(Peer):
             # As the peers' benchmarks have it: MPI's broadcast knows one buffer only.
             in_place = "1" if collective in ("all_reduce", "broadcast") else "0"
             with open(table, newline="", encoding="utf-8") as file:
-                # The second time: warm-ups are out of place, and the peers' are of the very call that is timed.
+                # The second time: warm-ups are out of place, and the peers' are as many of the very call that is timed.
                 row = [row for row in csv.DictReader(file) if row["in_place"] == in_place][-1]
         if row["wrong"] != "0":
             raise Failure(f"Hocket: {row['wrong']} wrong elements at {size} bytes")

@@ -95,10 +95,9 @@ Placement placement(const Mesh& mesh) {
 Tuning tuning(const Mesh& mesh) {
   const PeerInfo& first = mesh.peer(0);
   Result<Tuning> parsed = parse_tuning(first.tuning);
-  if (parsed.ok()) return std::move(*parsed);
-  Tuning built_in = built_in_tuning();
-  built_in.cores = crowd(mesh, 0).cores;
-  return built_in;
+  Tuning result = parsed.ok() ? std::move(*parsed) : built_in_tuning();
+  result.cores = crowd(mesh, 0).cores;  // these ranks'; those that measured may have been bound to others
+  return result;
 }
 
 std::string read_tuning_file(const std::string& path) {

@@ -34,7 +34,8 @@ class StreamSlices {
   Status begin(size_t lane, const cuda::Stream& stream);
   // Of a lane that has something under way; if it is done, nothing is any more.
   Result<bool> has_ended(size_t lane);
-  // Returns when nothing is under way. Kernels wait for nobody: it takes no longer than the last of them.
+  // Returns when nothing is under way. Kernels wait for nobody: it takes no longer than the last of them, or, where the
+  // driver does not say which that is, than those of all calls on the stream.
   void wait();
   // The engine is about to sleep, and is woken when something that is under way now has ended.
   void wake_engine();

@@ -251,7 +251,7 @@ bool service_fails_at(long allocation, const char* transport) {
   return starved;
 }
 
-// The others look for rank 0 for three seconds each time: one in seven at most.
+// The others often look for rank 0 for three seconds: one in seven at most.
 TEST(Limits, AllocationsOfTheServiceMayFail) {
   for (const char* transport : {"shm", "tcp"}) {
     const long step = std::max(7L, allocation_step(61));

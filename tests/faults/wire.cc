@@ -168,7 +168,7 @@ void Wire::pass_on(std::span<const std::byte> packet, int to_host) {
   if (!crawls(packet, to_host)) hosts_[host].crawling.emplace_back(packet.begin(), packet.end());
 }
 
-// What is sent again when the first one has passed was lost behind the wire.
+// What is sent again when the first one has passed was perhaps lost behind the wire.
 bool Wire::crawls(std::span<const std::byte> packet, int to_host) const {
   if (!is_tcp(packet)) return false;
   const Data data = data_of(packet);
