@@ -14,7 +14,7 @@ constexpr size_t kLine = 64;
 // For all lines of a look. Past the caches a line takes 4 to 6 ns until it is read, and more where both ends write at
 // once. Claimed it takes 1 to 3 ns on cores of one complex of an AMD EPYC 9004, 4 to 10 on those of two, and 15 to 37
 // on those of two sockets (docs/decisions/0060).
-constexpr Duration kNear = std::chrono::nanoseconds(Claims::kProbedBytes / kLine * 4);
+constexpr Duration kNear = std::chrono::nanoseconds(Claims::kProbedBytes / kLine * 7 / 2);
 constexpr Duration kMiddle = std::chrono::nanoseconds(Claims::kProbedBytes / kLine * 12);
 
 }  // namespace
