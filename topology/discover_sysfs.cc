@@ -33,12 +33,17 @@ std::string folder_of(const std::string& root, int cpu) {
   return fmt::format("{}/sys/devices/system/cpu/cpu{}/", root, cpu);
 }
 
-void add_core(Machine& machine, const std::string& folder, int cpu) {
-  std::string siblings = read_file(folder + "topology/core_cpus_list");
-  if (siblings.empty()) siblings = read_file(folder + "topology/thread_siblings_list");
-  CpuList core = common(parse_cpus(siblings), machine.cpus);
-  if (core.empty()) core = {cpu};
-  if (is_first(core, cpu)) machine.cores.push_back(core);
+std::vector<CpuList> cores_of(const CpuList& cpus, const std::string& root) {
+  std::vector<CpuList> cores;
+  for (int cpu : cpus) {
+    const std::string folder = folder_of(root, cpu);
+    std::string siblings = read_file(folder + "topology/core_cpus_list");
+    if (siblings.empty()) siblings = read_file(folder + "topology/thread_siblings_list");
+    CpuList core = common(parse_cpus(siblings), cpus);
+    if (core.empty()) core = {cpu};
+    if (is_first(core, cpu)) cores.push_back(std::move(core));
+  }
+  return cores;
 }
 
 void add_caches(Machine& machine, const std::string& folder, int cpu) {
@@ -78,17 +83,17 @@ Machine discover_sysfs(const CpuList& allowed, const std::string& root) {
   Machine machine;
   machine.found_by = "sysfs";
   const CpuList online = parse_cpus(read_file(root + "/sys/devices/system/cpu/online"));
-  machine.cpus = online.empty() ? allowed : common(allowed, online);
-  Machine whole;
-  whole.cpus = online.empty() ? allowed : online;
-  for (int cpu : whole.cpus) add_core(whole, folder_of(root, cpu), cpu);
-  machine.all_cpus = whole.cpus.size();
-  machine.all_cores = whole.cores.size();
-  for (int cpu : machine.cpus) {
-    const std::string folder = folder_of(root, cpu);
-    add_core(machine, folder, cpu);
-    add_caches(machine, folder, cpu);
+  const CpuList& all = online.empty() ? allowed : online;
+  const std::vector<CpuList> cores = cores_of(all, root);
+  machine.cpus = common(allowed, all);
+  machine.all_cpus = all.size();
+  machine.all_cores = cores.size();
+  for (const CpuList& core : cores) {
+    CpuList ours = common(core, machine.cpus);
+    if (!ours.empty()) machine.cores.push_back(std::move(ours));
   }
+  std::sort(machine.cores.begin(), machine.cores.end());
+  for (int cpu : machine.cpus) add_caches(machine, folder_of(root, cpu), cpu);
   add_nodes(machine, root);
   sort_caches(machine);
   return machine;

@@ -35,11 +35,10 @@ def crowded(ranks):
 def iterations_for(size, ranks):
     """Where each rank has a core, so many that little of a run is that ranks do not begin at the same moment. Where they share cores,
     some peers' calls take 100 ms."""
-    more = 1 if crowded(ranks) else 10
-    for limit, iterations in ((4 << 10, 1000), (64 << 10, 200), (MIB, 30), (16 * MIB, 8)):
+    for limit, shared, own in ((4 << 10, 1000, 10000), (64 << 10, 200, 2000), (MIB, 30, 300), (16 * MIB, 8, 80)):
         if size <= limit:
-            return iterations * more
-    return 3 * (more // 2 or 1)
+            return shared if crowded(ranks) else own
+    return 3 if crowded(ranks) else 15
 
 
 class TooSlow(Failure):
