@@ -25,7 +25,8 @@ CAST, BLOCKS, SIGN, SELECT, EXPONENTS = 0, 1, 2, 4, 5
 FLOAT16, MAGNITUDE, FLOAT8E4M3 = 6, 0, 4
 KERNEL_ELEMENTS = 64 << 20
 TILES, SIGN_BLOCKS = {CAST: 4096, BLOCKS: 2048, SELECT: 2048, EXPONENTS: 4096}, 16  # kernels/cuda/coding_work.h, kernels/exponents.h
-MOST_PARTS, BLOCKS_PER_MULTIPROCESSOR, BLOCKS_OF_VARYING = 1024, 5, 4
+MOST_PARTS, BLOCKS_PER_MULTIPROCESSOR, BLOCKS_OF_VARYING = 512, 5, 4
+GRID_WAVES = 8  # kernels/cuda/batch.h
 PASSES = {SELECT: (10, 3), EXPONENTS: (3, 4)}  # kernels/cuda/passes.h, of float32: to encode and to decode
 SHARE = 0.01
 SLACK = 256  # bytes of the last block, which may not be whole
@@ -75,7 +76,7 @@ class Kernels(Image):
     def launch(self, kernel, work):
         kind = work.form.kind
         tile = SIGN_BLOCKS * work.form.sign_block if kind == SIGN else TILES[kind]
-        most = self.multiprocessors * (BLOCKS_OF_VARYING if kind in (SELECT, EXPONENTS) else BLOCKS_PER_MULTIPROCESSOR)
+        most = GRID_WAVES * self.multiprocessors * (BLOCKS_OF_VARYING if kind in (SELECT, EXPONENTS) else BLOCKS_PER_MULTIPROCESSOR)
         grid = min((work.count + tile - 1) // tile, min(most, MOST_PARTS) if kind == SELECT else most)
         self.launch_blocks(kernel, grid, work)
 

@@ -58,9 +58,11 @@ struct Threads {
 
 // Threads of one block of every kernel here.
 inline constexpr unsigned kBlockThreads = 256;
-// Blocks of combine that a multiprocessor has room for, by their registers. A grid has no more: those that come after
-// the others, and are fewer, would leave most of the device idle.
-inline constexpr unsigned kCombineBlocks = 3;
+// Blocks of combine that a multiprocessor has room for, by their registers.
+inline constexpr unsigned kCombineBlocks = 6;
+// How many times a grid may fill the device. Blocks that come and go keep memory busier than those that stay; the more
+// there are, the longer a grid takes that may not begin.
+inline constexpr unsigned kGridWaves = 8;
 // Bytes of one address that a thread takes at once.
 inline constexpr size_t kPackBytes = 16;
 

@@ -44,7 +44,7 @@ static_assert(kCodedTile % kQuantiseTile == 0);
 
 // Selection deals out its elements to parts of whole tiles: few enough that each block adds up what all others found.
 inline constexpr uint32_t kSelectTile = 2048;
-inline constexpr uint32_t kMostParts = 1024;
+inline constexpr uint32_t kMostParts = 512;
 inline constexpr uint32_t kSelectWarps = kBlockThreads / 32;
 
 HOCKET_ELEMENT uint64_t parts_of(uint64_t count) {
@@ -52,7 +52,7 @@ HOCKET_ELEMENT uint64_t parts_of(uint64_t count) {
   return tiles < kMostParts ? tiles : kMostParts;
 }
 
-// Blocks of threads that a multiprocessor has room for, by their registers: a grid has no more.
+// Blocks of threads that a multiprocessor has room for, by their registers.
 HOCKET_ELEMENT constexpr unsigned coding_blocks(CodedForm::Kind kind) {
   return kind >= CodedForm::Kind::kSelect ? 4 : 5;
 }

@@ -32,8 +32,6 @@ class TaskCombiner {
   using Storage = typename Element::Storage;
   using Wide = typename Element::Wide;
   static constexpr int kPack = kPackBytes / sizeof(Storage);
-  // Packs that a thread has under way at once, to hide how long memory takes to answer: what fits into its registers.
-  static constexpr int kAtOnce = kPack <= 4 ? 4 : 2;
 
  public:
   HOCKET_ELEMENT TaskCombiner(const Batch& batch, const Task& task, std::byte* const* addresses)
@@ -49,13 +47,9 @@ class TaskCombiner {
     const uint64_t head = elements_before_packs();
     const uint64_t packs = (task_.count - head) / kPack;
     const uint64_t packed = packs * kPack;
-    uint64_t p = threads.index;
-    for (; p + (kAtOnce - 1) * threads.count < packs; p += kAtOnce * threads.count) {
-      combine_at<kPack, kAtOnce>(head + p * kPack, threads.count * kPack);
-    }
-    for (; p < packs; p += threads.count) combine_at<kPack, 1>(head + p * kPack, 0);
+    for (uint64_t p = threads.index; p < packs; p += threads.count) combine_at<kPack>(head + p * kPack);
     for (uint64_t i = threads.index; i < task_.count - packed; i += threads.count) {
-      combine_at<1, 1>(i < head ? i : i + packed, 0);
+      combine_at<1>(i < head ? i : i + packed);
     }
   }
 
@@ -71,25 +65,23 @@ class TaskCombiner {
     return alike && before < task_.count ? before : task_.count;
   }
 
-  // So many packs, each of them `stride` elements after the one before. All are read before one is written.
-  template <int kCount, int kPacks>
-  HOCKET_ELEMENT void combine_at(uint64_t index, uint64_t stride) const {
-    Wide wide[kPacks][kCount] = {};
+  // All sources are read before one destination is written.
+  template <int kCount>
+  HOCKET_ELEMENT void combine_at(uint64_t index) const {
+    Wide wide[kCount] = {};
     for (int source = 0; source < task_.sources; ++source) {
-      Pack<Storage, kCount> packs[kPacks];
-      HOCKET_UNROLLED
-      for (int p = 0; p < kPacks; ++p) packs[p] = *pack_at<kCount>(source, index + static_cast<uint64_t>(p) * stride);
+      const Pack<Storage, kCount> pack = *pack_at<kCount>(source, index);
       const bool enters = batch_.scaled && (task_.first_mask >> source & 1) != 0;
-      HOCKET_UNROLLED
-      for (int p = 0; p < kPacks; ++p) take(packs[p], source == 0, enters, wide[p]);
+      take(pack, source == 0, enters, wide);
     }
+    Pack<Storage, kCount> result;
     HOCKET_UNROLLED
-    for (int p = 0; p < kPacks; ++p) {
-      Pack<Storage, kCount> result;
-      HOCKET_UNROLLED
-      for (int i = 0; i < kCount; ++i) result.values[i] = Element::encode(finished(wide[p][i]));
-      for (int to = task_.sources; to < task_.sources + task_.destinations; ++to) {
-        *pack_at<kCount>(to, index + static_cast<uint64_t>(p) * stride) = result;
+    for (int i = 0; i < kCount; ++i) result.values[i] = Element::encode(finished(wide[i]));
+    for (int to = task_.sources; to < task_.sources + task_.destinations; ++to) {
+      if constexpr (kCount == kPack) {
+        store_at_once(pack_at<kCount>(to, index), result);
+      } else {
+        *pack_at<kCount>(to, index) = result;
       }
     }
   }

@@ -293,14 +293,14 @@ class FrameCoder {
     }
   }
 
-  // Of as many frames as a block has threads, the sum of their lengths.
+  // Of as many frames as a block has threads, the sum of their lengths. The first blocks have such to add up.
   HOCKET_ELEMENT void add_lengths() const {
-    if (frame_ % kBlockThreads != 0) return;
-    add_up_lengths(frames_, frame_,
-                   frame_ + kBlockThreads < tiles_of(work_) ? frame_ + kBlockThreads : tiles_of(work_));
+    const uint64_t first = frame_ * kBlockThreads, all = tiles_of(work_);
+    if (first >= all) return;
+    add_up_lengths(frames_, first, first + kBlockThreads < all ? first + kBlockThreads : all);
     const uint64_t sum = room_.escapes.all();
     team_.each([&](uint32_t thread) {
-      if (thread == 0) sums_[frame_ / kBlockThreads] = sum;
+      if (thread == 0) sums_[frame_] = sum;
     });
   }
 
@@ -350,24 +350,25 @@ class FrameCoder {
     return first + kFrameGroup < all ? first + kFrameGroup : all;
   }
 
-  // Where the frames of a group are, if it begins where it seems to.
+  // Where the frames of a group are, if it begins where it seems to. The first blocks have one each.
   HOCKET_ELEMENT void guess() const {
-    if (frame_ % kFrameGroup != 0) return;
-    const uint64_t begin = !is_short() ? kNowhere : frame_ == 0 ? 0 : likely_begin();
-    const uint64_t end = begin == kNowhere ? kNowhere : walk(frame_, begin);
-    const uint64_t found = begin == kNowhere ? frame_ : room_.found_frame;
+    const uint64_t first = frame_ * kFrameGroup;
+    if (first >= tiles_of(work_)) return;
+    const uint64_t begin = !is_short() ? kNowhere : first == 0 ? 0 : likely_begin(first);
+    const uint64_t end = begin == kNowhere ? kNowhere : walk(first, begin);
+    const uint64_t found = begin == kNowhere ? first : room_.found_frame;
     team_.each([&](uint32_t thread) {
-      if (thread == 0) groups_[frame_ / kFrameGroup] = {begin, end};
-      for (uint64_t frame = found + thread; frame < group_end(frame_); frame += kBlockThreads)
-        frames_[frame] = kNowhere;
+      if (thread == 0) groups_[frame_] = {begin, end};
+      for (uint64_t frame = found + thread; frame < group_end(first); frame += kBlockThreads) frames_[frame] = kNowhere;
     });
   }
 
-  HOCKET_ELEMENT uint64_t likely_begin() const {
-    const double share = static_cast<double>(frame_ * kExponentFrame) / static_cast<double>(work_.count);
+  // Of a frame.
+  HOCKET_ELEMENT uint64_t likely_begin(uint64_t frame) const {
+    const double share = static_cast<double>(frame * kExponentFrame) / static_cast<double>(work_.count);
     const auto expected = static_cast<uint64_t>(share * static_cast<double>(bytes()));
     const uint64_t first = expected > kGroupReach ? expected - kGroupReach : 0;
-    const uint32_t place = first_of(2 * kGroupReach, [&](uint64_t i) { return begins_chain(first + i); });
+    const uint32_t place = first_of(2 * kGroupReach, [&](uint64_t i) { return begins_chain(frame, first + i); });
     return place == 2 * kGroupReach ? kNowhere : first + place;
   }
 
@@ -385,9 +386,9 @@ class FrameCoder {
     return count - room_.best;
   }
 
-  HOCKET_ELEMENT bool begins_chain(uint64_t at) const {
+  HOCKET_ELEMENT bool begins_chain(uint64_t first, uint64_t at) const {
     uint64_t next = at;
-    for (uint64_t frame = frame_; frame < frame_ + kLinks && frame < tiles_of(work_); ++frame) {
+    for (uint64_t frame = first; frame < first + kLinks && frame < tiles_of(work_); ++frame) {
       const uint64_t length = next < bytes() ? frame_length(slots_ + next, bytes() - next, count_of(frame)) : 0;
       if (length == 0) return false;
       next += length;

@@ -60,7 +60,7 @@ struct QuantiseTile {
   alignas(16) uint8_t codes[kGroup];  // of the group that is not whole
 };
 
-// What the compiler knows of the codec: everything, of the usual ones with their usual blocks and of whole tiles, or
+// What the compiler knows of the codec: everything but the length of blocks, of the usual ones and of whole tiles, or
 // nothing. What it need not look at takes longer than the elements do.
 struct Known {
   bool all;
@@ -68,10 +68,13 @@ struct Known {
   uint32_t bits = 0;  // 0: not that
 };
 
+// The codes of usual ones are aligned to words, as their groups are.
 template <DataType type>
 HOCKET_ELEMENT bool is_usual(const Quantiser& quantiser, const Quads<type>& values) {
   const bool is_usual_scaling = quantiser.scaling == Scaling::kMagnitude || quantiser.scaling == Scaling::kFloat8e4m3;
-  return is_usual_scaling && quantiser.block == 32 && !quantiser.stochastic && !quantiser.rotated && values.are_whole();
+  const size_t heads = kQuantiseGroup / quantiser.block * head_bytes(quantiser.scaling);
+  return is_usual_scaling && heads % sizeof(uint32_t) == 0 && !quantiser.stochastic && !quantiser.rotated &&
+         values.are_whole();
 }
 
 template <DataType type, Known known>
@@ -92,7 +95,7 @@ class GroupCoder {
         shared_(shared),
         first_(tile * kQuantiseTile),
         values_(values),
-        block_(known.all ? 32 : quantiser_.block),
+        block_(quantiser_.block),
         lanes_shift_(block_ == 32   ? 3
                      : block_ == 64 ? 4
                                     : 5),
@@ -425,7 +428,7 @@ class GroupCoder {
 
   // Into whole groups, so many bytes behind the heads.
   HOCKET_ELEMENT void store_run(const Own<uint32_t>& words, uint32_t lanes, uint32_t first) const {
-    if (known.all && (group_bytes_ | heads_) % sizeof(uint32_t) == 0) {
+    if constexpr (known.all) {
       team_.alone([&](uint32_t thread) {
         auto* const to = reinterpret_cast<uint32_t*>(group_at(thread / kLanes) + heads_ + first);
         if (thread % kLanes < lanes) to[thread % kLanes] = words[thread];

@@ -166,13 +166,14 @@ cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned mu
   for (uint32_t i = 0; i < batch.tasks; ++i) longest = std::max(longest, batch.task[i].count);
   const uint64_t block_bytes = device::kBlockThreads * device::kPackBytes;
   const uint64_t wanted = (longest * element_bytes + block_bytes - 1) / block_bytes;
-  const unsigned most = std::max(1u, multiprocessors * device::kCombineBlocks / batch.tasks);
+  const unsigned room = multiprocessors * device::kCombineBlocks;
+  const unsigned most = std::max(1u, device::kGridWaves * room / batch.tasks);
   return {static_cast<unsigned>(std::min<uint64_t>(wanted, most)), batch.tasks, device::kBlockThreads};
 }
 
 cuda::Grid grid_of(const device::CodingWork& work, unsigned multiprocessors) {
-  const unsigned blocks = device::coding_blocks(work.form.kind);
-  return {static_cast<unsigned>(std::min<uint64_t>(device::tiles_of(work), multiprocessors * blocks)), 1,
+  const unsigned room = multiprocessors * device::coding_blocks(work.form.kind);
+  return {static_cast<unsigned>(std::min<uint64_t>(device::tiles_of(work), device::kGridWaves * room)), 1,
           device::kBlockThreads};
 }
 
