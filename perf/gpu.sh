@@ -73,11 +73,11 @@ not_run() { # NAME WHY
 
 # ---- What times nothing
 
-sanitizer() { # the kernels on small buffers
+sanitizer() { # the library's kernels on small buffers; what the driver refuses is the library's to judge
   local tool
   for tool in memcheck racecheck; do
     program "compute-sanitizer $tool" 1 "$folder/bin/hocket" run -n 1 --plain --nccl compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      --kernel-name-exclude kernel_substring=at:: --log-file "$results.$tool" python3 perf/gpu_small.py "$folder/lib/kernels.fatbin" &
+      --report-api-errors no --kernel-name kernel_substring=hocket_ --log-file "$results.$tool" python3 perf/gpu_small.py "$folder/lib/kernels.fatbin" &
   done
   wait
 }
@@ -142,7 +142,7 @@ arrays() { # the package hocket on torch's, CuPy's and other arrays, in their st
 }
 
 faults() {
-  HOCKET_TIMEOUT=5 ranks faults 2 --min 1 --restarts 0 python3 perf/gpu_faults.py
+  HOCKET_TIMEOUT=20 ranks faults 2 --min 1 --restarts 0 python3 perf/gpu_faults.py
 }
 
 # ---- What is timed
@@ -154,7 +154,8 @@ joint() { # all ranks in one process
 nccl() { # the same by NCCL's own library, which lets ranks share a device: its kernels wait for each other, and must not queue behind each other
   [[ -e $folder/nccl ]] || { not_run nccl "pack had no NCCL" && return; }
   local limit=40 # it may hang
-  local -x NCCL_MULTI_RANK_GPU_ENABLE=1 CUDA_DEVICE_MAX_CONNECTIONS=32
+  local -x NCCL_MULTI_RANK_GPU_ENABLE=1 CUDA_DEVICE_MAX_CONNECTIONS=32 NCCL_MAX_CTAS=16 # eight ranks' blocks have room at once
+  local -x NCCL_DEBUG=WARN NCCL_DEBUG_FILE=$results.nccl
   LD_PRELOAD=$folder/nccl/libnccl.so.2 program "joint, NCCL" 1 python3 perf/gpu_joint.py
 }
 
@@ -204,7 +205,7 @@ backend_times() {
 nccl_times() { # nccl-tests' all-reduce by Hocket and by NCCL's own library
   [[ -e $folder/nccl_tests ]] || { not_run nccl_times "pack had no NCCL_TESTS" && return; }
   local way library limit=20
-  local -x NCCL_MULTI_RANK_GPU_ENABLE=1 CUDA_DEVICE_MAX_CONNECTIONS=32
+  local -x NCCL_MULTI_RANK_GPU_ENABLE=1 CUDA_DEVICE_MAX_CONNECTIONS=32 NCCL_DEBUG=WARN
   for way in "-t 1 -g 1" "-t 1 -g 2" "-t 1 -g 4" "-t 2 -g 1" "-t 4 -g 1"; do
     for library in lib/hocket nccl; do
       [[ ! -e $folder/$library ]] || nccl_test all_reduce "$folder/$library" "$way -f 2 -n 10 -w 2" times
