@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 #
-# gpu.sh pack BUILD FOLDER: what the checks need, gathered for a machine that can install nothing, and as FOLDER.tar.xz. NCCL_TESTS names the folder of the
-# sources of NVIDIA's nccl-tests, NCCL a libnccl.so.2 of its own from 2.30.3 on, which lets ranks share a device: what is not named is not run.
+# gpu.sh pack BUILD FOLDER: what the checks need, gathered for a machine that can install nothing, also as FOLDER.tar.xz. NCCL_TESTS names the folder of
+# the sources of NVIDIA's nccl-tests, NCCL a libnccl.so.2 of its own from 2.30.3 on, which lets ranks share a device: what is not named is not run.
 # gpu.sh run FOLDER RESULTS [PART]...: the checks that need a GPU, or some of them; each appends lines of JSON. Whatever one does, the next
 # runs. Parts that time nothing run side by side, and those that do after them, one by one. Beside RESULTS: what programs complained of.
 set -euo pipefail
@@ -77,7 +77,8 @@ sanitizer() { # the library's kernels on small buffers; what the driver refuses 
   local tool
   for tool in memcheck racecheck; do
     program "compute-sanitizer $tool" 1 "$folder/bin/hocket" run -n 1 --plain --nccl compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      --report-api-errors no --kernel-name kernel_substring=hocket_ --log-file "$results.$tool" python3 perf/gpu_small.py "$folder/lib/kernels.fatbin" &
+      --report-api-errors no --kernel-name kernel_substring=hocket_ --log-file "$results.$tool" \
+      python3 perf/gpu_small.py "$folder/lib/kernels.fatbin" &
   done
   wait
 }
@@ -138,11 +139,11 @@ pipe_bits() { # kernels in the memory of pipes: the host's bits
 }
 
 arrays() { # the package hocket on torch's, CuPy's and other arrays, in their streams
-  HOCKET_TIMEOUT=30 ranks arrays 2 python3 perf/gpu_arrays.py
+  ranks arrays 2 python3 perf/gpu_arrays.py
 }
 
 faults() {
-  HOCKET_TIMEOUT=20 ranks faults 2 --min 1 --restarts 0 python3 perf/gpu_faults.py
+  HOCKET_TIMEOUT=10 ranks faults 2 --min 1 --restarts 0 python3 perf/gpu_faults.py
 }
 
 # ---- What is timed
@@ -216,7 +217,7 @@ nccl_times() { # nccl-tests' all-reduce by Hocket and by NCCL's own library
 run() { # FOLDER RESULTS [PART]...
   unpack "$1"
   folder=$(realpath "$1") results=$(realpath "$2") limit=120 # seconds for one program
-  export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} PYTHONPATH=python HOCKET_DEVICE_PEERS=on
+  export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} PYTHONPATH=python HOCKET_DEVICE_PEERS=on HOCKET_TIMEOUT=30
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader |
     awk -F', ' '{ printf "{\"device\": \"%s\", \"driver\": \"%s\"}\n", $1, $2 }' >>"$results"
   local part parts="${*:3}" timed=()
