@@ -107,7 +107,7 @@ nccl_test() { # PROGRAM FOLDER_OF_LIBRARY OPTIONS [times]: whether all elements 
 
 torch() { # PyTorch's NCCL backend
   ranks "train of its own" 1 python3 perf/gpu_checks.py train & # by NCCL: its losses must be those of the next
-  ranks "graph, train --nccl" 1 --nccl python3 perf/gpu_checks.py graph train &
+  ranks "train, graph --nccl" 1 --nccl python3 perf/gpu_checks.py train graph &
   ranks "graph --nccl" 2 --nccl python3 perf/gpu_checks.py graph &
   ranks "train --nccl" 4 --nccl python3 perf/gpu_checks.py train &
   wait
