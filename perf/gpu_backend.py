@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""gpu_backend.py: torch's backend `hocket` on CUDA tensors of device 0: order of streams, futures, DDP, FSDP2, graphs.
+"""gpu_backend.py [times]: torch's backend `hocket` on CUDA tensors of device 0: order of streams, futures, DDP, FSDP2, graphs; or how long
+all-reduces take.
 
 Started by `hocket run` (perf/gpu.sh). Rank 0 prints a line of JSON for each check, whether all ranks found it right.
 """
 import copy
+import sys
 
 import torch
 import torch.distributed as dist
@@ -64,10 +66,14 @@ def streams():
     tell("backend hocket: streams and futures", right)
 
 
-def main():
-    torch.cuda.set_device(0)
-    hocket.distributed.init_process_group()
-    rank, ranks = dist.get_rank(), dist.get_world_size()
+def times():
+    for size in (8, 1 << 20, 64 << 20):
+        tensor = torch.zeros(size // 4, device="cuda")
+        tell("backend hocket: all_reduce", True, bytes=size, ms=round(device_ms(lambda: dist.all_reduce(tensor)), 4))  # noqa: B023
+
+
+def check_all():
+    rank = dist.get_rank()
     part = slice(rank * BATCH, (rank + 1) * BATCH)
     streams()
     alone = train(model(), slice(None))
@@ -79,9 +85,15 @@ def main():
     fully_shard(sharded)
     tell("backend hocket: FSDP2 trains as one process does", is_near(train(sharded, part), alone))
     graph("backend hocket: graph, three times")
-    for size in (8, 1 << 20, 64 << 20):
-        tensor = torch.zeros(size // 4, device="cuda")
-        tell("backend hocket: all_reduce", True, bytes=size, ms=round(device_ms(lambda: dist.all_reduce(tensor)), 4))  # noqa: B023
+
+
+def main():
+    torch.cuda.set_device(0)
+    hocket.distributed.init_process_group()
+    if sys.argv[1:] == ["times"]:
+        times()
+    else:
+        check_all()
     dist.destroy_process_group()
 
 

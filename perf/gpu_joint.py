@@ -4,9 +4,9 @@
 """gpu_joint.py: all ranks of a communicator in one thread of one process, on device 0, by Hocket's libnccl.so.2: calls that are
 one launch (docs/decisions/0028-one-launch-for-all-ranks.md).
 
-Started by `hocket run -n 1 --nccl` (perf/gpu.sh). Prints a line of JSON for each check: whether every element is right, how long
-the device took, and how long for a copy of as many bytes; of small calls, the time with the launch and a synchronisation,
-and that of a bare kernel.
+Started by `hocket run -n 1 --nccl`, or with NCCL's own library preloaded (perf/gpu.sh). Prints a line of JSON for each check: by
+which version of NCCL, whether every element is right, how long the device took, and how long for a copy of as many bytes; of
+small calls, the time with the launch and a synchronisation, and that of a bare kernel.
 """
 import ctypes
 import json
@@ -30,6 +30,12 @@ def checked(result):
     if result != 0:
         nccl.ncclGetLastError.restype = ctypes.c_char_p
         raise RuntimeError(nccl.ncclGetLastError(None).decode())
+
+
+def version():
+    number = ctypes.c_int()
+    checked(nccl.ncclGetVersion(ctypes.byref(number)))
+    return number.value
 
 
 class Team:
@@ -87,7 +93,7 @@ def check(team, size, dtype, torch_dtype):
     all_reduce = team.all_reduce(tensors, dtype)
     all_reduce()
     torch.cuda.synchronize()
-    line = {"check": "joint all_reduce " + str(torch_dtype), "ranks": ranks, "bytes": size,
+    line = {"check": "joint all_reduce " + str(torch_dtype), "nccl": version(), "ranks": ranks, "bytes": size,
             "right": all(bool((tensor == ranks * (ranks + 1) // 2).all()) for tensor in tensors)}
     for tensor in tensors:
         tensor.zero_()

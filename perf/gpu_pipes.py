@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""gpu_pipes.py LARGEST: all-reduces of ranks in processes of their own, all on device 0, of 64 KiB to LARGEST MiB, over the transport
-that HOCKET_TRANSPORTS names: by kernels in the memory of its pipes (docs/decisions/0125-kernels-work-in-the-memory-of-pipes.md), or, with
-HOCKET_DEVICE_PIPES=off, staged.
+"""gpu_pipes.py LARGEST: all-reduces of two ranks, and of all, in processes of their own, all on device 0, of 64 KiB to LARGEST MiB,
+over the transport that HOCKET_TRANSPORTS names: by kernels in the memory of its pipes
+(docs/decisions/0125-kernels-work-in-the-memory-of-pipes.md), or, with HOCKET_DEVICE_PIPES=off, staged.
 
 Started by `hocket run` (perf/gpu.sh). Rank 0 prints a line of JSON for each size: whether all ranks found every element right, and
 how long the device took for a call.
@@ -43,11 +43,13 @@ def main():
     torch.cuda.set_device(0)
     torch.zeros(1, device="cuda")
     comm = hocket.Communicator.from_environment()
-    size = SMALLEST
-    while size <= int(sys.argv[1]) << 20:
-        check(comm, size)
-        size *= 2
-    comm.barrier()
+    pair = comm.split(comm.rank // 2)
+    for some in (pair, comm):
+        size = SMALLEST
+        while size <= int(sys.argv[1]) << 20 and (some is comm or comm.rank < 2):
+            check(some, size)
+            size *= 2
+        comm.barrier()  # whoever has nothing to do waits on the host
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def check_combines():
                     whole = [torch.full((count + ranks,), rank + 1, dtype=torch_dtype, device="cuda") for rank in range(ranks)]
                     tensors = [tensor[shift * rank:][:count] for rank, tensor in enumerate(whole)]
                     torch.cuda.synchronize()
-                    team.all_reduce(tensors, dtype)
+                    team.all_reduce(tensors, dtype)()
                     torch.cuda.synchronize()
                     right = right and all(bool((tensor == ranks * (ranks + 1) // 2).all()) for tensor in tensors)
         team.close()
