@@ -7,7 +7,7 @@
 # gpu.sh run FOLDER RESULTS [PART]...: the checks that need a GPU, or some of them; each appends lines of JSON. Whatever one does, the next
 # runs. Parts that time nothing run side by side, and those that do after them, one by one. Beside RESULTS: what programs complained of.
 set -euo pipefail
-readonly beside="sanitizer nccl_tests torch backend grid pipe_bits arrays faults"
+readonly beside="sanitizer nccl_tests torch backend grid pipe_bits arrays faults locks"
 readonly alone="joint codecs packets collectives windows pipes backend_times nccl nccl_times"
 readonly nccl_programs="all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv hypercube"
 
@@ -83,11 +83,15 @@ sanitizer() { # the library's kernels on small buffers; what the driver refuses 
   wait
 }
 
-nccl_tests() { # one rank, ranks as threads, and ranks of one thread
+# One rank, and ranks of one thread. Not ranks as threads: theirs wait for the whole device, and so for each other's calls. Steps of hypercube come
+# together in one group there, though each needs the one before.
+nccl_tests() {
   [[ -e $folder/nccl_tests ]] || { not_run nccl_tests "pack had no NCCL_TESTS" && return; }
   local way name
-  for way in "-t 1 -g 1" "-t 2 -g 1" "-t 4 -g 1" "-t 1 -g 2" "-t 1 -g 4"; do
-    for name in $nccl_programs; do nccl_test "$name" "$folder/lib/hocket" "$way -f 2 -n 2 -w 1"; done &
+  for way in "-t 1 -g 1" "-t 1 -g 2" "-t 1 -g 4"; do
+    for name in $nccl_programs; do
+      [[ $name == hypercube && $way == *4 ]] || nccl_test "$name" "$folder/lib/hocket" "$way -f 2 -n 2 -w 1"
+    done &
   done
   wait
 }
@@ -144,6 +148,10 @@ arrays() { # the package hocket on torch's, CuPy's and other arrays, in their st
 
 faults() {
   HOCKET_TIMEOUT=10 ranks faults 2 --min 1 --restarts 0 python3 perf/gpu_faults.py
+}
+
+locks() { # what waits within the driver, and whether others can launch meanwhile
+  program locks 1 python3 perf/gpu_locks.py "$folder/lib/kernels.fatbin"
 }
 
 # ---- What is timed
@@ -207,7 +215,7 @@ nccl_times() { # nccl-tests' all-reduce by Hocket and by NCCL's own library
   [[ -e $folder/nccl_tests ]] || { not_run nccl_times "pack had no NCCL_TESTS" && return; }
   local way library limit=15 # NCCL may hang
   local -x NCCL_MULTI_RANK_GPU_ENABLE=1 CUDA_DEVICE_MAX_CONNECTIONS=32 NCCL_DEBUG=WARN
-  for way in "-t 1 -g 1" "-t 1 -g 2" "-t 1 -g 4" "-t 2 -g 1" "-t 4 -g 1"; do
+  for way in "-t 1 -g 1" "-t 1 -g 2" "-t 1 -g 4"; do
     for library in lib/hocket nccl; do
       [[ ! -e $folder/$library ]] || nccl_test all_reduce "$folder/$library" "$way -f 2 -n 10 -w 2" times
     done

@@ -96,6 +96,18 @@ class Checks:
         self.comm.all_reduce(shown(tensor))
         return self.is_sum(tensor)
 
+    def comes_late(self, side):
+        """A rank that comes a second late, while the others wait within the driver: copying to pageable memory."""
+        with torch.cuda.stream(self.side if side else torch.cuda.default_stream()):
+            for late in range(self.comm.size):
+                if self.comm.rank == late:
+                    time.sleep(1)
+                tensor = torch.full((COUNT,), float(self.value), device="cuda")
+                self.comm.all_reduce(tensor)
+                if not self.is_sum(tensor.cpu()):
+                    return False
+        return True
+
     def returns_at_once(self):
         with torch.cuda.stream(self.side):
             self.comm.all_reduce(self.late())  # what is set up at the first call is set up
@@ -187,6 +199,8 @@ def check_all(checks):
     checks.tell("DLPack, torch's current stream", partial(checks.current, Dlpack))
     checks.tell("__cuda_array_interface__ with its stream", partial(checks.current, lambda tensor: interface(tensor, checks.side.cuda_stream)))
     checks.tell("a call returns before its stream has come to it", checks.returns_at_once)
+    checks.tell("a rank that comes late, default stream", partial(checks.comes_late, False))
+    checks.tell("a rank that comes late, other stream", partial(checks.comes_late, True))
     checks.tell("send and receive", checks.send_and_receive)
     checks.tell("some ranks on the host", checks.some_on_hosts)
     checks.tell("memory of hocket.allocate, a window", checks.of_library)

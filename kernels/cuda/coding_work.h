@@ -52,10 +52,12 @@ HOCKET_ELEMENT uint64_t parts_of(uint64_t count) {
   return tiles < kMostParts ? tiles : kMostParts;
 }
 
-// Blocks of threads that a multiprocessor has room for, by their registers.
+// Blocks of threads that a multiprocessor has room for, by their registers; and how many times a grid may fill the
+// device: blocks that come and go keep memory busier than those that stay, where they have much to do each.
 HOCKET_ELEMENT constexpr unsigned coding_blocks(CodedForm::Kind kind) {
   return kind >= CodedForm::Kind::kSelect ? 4 : 5;
 }
+inline constexpr unsigned kCodingWaves = 4;
 
 // Of codecs whose messages do not vary in length.
 HOCKET_ELEMENT uint32_t tile_of(const CodedForm& form) {

@@ -93,8 +93,11 @@ __device__ bool block_may_begin(const Batch& batch) {
   return may;
 }
 
+// What a multiprocessor has room for, by their registers.
+constexpr unsigned kMulticastBlocks = 3;
+
 #define HOCKET_KERNEL(type, symbol)                                                                                    \
-  extern "C" __global__ void __launch_bounds__(kBlockThreads, kCombineBlocks)                                          \
+  extern "C" __global__ void __launch_bounds__(kBlockThreads, kMulticastBlocks)                                        \
       symbol(const __grid_constant__ Batch batch) {                                                                    \
     if (!block_may_begin(batch)) return;                                                                               \
     const Task& task = batch.task[blockIdx.y];                                                                         \

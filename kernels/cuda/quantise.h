@@ -60,13 +60,16 @@ struct QuantiseTile {
   alignas(16) uint8_t codes[kGroup];  // of the group that is not whole
 };
 
-// What the compiler knows of the codec: everything but the length of blocks, of the usual ones and of whole tiles, or
+// What the compiler knows of the codec: everything, or all but some numbers, of the usual ones and of whole tiles, or
 // nothing. What it need not look at takes longer than the elements do.
 struct Known {
   bool all;
   Scaling scaling = Scaling::kMagnitude;
-  uint32_t bits = 0;  // 0: not that
+  uint32_t bits = 0;   // 0: not that
+  uint32_t block = 0;  // 0: not that
 };
+
+inline constexpr uint32_t kUsualBlock = 32;
 
 // The codes of usual ones are aligned to words, as their groups are.
 template <DataType type>
@@ -95,7 +98,7 @@ class GroupCoder {
         shared_(shared),
         first_(tile * kQuantiseTile),
         values_(values),
-        block_(quantiser_.block),
+        block_(known.block > 0 ? known.block : quantiser_.block),
         lanes_shift_(block_ == 32   ? 3
                      : block_ == 64 ? 4
                                     : 5),
@@ -590,12 +593,15 @@ class TileQuantiser {
     const Quads<type> values(work_.values, tile_ * kQuantiseTile, work_.count, kQuantiseTile);
     const Quantiser& quantiser = work_.form.quantiser;
     const auto code = [&]<Known known>() { function(GroupCoder<type, known>(work_, team_, shared_, tile_, values)); };
+    const auto code_usual = [&]<Scaling scaling, uint32_t bits>() {
+      if (quantiser.block == kUsualBlock) return code.template operator()<Known{true, scaling, bits, kUsualBlock}>();
+      code.template operator()<Known{true, scaling, bits}>();
+    };
     if (!is_usual(quantiser, values)) return code.template operator()<Known{false}>();
-    if (quantiser.scaling == Scaling::kFloat8e4m3)
-      return code.template operator()<Known{true, Scaling::kFloat8e4m3, 8}>();
-    if (quantiser.bits == 8) return code.template operator()<Known{true, Scaling::kMagnitude, 8}>();
-    if (quantiser.bits == 4) return code.template operator()<Known{true, Scaling::kMagnitude, 4}>();
-    code.template operator()<Known{true, Scaling::kMagnitude, 0}>();
+    if (quantiser.scaling == Scaling::kFloat8e4m3) return code_usual.template operator()<Scaling::kFloat8e4m3, 8>();
+    if (quantiser.bits == 8) return code_usual.template operator()<Scaling::kMagnitude, 8>();
+    if (quantiser.bits == 4) return code_usual.template operator()<Scaling::kMagnitude, 4>();
+    code_usual.template operator()<Scaling::kMagnitude, 0>();
   }
 
   const CodingWork& work_;

@@ -161,20 +161,18 @@ std::string devices_of(cuda::Context context) {
   return {};
 }
 
-cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned multiprocessors) {
+cuda::Grid grid_of(const device::Batch& batch, DataType type, unsigned multiprocessors) {
   uint64_t longest = 0;
   for (uint32_t i = 0; i < batch.tasks; ++i) longest = std::max(longest, batch.task[i].count);
   const uint64_t block_bytes = device::kBlockThreads * device::kPackBytes;
-  const uint64_t wanted = (longest * element_bytes + block_bytes - 1) / block_bytes;
-  const unsigned room = multiprocessors * device::kCombineBlocks;
-  const unsigned most = std::max(1u, device::kGridWaves * room / batch.tasks);
+  const uint64_t wanted = (longest * element_bytes(type) + block_bytes - 1) / block_bytes;
+  const unsigned most = std::max(1u, multiprocessors * device::combine_blocks(type) / batch.tasks);
   return {static_cast<unsigned>(std::min<uint64_t>(wanted, most)), batch.tasks, device::kBlockThreads};
 }
 
 cuda::Grid grid_of(const device::CodingWork& work, unsigned multiprocessors) {
-  const unsigned room = multiprocessors * device::coding_blocks(work.form.kind);
-  return {static_cast<unsigned>(std::min<uint64_t>(device::tiles_of(work), device::kGridWaves * room)), 1,
-          device::kBlockThreads};
+  const unsigned most = device::kCodingWaves * multiprocessors * device::coding_blocks(work.form.kind);
+  return {static_cast<unsigned>(std::min<uint64_t>(device::tiles_of(work), most)), 1, device::kBlockThreads};
 }
 
 }  // namespace hocket

@@ -41,7 +41,7 @@ cuda::Kernel find_multicast_kernel(const cuda::Driver& driver, const char* symbo
 std::string devices_of(cuda::Context context);
 
 // `element_bytes`: of what the batch combines.
-cuda::Grid grid_of(const device::Batch& batch, size_t element_bytes, unsigned multiprocessors);
+cuda::Grid grid_of(const device::Batch& batch, DataType type, unsigned multiprocessors);
 cuda::Grid grid_of(const device::CodingWork& work, unsigned multiprocessors);
 
 }  // namespace hocket

@@ -13,6 +13,7 @@
 
 #include "base/settings.h"
 #include "comm/device_kernels.h"
+#include "comm/held_streams.h"
 #include "comm/slice_messages.h"
 #include "comm/staging.h"
 #include "comm/stream_slices.h"
@@ -106,8 +107,7 @@ class StreamHands final : public Hands {
                      .destinations = 1};
     for (const std::byte* source : sources) batch.address[batch.addresses++] = const_cast<std::byte*>(source);
     batch.address[batch.addresses++] = result;
-    return stream_.launch(kernels_.combine, grid_of(batch, element_bytes(slice_.type), kernels_.multiprocessors),
-                          &batch);
+    return stream_.launch(kernels_.combine, grid_of(batch, slice_.type, kernels_.multiprocessors), &batch);
   }
 
   Result<size_t> encode(const std::byte* values, std::span<std::byte> message) override {
@@ -284,9 +284,8 @@ Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, E
   const bool wished = settings().ok() && settings()->device_codecs;
   const bool coded = request.codec != nullptr && request.codec->form() != nullptr;
   const bool adds = request.reduction.op == ReduceOp::kSum && request.reduction.scalar_elsewhere == nullptr;
-  if (!wished || !coded || !adds || !kernels_reach(caller, request, rank, ranks)) {
-    return std::shared_ptr<SliceRunner>();
-  }
+  const bool can_launch = wished && coded && adds && may_launch_beside(caller);
+  if (!can_launch || !kernels_reach(caller, request, rank, ranks)) return std::shared_ptr<SliceRunner>();
   const CallKernels kernels = kernels_of(caller, request);
   if (!kernels.are_there()) return std::shared_ptr<SliceRunner>();
   const Result<const OwnStreams*> streams = own_streams(caller);

@@ -62,7 +62,7 @@ HeldKernels::HeldKernels(const cuda::Stream& stream, Engine& engine, Told told, 
 Status HeldKernels::add(const Launch& launch, unsigned multiprocessors, size_t late) {
   const Result<cuda::Kernel> kernel = find(launch.type, launch.batch.from_all || launch.batch.to_all);
   HOCKET_TRY(kernel.status());
-  const cuda::Grid grid = grid_of(launch.batch, element_bytes(launch.type), multiprocessors);
+  const cuda::Grid grid = grid_of(launch.batch, launch.type, multiprocessors);
   const auto addresses_in = [late](const cuda::MemoryBlock& block) {
     return late == 0 ? nullptr : reinterpret_cast<std::byte**>(block.memory() + late);
   };

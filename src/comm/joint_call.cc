@@ -134,9 +134,8 @@ bool JointCall::add_parts(const std::vector<JointMember>& members) {
   std::vector<Plan> plans;
   const std::vector<Call> calls = calls_of(members, plans);
   const cuda::Driver& driver = members.front().stream.driver();
-  const DataType type = joint_type(calls.front());
-  kernel_ = find_kernel(driver, device::combine_kernel(type));
-  element_bytes_ = element_bytes(type);
+  type_ = joint_type(calls.front());
+  kernel_ = find_kernel(driver, device::combine_kernel(type_));
   for (const JointMember& member : members) {
     add_once(member.stream, streams_);
     auto part = std::find_if(parts_.begin(), parts_.end(),
@@ -168,7 +167,7 @@ Status JointCall::launch(const Part& part) const {
   const cuda::Entered entered(part.stream.driver(), part.stream.context());
   for (const device::Batch& batch : part.batches) {
     if (batch.tasks == 0) continue;  // each copy was of a buffer to itself
-    HOCKET_TRY(part.stream.launch(kernel_, grid_of(batch, element_bytes_, part.multiprocessors), &batch));
+    HOCKET_TRY(part.stream.launch(kernel_, grid_of(batch, type_, part.multiprocessors), &batch));
   }
   return {};
 }

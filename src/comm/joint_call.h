@@ -41,7 +41,7 @@ class JointCall {
   Status launch(const Part& part) const;
 
   cuda::Kernel kernel_ = nullptr;
-  size_t element_bytes_ = 1;
+  DataType type_ = DataType::kUint8;   // of the kernel
   std::vector<cuda::Stream> streams_;  // each once
   std::vector<Part> parts_;
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/device_kernels.h"
+#include "comm/held_streams.h"
 #include "comm/slice_messages.h"
 #include "comm/staging.h"
 #include "comm/stream_slices.h"
@@ -107,8 +108,7 @@ class PipeRunner final : public SliceRunner {
     batches.start(slice);
     const cuda::Kernel kernel = kernels_.of[static_cast<size_t>(batches.type())];
     for (device::Batch batch; batches.next(batch);) {
-      HOCKET_TRY(
-          stream.launch(kernel, grid_of(batch, element_bytes(batches.type()), kernels_.multiprocessors), &batch));
+      HOCKET_TRY(stream.launch(kernel, grid_of(batch, batches.type(), kernels_.multiprocessors), &batch));
     }
     return {};
   }
@@ -140,7 +140,8 @@ bool is_plain(const Request& request) {
 Result<std::shared_ptr<SliceRunner>> pipe_runner(const cuda::Stream& caller, Engine& engine, const Request& request,
                                                  Rank rank, Rank ranks) {
   std::shared_ptr<SliceRunner> runner;
-  if (!kernels_use_pipes(caller) || !is_plain(request) || !kernels_reach(caller, request, rank, ranks)) return runner;
+  const bool can_launch = kernels_use_pipes(caller) && may_launch_beside(caller);
+  if (!can_launch || !is_plain(request) || !kernels_reach(caller, request, rank, ranks)) return runner;
   const CombineKernels kernels = kernels_of(caller, request.facts.type);
   if (kernels.multiprocessors == 0) return runner;
   HOCKET_TRY(load_combine_kernels(caller.driver()));  // if the communicator was created in another context

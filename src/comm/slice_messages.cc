@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "comm/held_streams.h"
 #include "cuda/kernels.h"
 #include "cuda/registered.h"
 #include "transports/pipe_memory.h"
@@ -30,10 +31,15 @@ class RegisteredRange final : public PipeMemory::Made {
   RegisteredRange(cuda::RegisteredMemory memory, size_t bytes) : memory_(std::move(memory)), bytes_(bytes) {
     registered_bytes += bytes;
   }
-  ~RegisteredRange() override { registered_bytes -= bytes_; }
+  ~RegisteredRange() override {
+    HeldStreams::wait_to_be_alone([&] { memory_.reset(); });
+    registered_bytes -= bytes_;
+  }
+  RegisteredRange(const RegisteredRange&) = delete;
+  RegisteredRange& operator=(const RegisteredRange&) = delete;
 
  private:
-  const cuda::RegisteredMemory memory_;
+  std::optional<cuda::RegisteredMemory> memory_;
   const size_t bytes_;
 };
 
@@ -61,7 +67,8 @@ bool kernels_use_pipes(const cuda::Stream& stream) {
 }
 
 void register_wanted_pipes(const cuda::Driver& driver) {
-  PipeMemory::make_wanted([&](PipeMemory::Bytes range) { return register_range(driver, range); });
+  HeldStreams::alone(
+      [&] { PipeMemory::make_wanted([&](PipeMemory::Bytes range) { return register_range(driver, range); }); });
 }
 
 size_t room_for(size_t messages, size_t message_bytes, size_t more) {

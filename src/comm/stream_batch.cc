@@ -12,6 +12,7 @@
 #include "base/caught.h"
 #include "comm/communicator.h"
 #include "comm/device_runner.h"
+#include "comm/held_streams.h"
 #include "comm/peer_call.h"
 #include "comm/pipe_runner.h"
 #include "comm/window_kernels.h"
@@ -135,6 +136,7 @@ StreamBatch::StreamBatch(const cuda::Stream& stream, Engine& engine, cuda::Memor
 }
 
 StreamBatch::~StreamBatch() {
+  end_holding();
   if (passed_ == nullptr) return;
   const cuda::Entered entered(stream_.driver(), stream_.context());
   stream_.driver().event_destroy(passed_);
@@ -203,6 +205,10 @@ void StreamBatch::add(const std::shared_ptr<Communicator>& communicator, std::un
 }
 
 Status StreamBatch::enqueue() {
+  if (!is_captured()) {
+    HeldStreams::begin();
+    is_held_ = true;
+  }
   const cuda::Entered entered(stream_.driver(), stream_.context());
   running_ = members_.size();
   if (!is_captured()) submission_.emplace(submission());
@@ -222,6 +228,7 @@ Status StreamBatch::enqueue() {
 void StreamBatch::cancel() {
   submission_.reset();
   stop();
+  end_holding();
   for (const auto& call : low_latency_) call->cancel();
 }
 
@@ -325,7 +332,12 @@ Status StreamBatch::issue_again() {
 void StreamBatch::one_ended() {
   if (running_.fetch_sub(1) > 1) return;
   for (Member& member : members_) member.held.reset();
+  end_holding();  // the stream waits no longer for anybody
   word_.store(1, std::memory_order_release);
+}
+
+void StreamBatch::end_holding() noexcept {
+  if (is_held_.exchange(false)) HeldStreams::end();
 }
 
 Status StreamBatch::device_state() const {

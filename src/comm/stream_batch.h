@@ -61,6 +61,7 @@ class StreamBatch : public std::enable_shared_from_this<StreamBatch> {
   void run_again() noexcept;
   Status issue_again();
   void one_ended();
+  void end_holding() noexcept;
   Status device_state() const;
   const uint32_t* word() const { return reinterpret_cast<const uint32_t*>(&word_); }
 
@@ -75,7 +76,8 @@ class StreamBatch : public std::enable_shared_from_this<StreamBatch> {
   std::optional<Submission> submission_;  // between enqueue() and submit()
   std::atomic<bool> arrived_{false};
   std::atomic<size_t> running_{0};
-  cuda::Event passed_ = nullptr;  // the stream has gone on, and copied; null: captured
+  std::atomic<bool> is_held_{false};  // of HeldStreams
+  cuda::Event passed_ = nullptr;      // the stream has gone on, and copied; null: captured
 };
 
 }  // namespace hocket

@@ -136,6 +136,7 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
   X(stream_get_priorities, "cuCtxGetStreamPriorityRange", (int* least, int* greatest))                                \
   X(stream_query, "cuStreamQuery", (StreamHandle))                                                                    \
   X(stream_get_context, "cuStreamGetCtx", (StreamHandle, Context*))                                                   \
+  X(stream_get_flags, "cuStreamGetFlags", (StreamHandle, unsigned*))                                                  \
   X(stream_get_capture, "cuStreamGetCaptureInfo_v2",                                                                  \
     (StreamHandle, int* status, uint64_t* id, Graph*, const void** dependencies, size_t* count))                      \
   X(stream_wait_value, "cuStreamWaitValue32_v2", (StreamHandle, Address, uint32_t value, unsigned flags))             \

@@ -52,9 +52,15 @@ Result<Stream> Stream::make(const Driver& driver) {
   return find(driver, handle);
 }
 
+bool Stream::is_default() const { return reinterpret_cast<uintptr_t>(handle_) <= kLastDefaultStream; }
+
+bool Stream::is_apart() const {
+  unsigned flags = 0;
+  return !is_default() && driver_->stream_get_flags(handle_, &flags) == kSuccess && (flags & kNonBlocking) != 0;
+}
+
 bool Stream::is_idle() const {
-  return reinterpret_cast<uintptr_t>(handle_) > kLastDefaultStream && graph_ == nullptr &&
-         driver_->stream_query(handle_) == kSuccess;
+  return !is_default() && graph_ == nullptr && driver_->stream_query(handle_) == kSuccess;
 }
 
 void Stream::wait_until_idle() const {

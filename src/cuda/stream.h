@@ -52,6 +52,9 @@ class Stream {
   Graph graph() const { return graph_; }
 
   // In a context that was entered:
+  // The default stream does not wait for it. Who waits for the default stream within the driver may keep all others
+  // from launching kernels (perf/gpu_locks.py).
+  bool is_apart() const;
   // All that was put on it is done. Never said of a default stream, which may wait for others, or of one that is
   // captured.
   bool is_idle() const;
@@ -81,6 +84,8 @@ class Stream {
   Status tie_to_graph(void* argument, HostFunction drop) const;
 
  private:
+  bool is_default() const;
+
   const Driver* driver_ = nullptr;
   StreamHandle handle_ = nullptr;
   Context context_ = nullptr;

@@ -217,7 +217,7 @@ TEST_F(CudaCoded, InPlaceAndInTheOrderOfTheStream) {
   });
 }
 
-TEST_F(CudaCoded, GraphsMakeTheCallEachTimeTheyRun) {
+TEST_F(CudaCoded, CallsInGraphsAreStaged) {
   run_threads(2, [](Member& member) {
     use_device(0);
     const CodecHandle codec("fp16");
@@ -228,7 +228,7 @@ TEST_F(CudaCoded, GraphsMakeTheCallEachTimeTheyRun) {
     for (int i = 0; i < 5; ++i) graph.launch(stream);
     EXPECT_EQ(values.read(stream), std::vector<float>(1000, 32));
   });
-  EXPECT_GT(launches(), 0);
+  EXPECT_EQ(launches(), 0);
 }
 
 // Two hosts of two ranks each: messages within a host carry values, and kernels add them, too.

@@ -43,8 +43,8 @@ void open_pipes(const Member& member, const DeviceStream& stream) {
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(add(values, kCount, member, stream), hocketSuccess);
     stream.synchronize();
+    ASSERT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);  // no rank's stream is held any more
   }
-  ASSERT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
 }
 
 hocketResult_t state_of(const Member& member) {
@@ -202,6 +202,7 @@ TEST_F(CudaPipes, SomeRanksMayBringMemoryOfTheHost) {
         values = on_device.read(stream);
       }
       EXPECT_EQ(values, Values(kCount, 6));
+      ASSERT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
     }
   });
   EXPECT_GT(in_pipes(), 0);
@@ -219,25 +220,64 @@ TEST_F(CudaPipes, TransfersGoTheSameWay) {
       hocketRecv(to.get(), kCount, hocketFloat, 1 - member.rank, member.comm, stream.get());
       ASSERT_EQ(hocketGroupEnd(), hocketSuccess) << hocketGetLastError(member.comm);
       EXPECT_EQ(to.read(stream), Values(kCount, static_cast<float>(1 - member.rank + i)));
+      ASSERT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
     }
   });
   EXPECT_GT(in_pipes(), 0);
 }
 
-TEST_F(CudaPipes, GraphsMakeTheCallEachTimeTheyRun) {
+// Nobody knows on which stream a graph will run.
+TEST_F(CudaPipes, CallsInGraphsAreStaged) {
   run_threads(2, [](Member& member) {
     use_device(0);
     const DeviceStream stream;
     const DeviceValues values(kCount);
-    // Before pipes are open, and when their memory is registered.
-    for (int i = 0; i < 2; ++i) {
-      const Captured graph(stream, [&] { EXPECT_EQ(add(values, kCount, member, stream), hocketSuccess); });
-      values.fill(stream, 1);
-      for (int run = 0; run < 5; ++run) graph.launch(stream);
-      EXPECT_EQ(values.read(stream), Values(kCount, 32));
+    const Captured graph(stream, [&] { EXPECT_EQ(add(values, kCount, member, stream), hocketSuccess); });
+    values.fill(stream, 1);
+    for (int run = 0; run < 5; ++run) graph.launch(stream);
+    EXPECT_EQ(values.read(stream), Values(kCount, 32));
+  });
+  EXPECT_EQ(in_pipes() + in_pinned(), 0);
+}
+
+// Whoever copies from the default stream to pageable memory waits within the driver, and nobody can launch meanwhile.
+TEST_F(CudaPipes, CallsOnTheDefaultStreamAreStaged) {
+  run_threads(2, [](Member& member) {
+    use_device(member.rank);  // each has a default stream of its own
+    const DeviceValues values(kCount);
+    const auto default_stream = reinterpret_cast<hocketStream_t>(1);  // CU_STREAM_LEGACY
+    for (int i = 0; i < 3; ++i) {
+      Values filled(kCount, 1), sums(kCount);
+      const auto copy = [&](cuda::Address to, cuda::Address from) {
+        ASSERT_EQ(cuMemcpyAsync(to, from, kCount * sizeof(float), reinterpret_cast<StreamHandle>(default_stream)),
+                  cuda::kSuccess);
+      };
+      copy(values.address(), reinterpret_cast<uintptr_t>(filled.data()));
+      if (member.rank == i % 2) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      ASSERT_EQ(
+          hocketAllReduce(values.get(), values.get(), kCount, hocketFloat, hocketSum, member.comm, default_stream),
+          hocketSuccess);
+      copy(reinterpret_cast<uintptr_t>(sums.data()), values.address());
+      EXPECT_EQ(sums, Values(kCount, 2));
     }
   });
-  EXPECT_GT(in_pipes(), 0);
+  EXPECT_EQ(in_pipes() + in_pinned(), 0);
+}
+
+// To register memory may wait for all streams, and nobody can launch meanwhile: the second call finds the first one
+// under way.
+TEST_F(CudaPipes, NothingIsRegisteredWhileStreamsAreHeld) {
+  run_threads(2, [](Member& member) {
+    use_device(member.rank);
+    const DeviceStream stream;
+    const DeviceValues values(kCount);
+    values.fill(stream, 1);
+    for (int i = 0; i < 4; ++i) {
+      if (member.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ASSERT_EQ(add(values, kCount, member, stream), hocketSuccess);
+    }
+    EXPECT_EQ(values.read(stream), Values(kCount, 16));
+  });
   EXPECT_GT(in_pinned(), 0);
 }
 

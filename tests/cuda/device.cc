@@ -17,7 +17,7 @@ void use_device(int device) {
   EXPECT_EQ(cuCtxSetCurrent(context), cuda::kSuccess);
 }
 
-DeviceStream::DeviceStream() { EXPECT_EQ(cuStreamCreate(&handle_, 0), cuda::kSuccess); }
+DeviceStream::DeviceStream() { EXPECT_EQ(cuStreamCreate(&handle_, cuda::kNonBlocking), cuda::kSuccess); }
 
 DeviceStream::~DeviceStream() { cuStreamDestroy_v2(handle_); }
 

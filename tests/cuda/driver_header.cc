@@ -85,6 +85,7 @@ static_assert(alike(decltype(Driver::memory_free_in_order){}, decltype(&cuMemFre
 static_assert(alike(decltype(Driver::copy){}, decltype(&cuMemcpyAsync){}));
 static_assert(alike(decltype(Driver::memory_host_register){}, decltype(&cuMemHostRegister){}));
 static_assert(alike(decltype(Driver::stream_create){}, decltype(&cuStreamCreateWithPriority){}));
+static_assert(alike(decltype(Driver::stream_get_flags){}, decltype(&cuStreamGetFlags){}));
 static_assert(alike(decltype(Driver::stream_get_priorities){}, decltype(&cuCtxGetStreamPriorityRange){}));
 static_assert(alike(decltype(Driver::stream_query){}, decltype(&cuStreamQuery){}));
 static_assert(alike(decltype(Driver::stream_get_context){}, decltype(&cuStreamGetCtx){}));

@@ -99,8 +99,9 @@ bool is_known(const void* memory, size_t bytes) {
   });
 }
 
-// Until no stream waits for a word: what takes memory away from devices may wait for all that they do.
-void await_devices() {
+// Until no stream waits for a word: what takes memory away from devices, or brings it, may wait for all that they do.
+void await_devices(OpaqueContext& here) {
+  const std::lock_guard lock(here.lock);
   for (const OpaqueContext& context : state().contexts) {
     while (context.words_awaited > 0 && !context.broken) std::this_thread::yield();
   }
@@ -327,6 +328,7 @@ FAKE_API DriverResult cuMemFreeHost(void* memory) {
 FAKE_API DriverResult cuMemHostRegister_v2(void* memory, size_t bytes, unsigned /*flags*/) {
   FAKE_ENTER(cuMemHostRegister);
   if (context_here() == nullptr) return kInvalidContext;
+  await_devices(*context_here());
   if (is_known(memory, bytes)) return kAlreadyRegistered;
   auto* const base = static_cast<std::byte*>(memory);
   note({.base = base,
@@ -341,7 +343,7 @@ FAKE_API DriverResult cuMemHostRegister_v2(void* memory, size_t bytes, unsigned 
 FAKE_API DriverResult cuMemHostUnregister(void* memory) {
   FAKE_ENTER(cuMemHostUnregister);
   if (context_here() == nullptr) return kInvalidContext;
-  await_devices();
+  await_devices(*context_here());
   const bool was_there = take_out(reinterpret_cast<uintptr_t>(memory), Allocation::Origin::kRegistered).has_value();
   return was_there ? kSuccess : kNotRegistered;
 }
@@ -380,6 +382,10 @@ FAKE_API DriverResult cuMemcpyAsync(Address to, Address from, size_t bytes, Stre
     std::memcpy(reach(to), reach(from), bytes);
     return true;
   });
+  const auto is_pageable = [&](Address address) { return !is_known(reinterpret_cast<void*>(address), bytes); };
+  if (stream != stream->context.default_stream || !(is_pageable(to) || is_pageable(from))) return kSuccess;
+  const std::lock_guard lock(stream->context.lock);
+  stream->synchronize();
   return kSuccess;
 }
 
@@ -397,10 +403,10 @@ FAKE_API DriverResult cuMemsetD8Async(Address to, unsigned char value, size_t by
 
 // ---- Streams
 
-FAKE_API DriverResult cuStreamCreate(StreamHandle* stream, unsigned /*flags*/) {
+FAKE_API DriverResult cuStreamCreate(StreamHandle* stream, unsigned flags) {
   FAKE_ENTER(cuStreamCreate);
   if (context_here() == nullptr) return kInvalidContext;
-  *stream = new OpaqueStream(*context_here());
+  *stream = new OpaqueStream(*context_here(), flags);
   return kSuccess;
 }
 
@@ -441,6 +447,14 @@ FAKE_API DriverResult cuStreamGetCtx(StreamHandle handle, Context* context) {
   OpaqueStream* const stream = stream_of(handle);
   if (stream == nullptr) return kInvalidContext;
   *context = &stream->context;
+  return health(stream->context);
+}
+
+FAKE_API DriverResult cuStreamGetFlags(StreamHandle handle, unsigned* flags) {
+  FAKE_ENTER(cuStreamGetFlags);
+  const OpaqueStream* const stream = stream_of(handle);
+  if (stream == nullptr) return kInvalidContext;
+  *flags = stream->flags;
   return health(stream->context);
 }
 

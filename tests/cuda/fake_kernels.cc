@@ -302,6 +302,9 @@ FAKE_API cuda::DriverResult cuLaunchKernel(cuda::Kernel kernel, unsigned grid_x,
   FAKE_ENTER(cuLaunchKernel);
   cuda::OpaqueStream* const stream = fake::stream_of(handle);
   if (stream == nullptr || fake::context_here() != &stream->context) return fake::kInvalidContext;
+  {
+    const std::lock_guard lock(stream->context.lock);
+  }
   const auto* const bytes = static_cast<const std::byte*>(arguments[0]);
   const bool is_right = grid_x > 0 && grid_y > 0 && kernel->fits(bytes, grid_x, grid_y) && grid_z == 1 &&
                         block_x == device::kBlockThreads && block_y == 1 && block_z == 1;

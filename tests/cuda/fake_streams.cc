@@ -12,7 +12,8 @@ constexpr auto kLook = std::chrono::microseconds(20);
 
 }  // namespace
 
-OpaqueStream::OpaqueStream(OpaqueContext& context_in) : context(context_in), thread_([this] { run(); }) {}
+OpaqueStream::OpaqueStream(OpaqueContext& context_in, unsigned flags_in)
+    : context(context_in), flags(flags_in), thread_([this] { run(); }) {}
 
 OpaqueStream::~OpaqueStream() {
   {

@@ -23,6 +23,8 @@ namespace hocket::cuda {
 struct OpaqueContext {
   explicit OpaqueContext(int device_in) : device(device_in) {}
   const int device;
+  std::mutex
+      lock;  // held by what waits within the driver for streams; launches need it, as on an H200 (perf/gpu_locks.py)
   std::atomic<bool> broken{false};
   std::atomic<int> words_awaited{0};  // by what its streams hold
   OpaqueStream* default_stream = nullptr;
@@ -45,13 +47,14 @@ struct OpaqueGraph {
 
 // One of the driver's streams: a thread.
 struct OpaqueStream {
-  explicit OpaqueStream(OpaqueContext& context_in);
+  explicit OpaqueStream(OpaqueContext& context_in, unsigned flags_in = 0);
   ~OpaqueStream();  // after all that it holds
   void put(Task task);
   bool is_idle();
   void synchronize();
 
   OpaqueContext& context;
+  const unsigned flags;
   std::unique_ptr<OpaqueGraph> captured;  // not null: what is put here becomes part of it
   bool captures_globally = false;
   std::atomic<int> words_awaited{0};  // by what it holds

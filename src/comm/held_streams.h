@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Streams of this process that wait for calls. What waits within the driver for all that devices do, as registering
+// memory does, keeps the engine from launching what such calls may need (perf/gpu_locks.py), and their ranks' threads
+// from making them: it has to come while there is none. Any thread.
+#pragma once
+
+#include <functional>
+
+#include "cuda/stream.h"
+
+namespace hocket {
+
+class HeldStreams {
+ public:
+  // Of a call, before its stream waits; begin() waits while somebody is alone, who waits for no call.
+  static void begin();
+  static void end() noexcept;
+  // Runs the function while no stream is held. False: one is, and it was not run.
+  static bool alone(const std::function<void()>& function);
+  // ... as soon as none is.
+  static void wait_to_be_alone(const std::function<void()>& function);
+};
+
+// Whether the engine may launch kernels while the stream is held. Whoever copies to pageable memory on the default
+// stream, or on one for which that waits, keeps everybody from launching meanwhile; on which one a graph will run,
+// nobody knows.
+inline bool may_launch_beside(const cuda::Stream& stream) { return stream.is_apart() && stream.graph() == nullptr; }
+
+}  // namespace hocket
