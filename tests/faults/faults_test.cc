@@ -4,21 +4,25 @@
 // Injected faults: a few for `./dev test`, two thousand for `./dev soak`. FAULTS: how many; FAULTS_SEED: the first
 // seed, to play one again; FAULTS_KIND=kill (stop, partition): no others. TROUBLES: how many runs with each kind of
 // trouble that is no fault.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <random>
 #include <thread>
 
+#include "tests/faults/hosts.h"
 #include "tests/faults/trial.h"
 
 namespace hocket::test {
@@ -41,63 +45,6 @@ double percentile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
   return values[std::min(values.size() - 1, static_cast<size_t>(share * static_cast<double>(values.size())))];
 }
-
-bool run(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
-
-// Network namespaces, one for each rank, for as long as this lives.
-class Hosts {
- public:
-  Hosts() : up_(geteuid() == 0 && script("up")) {}
-  ~Hosts() {
-    if (up_) script("down");
-  }
-  Hosts(const Hosts&) = delete;
-  Hosts& operator=(const Hosts&) = delete;
-  bool up() const { return up_; }
-  bool cut(int host, bool off) const {
-    return run("ip -n " + name() + std::to_string(host) + " link set eth0 " + (off ? "down" : "up")) &&
-           (off || is_back(host));
-  }
-  // One in twenty of the packets that any host sends is lost from now on. Who asks the local network where a host is
-  // asks again after 50 ms: after a second, as kernels do else, the timeout of these tests is over.
-  bool lose_packets() const {
-    bool all = up_;
-    for (int host = 0; host < kMaxRanks; ++host) {
-      const std::string tc = "tc -n " + name() + std::to_string(host);
-      all = all && run("ip netns exec " + name() + std::to_string(host) +
-                       " sh -c 'for ip in ipv4 ipv6; do echo 50 > /proc/sys/net/$ip/neigh/eth0/retrans_time_ms; done'");
-      // Classic BPF: of a random number below 2^32, is it below 19/20 of that? Then 0 (goes on), else 2 (is dropped).
-      all = all && run(tc + " qdisc add dev eth0 clsact") &&
-            run(tc +
-                " filter add dev eth0 egress bpf da bytecode '4,32 0 0 4294963256,53 0 1 4080218931,6 0 0 2,6 0 0 0'");
-    }
-    return all;
-  }
-  // Nothing that this host sends arrives any more, or all does again.
-  bool silence(int host, bool on) const {
-    const std::string tc = "tc -n " + name() + std::to_string(host);
-    if (!on) return run(tc + " qdisc del dev eth0 clsact");
-    return up_ && run(tc + " qdisc add dev eth0 clsact") &&
-           run(tc + " filter add dev eth0 egress bpf da bytecode '1,6 0 0 2'");
-  }
-  static std::string name() { return "hk" + std::to_string(getpid() % 100000) + "f"; }
-
- private:
-  // Kernels look at links that change once a second at most, and their bridges carry nothing until then.
-  static bool is_back(int host) {
-    constexpr int kForwarding = 3;
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    for (int state = 0; state != kForwarding; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
-      std::ifstream("/sys/class/net/" + name() + "v" + std::to_string(host) + "/brport/state") >> state;
-      if (std::chrono::steady_clock::now() > limit) return false;
-    }
-    return true;
-  }
-  static bool script(const std::string& task) {
-    return run(HOSTS_SCRIPT " " + task + " " + name() + " " + std::to_string(kMaxRanks));
-  }
-  const bool up_;
-};
 
 void spread_over_hosts(Processes::Settings& settings, int ranks) {
   settings.arguments.emplace_back("from environment");
@@ -126,6 +73,15 @@ std::vector<int> survivors_of(const Trial& trial) {
   return survivors;
 }
 
+// Who is cut off late is missed late: that is told.
+void cut_off(const Trial& trial, int victim, const Hosts& hosts) {
+  constexpr double kLong = 0.05;
+  const double begin = now();
+  ASSERT_TRUE(hosts.cut_off(victim));
+  if (const double took = now() - begin; took > kLong)
+    std::printf("%s: cutting off rank %d took %.1f ms\n", describe(trial).c_str(), victim, took * 1e3);
+}
+
 void inject(const Trial& trial, Processes& processes, const Hosts& hosts) {
   for (size_t i = 0; i < trial.victims.size(); ++i) {
     if (i > 0 && !trial.pauses.empty()) {
@@ -136,7 +92,7 @@ void inject(const Trial& trial, Processes& processes, const Hosts& hosts) {
     }
     const int victim = trial.victims[i];
     if (trial.fault == Fault::kPartition) {
-      ASSERT_TRUE(hosts.cut(victim, true));
+      cut_off(trial, victim, hosts);
     } else {
       processes.send_signal(victim, trial.fault == Fault::kKill ? SIGKILL : SIGSTOP);
     }
@@ -158,7 +114,7 @@ Verdict play(const char* role, const Trial& trial, const Hosts& hosts) {
   for (const int rank : survivors_of(trial)) processes.wait_for(rank, "done", kEnd);
   for (const int victim : trial.victims) {
     processes.send_signal(victim, SIGKILL);
-    if (trial.fault == Fault::kPartition) hosts.cut(victim, false);
+    if (trial.fault == Fault::kPartition) hosts.let_back(victim);
   }
   return judge(trial, injected, processes.finish(Seconds(2)));
 }
@@ -177,7 +133,7 @@ void report(const char* fault, const Times& times) {
 }
 
 void expect_agreement(const char* role, decltype(&make_trial) make = make_trial) {
-  const Hosts hosts;
+  const Hosts hosts(kMaxRanks);
   std::vector<Fault> faults = {Fault::kKill, Fault::kStop};
   if (hosts.up()) faults.push_back(Fault::kPartition);
   if (const char* only = std::getenv("FAULTS_KIND"))
@@ -257,7 +213,7 @@ TEST_F(NoLoss, IsAPause) {
 }
 
 TEST_F(NoLoss, IsOnePacketInTwenty) {
-  const Hosts hosts;
+  const Hosts hosts(kMaxRanks);
   if (!hosts.lose_packets()) GTEST_SKIP() << "network namespaces with tc need root";
   expect_nothing(
       kMaxRanks, 40, [](Processes::Settings& settings, uint64_t) { spread_over_hosts(settings, kMaxRanks); },
@@ -267,7 +223,7 @@ TEST_F(NoLoss, IsOnePacketInTwenty) {
 // What a rank says when it leaves is lost, and its peer's heartbeats come before it is said again: it has left, and
 // has not died.
 TEST_F(NoLoss, IsAFarewellThatHasToBeSaidAgain) {
-  const Hosts hosts;
+  const Hosts hosts(kMaxRanks);
   Processes::Settings settings;
   settings.environment = {"HOCKET_TIMEOUT=2s"};
   spread_over_hosts(settings, 2);
@@ -289,6 +245,71 @@ TEST_F(NoLoss, IsACrowdOfTenToACore) {
         settings.launcher = {"taskset", "-c", std::to_string(sched_getcpu())};
       },
       [](Processes&, std::mt19937_64&) {});
+}
+
+// ---- The hosts themselves
+
+// Datagrams from host 0 to host 1, one after the other, for as long as this lives.
+class Datagrams {
+ public:
+  Datagrams() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(4500);
+    inet_pton(AF_INET, Hosts::address(1).c_str(), &address.sin_addr);
+    const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+    EXPECT_EQ(bind(to_, generic, sizeof address), 0);
+    EXPECT_EQ(connect(from_, generic, sizeof address), 0);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Datagrams() {
+    stopping_ = true;
+    thread_.join();
+    close(from_);
+    close(to_);
+  }
+  Datagrams(const Datagrams&) = delete;
+  Datagrams& operator=(const Datagrams&) = delete;
+
+  // When the newest was sent that has arrived.
+  double newest() const { return newest_; }
+  bool arrive_after(double time) const {
+    const double limit = now() + 10;
+    while (newest_ < time && now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return newest_ >= time;
+  }
+
+ private:
+  void run() {
+    while (!stopping_) {
+      double time = now();
+      (void)send(from_, &time, sizeof time, MSG_DONTWAIT);
+      while (recv(to_, &time, sizeof time, MSG_DONTWAIT) == sizeof time) newest_ = time;
+    }
+  }
+
+  const int from_ = Hosts::open_socket(0), to_ = Hosts::open_socket(1);
+  std::atomic<double> newest_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+// What survivors take to miss a host is counted from the call that cuts it off. On a busy machine the best of several
+// tells.
+TEST(CutOff, AHostIsSilentFromTheCallOn) {
+  const Hosts hosts(2);
+  if (!hosts.up()) GTEST_SKIP() << "network namespaces need root";
+  const Datagrams datagrams;
+  double best = 1;
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_TRUE(datagrams.arrive_after(now()));
+    const double begin = now();
+    ASSERT_TRUE(hosts.cut_off(0));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    best = std::min(best, datagrams.newest() - begin);
+    ASSERT_TRUE(hosts.let_back(0));
+  }
+  EXPECT_LT(best, 5e-4);
 }
 
 // ---- The judge itself
