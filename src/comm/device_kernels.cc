@@ -59,39 +59,62 @@ class Kernels {
 
 using Find = cuda::Kernel(const cuda::Driver&, const char* symbol);
 
+Status launch_once(const cuda::Stream& stream, cuda::Kernel kernel, const void* nothing) {
+  return kernel == nullptr ? Status() : stream.launch(kernel, {.threads = device::kBlockThreads}, nothing);
+}
+
 // Every type's kernel once, with nothing to do.
 Status launch_each(const cuda::Stream& stream, const char* (*symbol)(DataType), const void* nothing,
                    Find* find = find_kernel) {
   for (int type = 0; type < kDataTypes; ++type) {
-    const cuda::Kernel kernel = find(stream.driver(), symbol(static_cast<DataType>(type)));
-    if (kernel != nullptr) HOCKET_TRY(stream.launch(kernel, {.threads = device::kBlockThreads}, nothing));
+    HOCKET_TRY(launch_once(stream, find(stream.driver(), symbol(static_cast<DataType>(type))), nothing));
   }
   return {};
 }
 
-// In a stream of our own in that context.
-Status launch_batches(const cuda::Driver& driver, cuda::Context context, const char* (*symbol)(DataType), Find* find) {
-  const cuda::Entered entered(driver, context);
-  const Result<cuda::Stream> stream = cuda::Stream::make(driver);
-  HOCKET_TRY(stream.status());
+Status launch_batches(const cuda::Stream& stream, const char* (*symbol)(DataType), Find* find) {
   device::Batch nothing;
   nothing.tasks = 1;
-  return launch_each(*stream, symbol, &nothing, find);
+  return launch_each(stream, symbol, &nothing, find);
 }
 
-// Kernels whose argument is a batch, and the contexts for which they have been loaded.
+Status launch_combine_kernels(const cuda::Stream& stream) {
+  return launch_batches(stream, device::combine_kernel, find_kernel);
+}
+
+Status launch_multicast_kernels(const cuda::Stream& stream) {
+  return launch_batches(stream, device::multicast_kernel, find_multicast_kernel);
+}
+
+Status launch_coding_kernels(const cuda::Stream& stream) {
+  for (auto kind = CodedForm::Kind::kCast; kind <= CodedForm::Kind::kExponents;
+       kind = static_cast<CodedForm::Kind>(static_cast<uint8_t>(kind) + 1)) {
+    const device::CodingWork nothing{.form = {.kind = kind, .sign_block = kCodedTile}};
+    for (int type = 0; type < kDataTypes; ++type) {
+      const device::CodingKernels kernels = device::coding_kernels(kind, static_cast<DataType>(type));
+      HOCKET_TRY(launch_once(stream, find_kernel(stream.driver(), kernels.encode), &nothing));
+      HOCKET_TRY(launch_once(stream, find_kernel(stream.driver(), kernels.decode), &nothing));
+    }
+  }
+  return {};
+}
+
+// The contexts for which some kernels have been loaded.
 struct Loaded {
   std::mutex mutex;
   std::set<cuda::Context> contexts;  // guarded by mutex
 };
 
-Status load_once(const cuda::Driver& driver, Loaded& loaded, const char* (*symbol)(DataType), Find* find) {
+// In a stream of our own in the context that was entered, if one was.
+Status load_once(const cuda::Driver& driver, Loaded& loaded, Status (*launch)(const cuda::Stream&)) {
   cuda::Context here = nullptr;
   HOCKET_TRY(checked(driver, driver.context_get_current(&here), "cuCtxGetCurrent"));
   if (here == nullptr) return {};
   if (const std::lock_guard lock(loaded.mutex); loaded.contexts.contains(here)) return {};
   // No lock is held: a launch may wait for what another thread has to let go.
-  HOCKET_TRY(launch_batches(driver, here, symbol, find));
+  const Result<cuda::Stream> stream = cuda::Stream::make(driver);
+  HOCKET_TRY(stream.status());
+  HOCKET_TRY(launch(*stream));
   const std::lock_guard lock(loaded.mutex);
   loaded.contexts.insert(here);
   return {};
@@ -118,7 +141,7 @@ unsigned multiprocessors(const cuda::Driver& driver, int device) {
 
 Status load_combine_kernels(const cuda::Driver& driver) {
   static Loaded loaded;
-  return load_once(driver, loaded, device::combine_kernel, find_kernel);
+  return load_once(driver, loaded, launch_combine_kernels);
 }
 
 bool load_multicast_kernels(const cuda::Driver& driver) {
@@ -126,17 +149,24 @@ bool load_multicast_kernels(const cuda::Driver& driver) {
   const bool has_them = cuda::multicast_grain(driver, cuda::current_device()) > 0 &&
                         find_multicast_kernel(driver, device::multicast_kernel(DataType::kUint8)) != nullptr;
   if (!has_them) return false;
-  const Status status = load_once(driver, loaded, device::multicast_kernel, find_multicast_kernel);
+  const Status status = load_once(driver, loaded, launch_multicast_kernels);
   if (!status.ok()) log_warn("no multicast kernels: {}", status.message());
   return status.ok();
 }
 
-void load_kernels_for_pipes(cuda::Context context) {
+Status load_coding_kernels(const cuda::Driver& driver) {
+  static Loaded loaded;
+  return load_once(driver, loaded, launch_coding_kernels);
+}
+
+void load_kernels_of_slices(cuda::Context context) {
   const cuda::Driver* const driver = cuda::look_for_driver();
-  const bool is_wished = settings().ok() && settings()->device_pipes;
-  if (driver == nullptr || context == nullptr || !is_wished) return;
+  if (driver == nullptr || context == nullptr || !settings().ok()) return;
+  const bool codes = settings()->device_codecs;
+  if (!codes && !settings()->device_pipes) return;
   const cuda::Entered entered(*driver, context);
-  const Status loaded = load_combine_kernels(*driver);
+  Status loaded = load_combine_kernels(*driver);
+  if (codes && loaded.ok()) loaded = load_coding_kernels(*driver);
   if (!loaded.ok()) log_warn("kernels are not loaded yet, which a first call may wait for: {}", loaded.message());
 }
 

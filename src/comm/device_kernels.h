@@ -25,8 +25,12 @@ unsigned multiprocessors(const cuda::Driver& driver, int device);
 // thread's calls nor those of other ranks on the device, of whatever type.
 Status load_combine_kernels(const cuda::Driver& driver);
 
-// The same for a context of which a communicator is made, where its calls will need them (HOCKET_DEVICE_PIPES).
-void load_kernels_for_pipes(cuda::Context context);
+// The same of the kernels of codecs.
+Status load_coding_kernels(const cuda::Driver& driver);
+
+// The same for a context of which a communicator is made, of those that the engine will launch for its calls
+// (HOCKET_DEVICE_PIPES, HOCKET_DEVICE_CODECS).
+void load_kernels_of_slices(cuda::Context context);
 
 // The same of the low-latency kernels, in the context of the stream, which is ours.
 Status load_low_latency_kernels(const cuda::Stream& stream);
@@ -40,7 +44,6 @@ cuda::Kernel find_multicast_kernel(const cuda::Driver& driver, const char* symbo
 // empty: none, or HOCKET_DEVICE_PEERS is off.
 std::string devices_of(cuda::Context context);
 
-// `element_bytes`: of what the batch combines.
 cuda::Grid grid_of(const device::Batch& batch, DataType type, unsigned multiprocessors);
 cuda::Grid grid_of(const device::CodingWork& work, unsigned multiprocessors);
 

@@ -288,6 +288,8 @@ Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, E
   if (!can_launch || !kernels_reach(caller, request, rank, ranks)) return std::shared_ptr<SliceRunner>();
   const CallKernels kernels = kernels_of(caller, request);
   if (!kernels.are_there()) return std::shared_ptr<SliceRunner>();
+  HOCKET_TRY(load_combine_kernels(caller.driver()));  // if the communicator was created in another context
+  HOCKET_TRY(load_coding_kernels(caller.driver()));
   const Result<const OwnStreams*> streams = own_streams(caller);
   HOCKET_TRY(streams.status());
   const bool in_pipes = kernels_use_pipes(caller);

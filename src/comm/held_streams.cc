@@ -33,13 +33,6 @@ void HeldStreams::end() noexcept {
   if (--state().held == 0) state().none.notify_all();
 }
 
-bool HeldStreams::alone(const std::function<void()>& function) {
-  const std::lock_guard lock(state().mutex);
-  if (state().held > 0) return false;
-  function();
-  return true;
-}
-
 void HeldStreams::wait_to_be_alone(const std::function<void()>& function) {
   std::unique_lock lock(state().mutex);
   state().none.wait(lock, [] { return state().held == 0; });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Streams of this process that wait for calls. What waits within the driver for all that devices do, as registering
-// memory does, keeps the engine from launching what such calls may need (perf/gpu_locks.py), and their ranks' threads
-// from making them: it has to come while there is none. Any thread.
+// Streams of this process that wait for calls. What waits within the driver for all that devices do, as unregistering
+// memory does, keeps the engine from launching what such calls may need (perf/gpu_locks.py): it has to come while there
+// is none. Any thread.
 #pragma once
 
 #include <functional>
@@ -17,9 +17,7 @@ class HeldStreams {
   // Of a call, before its stream waits; begin() waits while somebody is alone, who waits for no call.
   static void begin();
   static void end() noexcept;
-  // Runs the function while no stream is held. False: one is, and it was not run.
-  static bool alone(const std::function<void()>& function);
-  // ... as soon as none is.
+  // Runs the function as soon as no stream is held.
   static void wait_to_be_alone(const std::function<void()>& function);
 };
 

@@ -67,8 +67,7 @@ bool kernels_use_pipes(const cuda::Stream& stream) {
 }
 
 void register_wanted_pipes(const cuda::Driver& driver) {
-  HeldStreams::alone(
-      [&] { PipeMemory::make_wanted([&](PipeMemory::Bytes range) { return register_range(driver, range); }); });
+  PipeMemory::make_wanted([&](PipeMemory::Bytes range) { return register_range(driver, range); });
 }
 
 size_t room_for(size_t messages, size_t message_bytes, size_t more) {

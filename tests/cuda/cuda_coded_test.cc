@@ -363,5 +363,25 @@ const Role freeing("freeing", [](const Part& part) -> int {
 
 TEST_F(CudaCoded, MemoryThatIsFreedMeanwhileIsTold) { expect_success("freeing", 2, {}, Seconds(60)); }
 
+// Loading a kernel may wait for all streams of a device, as the caller's, which waits for us: so it is loaded with the
+// communicator.
+const Role loading("loading", [](const Part& part) -> int {
+  fake::let_loading_wait_for_all_streams();
+  use_device(0);
+  const Member member = part.join();
+  const DeviceStream stream;
+  const DeviceValues values(1000);
+  for (const char* specification : {"fp16", "int8", "sign", "natural", "topk:ratio=1", "lossless"}) {
+    const CodecHandle codec(specification);
+    values.fill(stream, 1);
+    if (add(values, codec, member, stream) != hocketSuccess) return 2;
+    EXPECT_NEAR(values.read(stream).front(), 2, 0.01f) << specification;
+  }
+  hocketCommDestroy(member.comm);
+  return testing::Test::HasFailure() ? 1 : 0;
+});
+
+TEST_F(CudaCoded, KernelsAreLoadedBeforeStreamsWait) { expect_success("loading", 2, {}, Seconds(60)); }
+
 }  // namespace
 }  // namespace hocket::test

@@ -99,7 +99,7 @@ bool is_known(const void* memory, size_t bytes) {
   });
 }
 
-// Until no stream waits for a word: what takes memory away from devices, or brings it, may wait for all that they do.
+// Until no stream waits for a word: what takes memory away from devices may wait for all that they do.
 void await_devices(OpaqueContext& here) {
   const std::lock_guard lock(here.lock);
   for (const OpaqueContext& context : state().contexts) {
@@ -328,7 +328,6 @@ FAKE_API DriverResult cuMemFreeHost(void* memory) {
 FAKE_API DriverResult cuMemHostRegister_v2(void* memory, size_t bytes, unsigned /*flags*/) {
   FAKE_ENTER(cuMemHostRegister);
   if (context_here() == nullptr) return kInvalidContext;
-  await_devices(*context_here());
   if (is_known(memory, bytes)) return kAlreadyRegistered;
   auto* const base = static_cast<std::byte*>(memory);
   note({.base = base,

@@ -193,7 +193,8 @@ bool run_low_latency(const cuda::OpaqueContext& context, void* argument, unsigne
 std::atomic<bool> messages_are_spoiled{false};
 
 bool fits_work(const void* argument, unsigned grid_x, unsigned grid_y) {
-  return grid_y == 1 && grid_x <= device::tiles_of(*static_cast<const device::CodingWork*>(argument));
+  return grid_y == 1 &&
+         grid_x <= std::max<uint64_t>(1, device::tiles_of(*static_cast<const device::CodingWork*>(argument)));
 }
 
 // Where no length varies, a message has at least a bit for each element; all are aligned to 16 bytes.
@@ -213,6 +214,7 @@ template <CodedForm::Kind kind, DataType type, bool encodes>
 bool run_work(const cuda::OpaqueContext& context, void* argument, unsigned blocks) {
   using Tiles = device::TileCoder<kind, type>;
   device::CodingWork& work = *static_cast<device::CodingWork*>(argument);
+  if (work.count == 0) return true;
   constexpr size_t kElement = sizeof(typename element::Of<type>::Storage);
   work.values = fake::reach_from(context, work.values, work.count * kElement);
   const size_t scratch = device::scratch_bytes(work.form, work.count, kElement);
