@@ -7,8 +7,8 @@
 # gpu.sh run FOLDER RESULTS [PART]...: the checks that need a GPU, or some of them; each appends lines of JSON. Whatever one does, the next
 # runs. Parts that time nothing run side by side, and those that do after them, one by one. Beside RESULTS: what programs complained of.
 set -euo pipefail
-readonly beside="sanitizer nccl_tests torch backend grid pipe_bits arrays faults locks"
-readonly alone="joint codecs packets collectives windows pipes backend_times nccl nccl_times"
+readonly beside="sanitizer nccl_tests torch backend grid arrays faults locks"
+readonly alone="joint codecs packets collectives windows pipe_bits pipes backend_times nccl nccl_times"
 readonly nccl_programs="all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv hypercube"
 
 pack() {
@@ -131,17 +131,6 @@ grid() { # by kernels in each other's memory, and staged
   wait
 }
 
-pipe_bits() { # kernels in the memory of pipes: the host's bits
-  local transport
-  local -x HOCKET_DEVICE_PEERS=off HOCKET_TRANSPORTS HOCKET_DEVICE_PIPES=on
-  for transport in shm tcp; do
-    HOCKET_TRANSPORTS=$transport
-    HOCKET_REPRODUCIBILITY=ordered ranks "grid, pipes over $transport" 2 python3 perf/gpu_grid.py &
-    HOCKET_DEVICE_CODECS=on HOCKET_COMPRESSION=always ranks "codecs, pipes over $transport" 2 python3 perf/gpu_codecs.py &
-  done
-  wait
-}
-
 arrays() { # the package hocket on torch's, CuPy's and other arrays, in their streams
   ranks arrays 2 python3 perf/gpu_arrays.py
 }
@@ -194,6 +183,16 @@ windows() { # kernels reach memory that is no window, or not; and what takes a d
     HOCKET_DEVICE_LOW_LATENCY=$packets ranks "windows, apart, packets $packets" "$devices" --nccl python3 perf/gpu_windows.py apart
   done
   HOCKET_DEVICE_MULTICAST=on ranks "windows, apart, multicast" "$devices" --nccl python3 perf/gpu_windows.py apart
+}
+
+pipe_bits() { # kernels in the memory of pipes: the host's bits; processes take turns on a device, so that nothing runs beside
+  local transport
+  local -x HOCKET_DEVICE_PEERS=off HOCKET_TRANSPORTS HOCKET_DEVICE_PIPES=on
+  for transport in shm tcp; do
+    HOCKET_TRANSPORTS=$transport
+    HOCKET_REPRODUCIBILITY=ordered ranks "grid, pipes over $transport" 2 python3 perf/gpu_grid.py
+    HOCKET_DEVICE_CODECS=on HOCKET_COMPRESSION=always ranks "codecs, pipes over $transport" 2 python3 perf/gpu_codecs.py
+  done
 }
 
 pipes() { # kernels in the memory of pipes, against staging

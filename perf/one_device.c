@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Preloaded, shows the one device of a machine as eight (perf/gpu.sh): programs that take a device for each rank, as NVIDIA's
-// nccl-tests do, run several ranks on it. For programs that load CUDA's runtime as a library of its own.
+// Preloaded, shows the one device of a machine as eight (perf/gpu.sh): programs that take a device for each rank, as
+// NVIDIA's nccl-tests do, run several ranks on it. For programs that load CUDA's runtime as a library of its own.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 

@@ -35,7 +35,8 @@ Result<std::shared_ptr<Queue>> queue_of(hocketStream_t stream) {
 
 Status check_stream(hocketStream_t stream) {
   if (stream == nullptr) return {};
-  return is_cuda_stream(stream) ? find_stream(stream).status() : queue_of(stream).status();
+  if (!is_cuda_stream(stream)) return queue_of(stream).status();
+  return cuda::Stream::check(*cuda::driver(), static_cast<cuda::StreamHandle>(stream));
 }
 
 Result<hocketStream_t> stream_of(const Communicator& communicator, Request& request, hocketStream_t given) {

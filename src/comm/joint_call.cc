@@ -53,6 +53,13 @@ bool is_reached(const cuda::Stream& stream, const void* buffer, Extent extent, b
   return !several_devices || memory.is_shared;
 }
 
+bool are_reached(const cuda::Stream& stream, const Request& request, Rank rank, Rank ranks, bool several_devices) {
+  const Extent send = send_extent(request, rank, ranks), recv = recv_extent(request, rank, ranks);
+  const bool is_one = request.send == request.recv && !recv.is_empty();
+  return is_reached(stream, request.recv, recv, several_devices) &&
+         (is_one || is_reached(stream, request.send, send, several_devices));
+}
+
 bool can_join(const std::vector<JointMember>& members) {
   const JointMember& first = members.front();
   const auto ranks = static_cast<Rank>(members.size());
@@ -65,8 +72,7 @@ bool can_join(const std::vector<JointMember>& members) {
     });
     return member.stream.graph() == nullptr && has_values_alone(request) && is_alike(request, *first.request) &&
            fits_joint(request.facts.collective, options) &&
-           is_reached(member.stream, request.send, send_extent(request, member.rank, ranks), several) &&
-           is_reached(member.stream, request.recv, recv_extent(request, member.rank, ranks), several);
+           are_reached(member.stream, request, member.rank, ranks, several);
   });
 }
 
@@ -154,6 +160,8 @@ bool JointCall::add_parts(const std::vector<JointMember>& members) {
 }
 
 Status JointCall::enqueue() const {
+  const cuda::Stream& first = streams_.front();
+  const cuda::Entered entered(first.driver(), first.context());  // which most of them have
   std::vector<cuda::Stream> leaders;
   for (const Part& part : parts_) {
     if (!part.batches.empty()) leaders.push_back(part.stream);

@@ -5,11 +5,14 @@
 #include <fmt/format.h>
 
 #include <thread>
+#include <utility>
 
 namespace hocket::cuda {
 namespace {
 
 constexpr uintptr_t kLastDefaultStream = 2;  // CU_STREAM_PER_THREAD
+
+constinit thread_local Context entered = nullptr;  // the last one that the thread has entered and not left
 
 Address address_of(const void* pointer) { return static_cast<Address>(reinterpret_cast<uintptr_t>(pointer)); }
 
@@ -18,14 +21,23 @@ Address address_of(const void* pointer) { return static_cast<Address>(reinterpre
 StreamHandle default_stream() { return reinterpret_cast<StreamHandle>(uintptr_t{1}); }  // CU_STREAM_LEGACY
 
 Entered::Entered(const Driver& driver, Context context)
-    : driver_(driver), pushed_(driver.context_push(context) == kSuccess) {
+    : driver_(driver), before_(std::exchange(entered, context)), enters_(context != before_) {
+  if (!enters_) return;
+  pushed_ = driver_.context_push(context) == kSuccess;
   driver_.exchange_capture_mode(&capture_mode_);
 }
 
 Entered::~Entered() {
+  entered = before_;
+  if (!enters_) return;
   driver_.exchange_capture_mode(&capture_mode_);
   Context context = nullptr;
   if (pushed_) driver_.context_pop(&context);
+}
+
+Status Stream::check(const Driver& driver, StreamHandle handle) {
+  Context context = nullptr;
+  return checked(driver, driver.stream_get_context(handle, &context), "stream: cuStreamGetCtx");
 }
 
 Result<Stream> Stream::find(const Driver& driver, StreamHandle handle) {

@@ -15,7 +15,8 @@ namespace hocket::cuda {
 // What the argument NULL means for CUDA memory: the default stream.
 StreamHandle default_stream();
 
-// A context that this thread uses while the object lives; other threads' captures are not disturbed meanwhile.
+// A context that this thread uses while the object lives; other threads' captures are not disturbed meanwhile. To enter
+// it once more within costs nothing.
 class Entered {
  public:
   Entered(const Driver& driver, Context context);
@@ -25,7 +26,9 @@ class Entered {
 
  private:
   const Driver& driver_;
-  bool pushed_;
+  const Context before_;  // entered here; null: none
+  const bool enters_;
+  bool pushed_ = false;
   int capture_mode_ = kRelaxedCapture;
 };
 
@@ -38,7 +41,9 @@ struct Grid {
 
 class Stream {
  public:
-  // Fails where the handle is none, or its capture has gone wrong.
+  // Whether the handle is one.
+  static Status check(const Driver& driver, StreamHandle handle);
+  // Fails where it is none, or its capture has gone wrong.
   static Result<Stream> find(const Driver& driver, StreamHandle handle);
   // One of our own, in a context that was entered: waits for no other, its kernels' blocks come before those of the
   // program that wait for room, and it is never destroyed.

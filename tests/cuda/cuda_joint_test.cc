@@ -419,5 +419,25 @@ TEST_F(CudaJoint, FreedMemoryAndThatOfAnotherDeviceAreRefused) {
   EXPECT_EQ(launches.count(), 0);
 }
 
+// A small call takes as long as what it asks of the driver.
+TEST_F(CudaJoint, AsksTheDriverLittle) {
+  constexpr int kRanks = 8, kMost = 11;  // calls for each rank
+  const Team team(kRanks);
+  std::vector<std::unique_ptr<DeviceValues>> values;
+  for (int rank = 0; rank < kRanks; ++rank) values.push_back(std::make_unique<DeviceValues>(2));
+  const auto add = [&] {
+    EXPECT_EQ(team.group([&](int rank) {
+      float* const own = values[static_cast<size_t>(rank)]->get();
+      return hocketAllReduce(own, own, 2, hocketFloat, hocketSum, team.comm(rank), team.stream(rank).get());
+    }),
+              hocketSuccess);
+  };
+  add();  // what is set up at the first call is set up
+  for (int rank = 0; rank < kRanks; ++rank) team.stream(rank).synchronize();
+  const int before = fake::all_calls();
+  add();
+  EXPECT_LE(fake::all_calls() - before, kMost * kRanks);
+}
+
 }  // namespace
 }  // namespace hocket::test

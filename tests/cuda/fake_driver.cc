@@ -637,6 +637,13 @@ FAKE_API size_t registered_bytes() {
 
 FAKE_API void break_device(int device) { state().contexts[device].broken = true; }
 
+FAKE_API int all_calls() {
+  const std::lock_guard lock(state().mutex);
+  int sum = 0;
+  for (const auto& [symbol, calls] : state().calls) sum += calls;
+  return sum;
+}
+
 FAKE_API int calls_of(const std::string& symbol) {
   const std::lock_guard lock(state().mutex);
   return state().calls[symbol];

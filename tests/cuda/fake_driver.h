@@ -86,5 +86,7 @@ void forbid_multicast();
 int switched_addresses();
 // How often a function was called.
 int calls_of(const std::string& symbol);
+// Of all functions.
+int all_calls();
 
 }  // namespace hocket::fake
