@@ -5,7 +5,8 @@
 
 Started by `hocket run -n 2` (perf/gpu.sh); IMAGE is the file with the kernels, and without it compressed all-reduces are compared,
 but nothing is timed. Rank 0 prints a line of JSON for each check. Of compressed all-reduces: whether device memory gets the bits
-that the host's gets, and how long both take. Of the kernels alone: whether what was encoded decodes to nearly what it was, and the
+that the host's gets, and how long both take. Of combine: whether its sums are right, and the time beside that of a copy that moves
+as many bytes. Of the kernels of codecs alone: whether what was encoded decodes to nearly what it was, and the
 time beside that of a copy that moves as many bytes. Of the exact choice of the largest: whether it is torch.topk's, and the time
 beside its; of lossless messages: whether they give the same bits, and the time beside that of copying the values.
 """
@@ -14,6 +15,7 @@ import json
 import math
 import sys
 import time
+from functools import partial
 
 import torch
 
@@ -51,6 +53,19 @@ class Work(ctypes.Structure):  # kernels/cuda/coding_work.h
 def quantiser(bits, scaling=MAGNITUDE, block=32):
     return Quantiser(scaling=scaling, bits=bits, levels=(1 << (bits - 1)) - 1, block=block)
 
+
+class Task(ctypes.Structure):  # kernels/cuda/batch.h
+    _fields_ = [("count", ctypes.c_uint64), ("first_mask", ctypes.c_uint64), ("address", ctypes.c_uint32), ("sources", ctypes.c_uint16),
+                ("destinations", ctypes.c_uint16)]
+
+
+class Batch(ctypes.Structure):  # kernels/cuda/batch.h
+    _fields_ = [("op", ctypes.c_uint8), ("flags", ctypes.c_bool * 3), ("scale", ctypes.c_uint64), ("divide_last", ctypes.c_int64),
+                ("word", ctypes.c_void_p), ("when", ctypes.c_uint32), ("tasks", ctypes.c_uint32), ("addresses", ctypes.c_uint32),
+                ("task", Task * 64), ("late", ctypes.c_void_p), ("address", ctypes.c_void_p * 256)]
+
+
+COMBINE_BLOCKS = {torch.float32: 8, torch.float16: 8, torch.bfloat16: 6, torch.uint8: 6}  # kernels/cuda/batch.h
 
 # By name: the form, the kernels' part of the name, bytes of a message for each element, the largest error in units of the
 # largest magnitude.
@@ -131,6 +146,27 @@ class Varying:
         return {"elements": KERNEL_ELEMENTS, "bytes": self.state[0].item(), "encode_ms": round(encode_ms, 4), "decode_ms": round(decode_ms, 4)}
 
 
+def check_combine(kernels):
+    """The sum of two sources, into one destination and into two."""
+    for dtype, blocks in COMBINE_BLOCKS.items():
+        memory = torch.randint(0, 100, (4, KERNEL_ELEMENTS), device="cuda").to(dtype)
+        kernel = kernels.find("hocket_combine_" + str(dtype).removeprefix("torch."))
+        for destinations in (1, 2):
+            batch = Batch(tasks=1, addresses=2 + destinations)
+            batch.task[0] = Task(count=KERNEL_ELEMENTS, sources=2, destinations=destinations)
+            for i in range(2 + destinations):
+                batch.address[i] = memory[i].data_ptr()
+            wanted = memory[0] + memory[1]
+            memory[2:].zero_()
+            launch = partial(kernels.launch_blocks, kernel, blocks * kernels.multiprocessors, batch)
+            launch()
+            right = all(torch.equal(each, wanted) for each in memory[2:2 + destinations])
+            half = memory.view(-1).view(torch.uint8)[:KERNEL_ELEMENTS * dtype.itemsize * (2 + destinations) // 2]
+            target = torch.empty_like(half)
+            took, copy = device_ms(launch), device_ms(partial(target.copy_, half))
+            tell(check=f"combine {dtype} of 2 into {destinations}", elements=KERNEL_ELEMENTS, right=right, ms=round(took, 4), of_copy=round(copy / took, 3))
+
+
 def check_selection(kernels):
     """The largest hundredth."""
     values = torch.randn(KERNEL_ELEMENTS, device="cuda")
@@ -160,6 +196,7 @@ def check_lossless(kernels):
 
 
 def check_all(kernels):
+    check_combine(kernels)
     check_kernels(kernels)
     check_selection(kernels)
     check_lossless(kernels)
@@ -200,10 +237,11 @@ def main():
     torch.zeros(1, device="cuda")
     comm = hocket.Communicator.from_environment()
     image = sys.argv[1] if len(sys.argv) == 2 else None
-    with torch.cuda.stream(torch.cuda.Stream()):  # on the default stream calls are staged
-        check_calls(comm, image is not None)
     if image is not None and comm.rank == 0:
         check_all(Kernels(image))
+    comm.barrier()
+    with torch.cuda.stream(torch.cuda.Stream()):  # on the default stream calls are staged
+        check_calls(comm, image is not None)
     comm.barrier()
 
 

@@ -179,14 +179,15 @@ constexpr Setting kSettings[] = {
      compression},
     {"HOCKET_DEVICE_CODECS", "on or off", "off",
      "Whether compressed calls on CUDA memory encode and decode on the device, by kernels that are launched while the "
-     "caller's stream waits for the call. Off, since programs that then wait for the whole device, or whose streams "
-     "share one queue (`CUDA_DEVICE_MAX_CONNECTIONS=1`), may hold each other up for ever (decision 0034).",
+     "caller's stream waits for the call; on streams that the default stream does not wait for, and not in graphs. "
+     "Off, since programs that free memory of the device meanwhile, or whose streams share one queue "
+     "(`CUDA_DEVICE_MAX_CONNECTIONS=1`), may hold each other up for ever (decision 0034).",
      on_or_off<&Settings::device_codecs>},
     {"HOCKET_DEVICE_PIPES", "on or off", "off",
      "Whether calls on CUDA memory that are not compressed, and that no kernels do in other ranks' memory, are done by "
      "kernels that read and write the messages in the memory of the pipes, over any transport (decision 0125); with "
-     "`HOCKET_DEVICE_CODECS`, too, compressed ones. Off until a GPU has shown that it is faster than copies to the "
-     "host and back, and for the reason of `HOCKET_DEVICE_CODECS`. Ranks may differ.",
+     "`HOCKET_DEVICE_CODECS`, too, compressed ones; on the same streams. Off, since where processes share a device it "
+     "is slower than copies to the host and back, and for the reason of `HOCKET_DEVICE_CODECS`. Ranks may differ.",
      on_or_off<&Settings::device_pipes>},
     {"HOCKET_DEVICE_PEERS", "on or off", "off",
      "Whether kernels reach the device memory of other ranks of the host wherever the driver lets them (decision "
