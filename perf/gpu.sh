@@ -229,7 +229,8 @@ run() { # FOLDER RESULTS [PART]...
     awk -F', ' '{ printf "{\"device\": \"%s\", \"driver\": \"%s\"}\n", $1, $2 }' >>"$results"
   local part parts="${*:3}" timed=()
   for part in ${parts:-$beside $alone}; do
-    if [[ " $alone " == *" $part "* ]]; then timed+=("$part"); else "$part" & fi
+    [[ " $beside $alone " == *" $part "* ]] || { echo "no part $part: $beside $alone" >&2 && exit 2; }
+    if [[ " $alone " == *" $part "* ]]; then timed+=("$part"); else { ("$part") || not_run "$part" "it failed"; } & fi
   done
   wait
   limit=60

@@ -2,7 +2,7 @@
 // Copyright The Hocket authors
 //
 // Preloaded, shows the one device of a machine as eight (perf/gpu.sh): programs that take a device for each rank, as
-// NVIDIA's nccl-tests do, run several ranks on it. For programs that load CUDA's runtime as a library of its own.
+// NVIDIA's nccl-tests do, run several ranks on it. For programs that load CUDA 13's runtime as a library of its own.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 

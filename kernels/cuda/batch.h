@@ -63,6 +63,7 @@ inline constexpr unsigned kBlockThreads = 256;
 constexpr unsigned combine_blocks(DataType type) {
   return type == DataType::kFloat32 || type == DataType::kFloat16 ? 8 : 6;
 }
+inline constexpr unsigned kMulticastBlocks = 3;
 // Bytes of one address that a thread takes at once.
 inline constexpr size_t kPackBytes = 16;
 

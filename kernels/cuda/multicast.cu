@@ -93,9 +93,6 @@ __device__ bool block_may_begin(const Batch& batch) {
   return may;
 }
 
-// What a multiprocessor has room for, by their registers.
-constexpr unsigned kMulticastBlocks = 3;
-
 #define HOCKET_KERNEL(type, symbol)                                                                                    \
   extern "C" __global__ void __launch_bounds__(kBlockThreads, kMulticastBlocks)                                        \
       symbol(const __grid_constant__ Batch batch) {                                                                    \

@@ -111,6 +111,7 @@ Status load_once(const cuda::Driver& driver, Loaded& loaded, Status (*launch)(co
   HOCKET_TRY(checked(driver, driver.context_get_current(&here), "cuCtxGetCurrent"));
   if (here == nullptr) return {};
   if (const std::lock_guard lock(loaded.mutex); loaded.contexts.contains(here)) return {};
+  const cuda::Entered entered(driver, here);  // others' captures are not disturbed
   // No lock is held: a launch may wait for what another thread has to let go.
   const Result<cuda::Stream> stream = cuda::Stream::make(driver);
   HOCKET_TRY(stream.status());
@@ -196,7 +197,9 @@ cuda::Grid grid_of(const device::Batch& batch, DataType type, unsigned multiproc
   for (uint32_t i = 0; i < batch.tasks; ++i) longest = std::max(longest, batch.task[i].count);
   const uint64_t block_bytes = device::kBlockThreads * device::kPackBytes;
   const uint64_t wanted = (longest * element_bytes(type) + block_bytes - 1) / block_bytes;
-  const unsigned most = std::max(1u, multiprocessors * device::combine_blocks(type) / batch.tasks);
+  const bool is_switched = batch.from_all || batch.to_all;
+  const unsigned blocks = is_switched ? device::kMulticastBlocks : device::combine_blocks(type);
+  const unsigned most = std::max(1u, multiprocessors * blocks / batch.tasks);
   return {static_cast<unsigned>(std::min<uint64_t>(wanted, most)), batch.tasks, device::kBlockThreads};
 }
 

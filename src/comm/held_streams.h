@@ -14,10 +14,12 @@ namespace hocket {
 
 class HeldStreams {
  public:
-  // Of a call, before its stream waits; begin() waits while somebody is alone, who waits for no call.
+  // Of a call, before its stream waits; begin() waits while somebody is alone.
   static void begin();
+  // ... of a graph, whose stream has come to the call: it is too late to wait.
+  static void begin_at_once() noexcept;
   static void end() noexcept;
-  // Runs the function as soon as no stream is held.
+  // Runs the function as soon as no stream is held, as far as is known of graphs.
   static void wait_to_be_alone(const std::function<void()>& function);
 };
 

@@ -205,14 +205,14 @@ void StreamBatch::add(const std::shared_ptr<Communicator>& communicator, std::un
 }
 
 Status StreamBatch::enqueue() {
+  std::list<std::shared_ptr<StreamBatch>> kept = {shared_from_this()};  // memory for it, too, is there before
+  running_ = members_.size();
   if (!is_captured()) {
+    submission_.emplace(submission());
     HeldStreams::begin();
     is_held_ = true;
   }
   const cuda::Entered entered(stream_.driver(), stream_.context());
-  running_ = members_.size();
-  if (!is_captured()) submission_.emplace(submission());
-  std::list<std::shared_ptr<StreamBatch>> kept = {shared_from_this()};  // memory for it, too, is there before
   Status status = tried([&]() -> Status {
     HOCKET_TRY(enqueue_start());
     return enqueue_end();
@@ -228,13 +228,13 @@ Status StreamBatch::enqueue() {
 void StreamBatch::cancel() {
   submission_.reset();
   stop();
-  end_holding();
   for (const auto& call : low_latency_) call->cancel();
 }
 
 void StreamBatch::stop() noexcept {
   for (const auto& kernels : kernels_) kernels->stop();
   for (const auto& call : low_latency_) call->stop();
+  end_holding();
   word_.store(1);
 }
 
@@ -308,6 +308,8 @@ void StreamBatch::run_again() noexcept {
   for (const auto& kernels : kernels_) kernels->begin_again();
   for (const auto& call : low_latency_) call->begin_again();
   running_ = members_.size();
+  HeldStreams::begin_at_once();
+  is_held_ = true;
   arrived_ = true;
   const Status status = tried([&] { return issue_again(); });
   if (status.ok()) return;

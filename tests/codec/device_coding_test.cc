@@ -362,7 +362,8 @@ std::vector<std::string> with_form() {
   std::vector<std::string> list = all_specifications();
   list.insert(list.end(), {"fp8:block=256", "int6:scale=minmax,block=256", "int8:rotate=1,round=stochastic,block=128",
                            "int3:block=256,scale=signed", "qsgd:levels=127,block=256", "sign:block=4096", "int6",
-                           "int3", "int2", "int8", "int4", "fp8:format=e5m2", "topk:ratio=0.001", "topk:ratio=0.05"});
+                           "int3", "int2", "int8", "int4", "fp8:format=e5m2", "int8:block=128", "int4:block=64",
+                           "int6:block=128", "fp8:block=64", "topk:ratio=0.001", "topk:ratio=0.05"});
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
   std::erase_if(list, [](const std::string& text) { return (*make_codec(text))->form() == nullptr; });

@@ -238,6 +238,26 @@ TEST_F(CudaPipes, CallsInGraphsAreStaged) {
   EXPECT_EQ(in_pipes() + in_pinned(), 0);
 }
 
+// The default stream waits for such a one.
+TEST_F(CudaPipes, CallsOnABlockingStreamAreStaged) {
+  run_threads(2, [](Member& member) {
+    use_device(member.rank);
+    StreamHandle stream = nullptr;
+    ASSERT_EQ(cuStreamCreate(&stream, 0), cuda::kSuccess);
+    const DeviceValues values(kCount);
+    std::fill_n(values.inside(), kCount, 1.0f);
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(hocketAllReduce(values.get(), values.get(), kCount, hocketFloat, hocketSum, member.comm,
+                                reinterpret_cast<hocketStream_t>(stream)),
+                hocketSuccess);
+    }
+    EXPECT_EQ(cuStreamSynchronize(stream), cuda::kSuccess);
+    EXPECT_EQ(*values.inside(), 8);
+    cuStreamDestroy_v2(stream);
+  });
+  EXPECT_EQ(in_pipes() + in_pinned(), 0);
+}
+
 // Whoever copies from the default stream to pageable memory waits within the driver, and nobody can launch meanwhile.
 TEST_F(CudaPipes, CallsOnTheDefaultStreamAreStaged) {
   run_threads(2, [](Member& member) {

@@ -23,8 +23,8 @@ namespace hocket::cuda {
 struct OpaqueContext {
   explicit OpaqueContext(int device_in) : device(device_in) {}
   const int device;
-  std::mutex
-      lock;  // held by what waits within the driver for streams; launches need it, as on an H200 (perf/gpu_locks.py)
+  // Held by what waits within the driver for streams; launches need it, as on an H200 (perf/gpu_locks.py).
+  std::mutex lock;
   std::atomic<bool> broken{false};
   std::atomic<int> words_awaited{0};  // by what its streams hold
   OpaqueStream* default_stream = nullptr;
