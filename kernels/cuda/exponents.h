@@ -17,9 +17,8 @@ namespace hocket::device {
 
 // Bytes in which the head of each frame of a group is looked for, near where it is if all are as long as those before.
 inline constexpr uint32_t kHeadWindow = 256;
-// Bytes before and after where a group begins if all frames are equally long; less than half a frame. Heads that so
-// many others follow are right: chance makes few of them.
-inline constexpr uint32_t kGroupReach = 2048, kLinks = 4;
+// Heads that so many others follow are right: chance makes few of them.
+inline constexpr uint32_t kLinks = 4;
 
 // What the threads of a block share.
 struct FrameRoom {
@@ -40,6 +39,10 @@ class FrameCoder {
   static_assert(kExponentFrame == kWarps * kStep);
   static constexpr uint32_t kEscape = kShortExponents;  // the code
   static constexpr uint32_t kMasks = 3;
+  // Bytes before and after where a group begins if all frames are equally long, in which it is looked for: half a
+  // frame, in which no other one begins.
+  static constexpr uint32_t kReach =
+      (kExponentHead + kExponentFrame + exponent_mask_bytes(kExponentFrame) + low_bytes(type, kExponentFrame)) / 2;
 
  public:
   HOCKET_ELEMENT FrameCoder(const CodingWork& work, const Team& team, FrameRoom& room, uint64_t frame)
@@ -367,9 +370,13 @@ class FrameCoder {
   HOCKET_ELEMENT uint64_t likely_begin(uint64_t frame) const {
     const double share = static_cast<double>(frame * kExponentFrame) / static_cast<double>(work_.count);
     const auto expected = static_cast<uint64_t>(share * static_cast<double>(bytes()));
-    const uint64_t first = expected > kGroupReach ? expected - kGroupReach : 0;
-    const uint32_t place = first_of(2 * kGroupReach, [&](uint64_t i) { return begins_chain(frame, first + i); });
-    return place == 2 * kGroupReach ? kNowhere : first + place;
+    const uint64_t first = expected > kReach ? expected - kReach : 0;
+    const auto is_coded = [&](uint64_t i) { return first + i < bytes() && slots_[first + i] == kCodedFrame; };
+    const auto begins = [&](uint64_t i) { return begins_chain(frame, first + i); };
+    // What seems to be a raw frame often ends at the next head by chance: all of them are equally long.
+    uint32_t place = first_of(2 * kReach, [&](uint64_t i) { return is_coded(i) && begins(i); });
+    if (place == 2 * kReach) place = first_of(2 * kReach, begins);
+    return place == 2 * kReach ? kNowhere : first + place;
   }
 
   // The first number of so many of which is() is true, else how many there are.

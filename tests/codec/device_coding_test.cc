@@ -318,23 +318,28 @@ TEST_P(Frames, OfManyLengths) {
 
 // Where frames are about as long as each other, all groups are found at once.
 TEST_P(Frames, OfGroupsThatBeginWhereTheySeemTo) {
-  const std::vector<float> floats = samples::gaussian(10 * size_t{kFrameGroup} * kExponentFrame + 5000, 3);
-  const Bytes values = samples::as(DataType::kFloat32, floats);
-  Bytes message(codec_->max_encoded_bytes(floats.size(), DataType::kFloat32));
-  MessageState state{.bytes = codec_->encode({DataType::kFloat32, values.data(), floats.size()}, 0, message)};
-  Guarded to(values, 0), from(message, 0);
-  CodingWork decoding = work(to, from, floats.size(), 0);
-  Guarded scratch(Bytes(scratch_bytes(decoding.form, decoding.count, sizeof(float))), 0);
-  decoding.scratch = scratch.data();
-  decoding.state = &state;
-  for (; decoding.pass < static_cast<uint32_t>(ReadPass::kFind); ++decoding.pass) {
-    run_pass(false, DataType::kFloat32, decoding, ThreadOrder::kForward);
+  constexpr size_t kGroups = 10;
+  std::vector<float> floats = samples::gaussian(kGroups * kFrameGroup * kExponentFrame + 5000, 3);
+  for (const bool are_late : {false, true}) {
+    // By up to 5000 bytes: a few frames are longer than all others.
+    for (size_t i = 5; are_late && i < 20 * kExponentFrame; i += 16) floats[i] = 0x1p-60f;
+    const Bytes values = samples::as(DataType::kFloat32, floats);
+    Bytes message(codec_->max_encoded_bytes(floats.size(), DataType::kFloat32));
+    MessageState state{.bytes = codec_->encode({DataType::kFloat32, values.data(), floats.size()}, 0, message)};
+    Guarded to(values, 0), from(message, 0);
+    CodingWork decoding = work(to, from, floats.size(), 0);
+    Guarded scratch(Bytes(scratch_bytes(decoding.form, decoding.count, sizeof(float))), 0);
+    decoding.scratch = scratch.data();
+    decoding.state = &state;
+    for (; decoding.pass < static_cast<uint32_t>(ReadPass::kFind); ++decoding.pass) {
+      run_pass(false, DataType::kFloat32, decoding, ThreadOrder::kForward);
+    }
+    const auto* const groups =
+        reinterpret_cast<const FrameGroup*>(scratch.data() + FrameArrays(decoding.count, sizeof(float)).groups);
+    EXPECT_EQ(groups[0].begin, 0u);
+    for (size_t i = 1; i <= kGroups; ++i) EXPECT_EQ(groups[i].begin, groups[i - 1].end) << i << " " << are_late;
+    EXPECT_EQ(groups[kGroups].end, state.bytes);
   }
-  const auto* const groups =
-      reinterpret_cast<const FrameGroup*>(scratch.data() + FrameArrays(decoding.count, sizeof(float)).groups);
-  EXPECT_EQ(groups[0].begin, 0u);
-  for (size_t i = 1; i < 11; ++i) EXPECT_EQ(groups[i].begin, groups[i - 1].end) << i;
-  EXPECT_EQ(groups[10].end, state.bytes);
 }
 
 // Of a message in which one frame says that it is longer or shorter than it is, or is no frame.
