@@ -239,51 +239,40 @@ const Role starved_role("starved", [](const Part& part) {
   return told ? 0 : 6;
 });
 
-// Ranks whose service lacks an allocation wait for each other until a timeout: several such are tried at once.
-class ServiceTrials {
- public:
-  explicit ServiceTrials(std::string transport) : transport_(std::move(transport)) {}
+// Ranks whose service lacks an allocation wait for each other until a timeout: so many such trials run at once.
+constexpr int kAtOnce = 8;
 
-  void start(long allocation) {
-    const std::vector<std::string> environment = {"HOCKET_TIMEOUT=1s", "HOCKET_TRANSPORTS=" + transport_};
-    const Processes::Settings settings{environment, {std::to_string(allocation)}, {}, true};
-    trials_.emplace_back(allocation, std::make_unique<Processes>("starved", 3, settings));
+// In how many of the trials, which lack the first of these allocations and every so-many-th after it, there were so
+// many.
+int starved_services(long first, long step, const std::string& transport) {
+  const std::vector<std::string> environment = {"HOCKET_TIMEOUT=1s", "HOCKET_TRANSPORTS=" + transport};
+  std::vector<std::unique_ptr<Processes>> trials;
+  for (int i = 0; i < kAtOnce; ++i) {
+    const Processes::Settings settings{environment, {std::to_string(first + i * step)}, {}, true};
+    trials.push_back(std::make_unique<Processes>("starved", 3, settings));
   }
-
-  // In how many of them the service had so many allocations.
-  int finish() {
-    int starved_ones = 0;
-    for (auto& [allocation, processes] : trials_) {
-      bool starved = false;
-      for (const Processes::End& end : processes->finish(kLimit)) {
-        EXPECT_FALSE(end.hung) << "allocation " << allocation << " over " << transport_ << ": " << end.output;
-        EXPECT_EQ(end.status, 0) << "allocation " << allocation << " over " << transport_ << ": " << end.output;
-        starved |= end.output.find("starved") != std::string::npos;
-      }
-      if (starved) ++starved_ones;
+  int count = 0;
+  for (int i = 0; i < kAtOnce; ++i) {
+    bool starved = false;
+    for (const Processes::End& end : trials[static_cast<size_t>(i)]->finish(kLimit)) {
+      EXPECT_FALSE(end.hung) << "allocation " << first + i * step << " over " << transport << ": " << end.output;
+      EXPECT_EQ(end.status, 0) << "allocation " << first + i * step << " over " << transport << ": " << end.output;
+      starved |= end.output.find("starved") != std::string::npos;
     }
-    trials_.clear();
-    return starved_ones;
+    if (starved) ++count;
   }
-
- private:
-  const std::string transport_;
-  std::vector<std::pair<long, std::unique_ptr<Processes>>> trials_;
-};
+  return count;
+}
 
 TEST(Limits, AllocationsOfTheServiceMayFail) {
-  constexpr int kAtOnce = 8;
   for (const char* transport : {"shm", "tcp"}) {
     const long step = allocation_step(61);
-    ServiceTrials trials(transport);
-    long allocation = 1;
-    int starved = 0, of_these = kAtOnce;
-    for (; of_these == kAtOnce && !HasFailure(); starved += of_these) {
-      for (int i = 0; i < kAtOnce; ++i, allocation += step) trials.start(allocation);
-      of_these = trials.finish();
+    long trials = 0, starved = 0;
+    for (; starved == trials && !HasFailure(); trials += kAtOnce) {
+      starved += starved_services(1 + trials * step, step, transport);
     }
-    EXPECT_GT(starved, 1) << "the service's allocations are not ours";
-    std::printf("%d allocations of the service over %s, every %ld-th\n", starved, transport, step);
+    EXPECT_GT(1 + starved * step, 100) << "the service's allocations are not ours";
+    std::printf("allocation 1, %ld, ... of the service over %s: %ld of them\n", 1 + step, transport, starved);
   }
 }
 
