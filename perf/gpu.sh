@@ -67,6 +67,10 @@ ranks() { # NAME RANKS [OPTION OF hocket run]... python3 PROGRAM...
   program "$1" "$2" "$folder/bin/hocket" run -n "$2" --plain "${@:3}"
 }
 
+threads() { # NAME RANKS PROGRAM...: ranks of one process. A kernel that is loaded at its first launch waits for streams that wait for ranks
+  THREADS=$2 CUDA_MODULE_LOADING=EAGER program "$1, threads" "$2" python3 "${@:3}"
+}
+
 not_run() { # NAME WHY
   printf '{"program": "%s", "not run": "%s"}\n' "$1" "$2" >>"$results"
 }
@@ -120,7 +124,10 @@ torch() { # PyTorch's NCCL backend
 }
 
 backend() { # torch's backend `hocket`
-  ranks "backend hocket" 2 python3 perf/gpu_backend.py
+  ranks "backend hocket" 2 python3 perf/gpu_backend.py training &
+  HOCKET_COMPRESSION=always ranks "backend hocket, hooks" 2 python3 perf/gpu_backend.py hooks &
+  HOCKET_TIMEOUT=10 ranks "backend hocket, failures" 2 --min 1 --restarts 0 python3 perf/gpu_backend.py failures &
+  wait
 }
 
 grid() { # by kernels in each other's memory, and staged
@@ -185,13 +192,13 @@ windows() { # kernels reach memory that is no window, or not; and what takes a d
   HOCKET_DEVICE_MULTICAST=on ranks "windows, apart, multicast" "$devices" --nccl python3 perf/gpu_windows.py apart
 }
 
-pipe_bits() { # kernels in the memory of pipes: the host's bits; processes take turns on a device, so that nothing runs beside
+pipe_bits() { # kernels in the memory of pipes: the host's bits
   local transport
   local -x HOCKET_DEVICE_PEERS=off HOCKET_TRANSPORTS HOCKET_DEVICE_PIPES=on
   for transport in shm tcp; do
     HOCKET_TRANSPORTS=$transport
-    HOCKET_REPRODUCIBILITY=ordered ranks "grid, pipes over $transport" 2 python3 perf/gpu_grid.py
-    HOCKET_DEVICE_CODECS=on HOCKET_COMPRESSION=always ranks "codecs, pipes over $transport" 2 python3 perf/gpu_codecs.py
+    HOCKET_REPRODUCIBILITY=ordered threads "grid, pipes over $transport" 2 perf/gpu_grid.py
+    HOCKET_DEVICE_CODECS=on HOCKET_COMPRESSION=always threads "codecs, pipes over $transport" 2 perf/gpu_codecs.py
   done
 }
 
@@ -201,7 +208,7 @@ pipes() { # kernels in the memory of pipes, against staging
   for transport in shm:512 tcp:64; do
     for pipes in on off; do
       HOCKET_TRANSPORTS=${transport%:*} HOCKET_DEVICE_PIPES=$pipes
-      ranks "pipes $pipes over $HOCKET_TRANSPORTS" 4 python3 perf/gpu_pipes.py "${transport#*:}"
+      threads "pipes $pipes over $HOCKET_TRANSPORTS" 4 perf/gpu_pipes.py "${transport#*:}"
     done
   done
 }

@@ -3,7 +3,7 @@
 # Copyright The Hocket authors
 """gpu_codecs.py [IMAGE]: codecs on the memory of device 0.
 
-Started by `hocket run -n 2` (perf/gpu.sh); IMAGE is the file with the kernels, and without it compressed all-reduces are compared,
+Ranks as gpu_ranks.py says. IMAGE is the file with the kernels, and without it compressed all-reduces are compared,
 but nothing is timed. Rank 0 prints a line of JSON for each check. Of compressed all-reduces: whether device memory gets the bits
 that the host's gets, and how long both take. Of combine: whether its sums are right, and the time beside that of a copy that moves
 as many bytes. Of the kernels of codecs alone: whether what was encoded decodes to nearly what it was, and the
@@ -21,6 +21,7 @@ import torch
 
 import hocket
 from gpu_kernels import Image
+from gpu_ranks import on_each_rank
 from gpu_timing import ROUNDS, device_ms
 
 CAST, BLOCKS, SIGN, SELECT, EXPONENTS = 0, 1, 2, 4, 5
@@ -195,7 +196,7 @@ def check_lossless(kernels):
     tell(check="lossless", right=right, **coding.figures(values, decoded), copy_ms=round(device_ms(lambda: decoded.copy_(values)), 4))
 
 
-def check_all(kernels):
+def check_kernels_alone(kernels):
     check_combine(kernels)
     check_kernels(kernels)
     check_selection(kernels)
@@ -207,15 +208,14 @@ def milliseconds(body):
     begin = time.perf_counter()
     for _ in range(ROUNDS):
         body()
-    torch.cuda.synchronize()
+    torch.cuda.current_stream().synchronize()
     return (time.perf_counter() - begin) * 1e3 / ROUNDS
 
 
 def check_calls(comm, timed):
     for specification in ("fp16", "bf16", "fp8", "int8", "int4:rotate=1", "int8:round=stochastic", "sign", "topk", "threshold:least=2", "lossless"):
         for count in (1, 10007, 4 << 20):
-            torch.manual_seed(comm.rank)
-            host = torch.randn(count)
+            host = torch.randn(count, generator=torch.Generator().manual_seed(comm.rank))
             device = host.cuda()
             by_host, by_device = hocket.Codec(specification), hocket.Codec(specification)
             comm.all_reduce(host, codec=by_host)
@@ -230,20 +230,16 @@ def check_calls(comm, timed):
                 tell(**line)
 
 
-def main():
-    if len(sys.argv) > 2:
-        sys.exit(__doc__)
-    torch.cuda.set_device(0)
-    torch.zeros(1, device="cuda")
-    comm = hocket.Communicator.from_environment()
+def check_all(comm):
     image = sys.argv[1] if len(sys.argv) == 2 else None
     if image is not None and comm.rank == 0:
-        check_all(Kernels(image))
+        check_kernels_alone(Kernels(image))
     comm.barrier()
-    with torch.cuda.stream(torch.cuda.Stream()):  # on the default stream calls are staged
-        check_calls(comm, image is not None)
+    check_calls(comm, image is not None)
     comm.barrier()
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 2:
+        sys.exit(__doc__)
+    on_each_rank(check_all)

@@ -3,14 +3,14 @@
 # Copyright The Hocket authors
 """gpu_grid.py: every collective, type and operation on the memory of device 0, held against the host's memory bit for bit.
 
-Started by `hocket run` (perf/gpu.sh), HOCKET_REPRODUCIBILITY=ordered. Rank 0 prints a line of JSON for each collective: how many
+HOCKET_REPRODUCIBILITY=ordered; ranks as gpu_ranks.py says. Rank 0 prints a line of JSON for each collective: how many
 calls, and whether all ranks found the bits of all of them equal; those that were not are named.
 """
 import json
 
 import torch
 
-import hocket
+from gpu_ranks import on_each_rank
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
 INTEGERS = (torch.int8, torch.uint8, torch.int32, torch.uint32, torch.int64, torch.uint64)
@@ -55,14 +55,6 @@ class Grid:
             print(json.dumps({"check": "bits of " + name, "ranks": comm.size, "calls": calls, "right": total.item() == 0}), flush=True)
 
 
-def main():
-    torch.cuda.set_device(0)
-    torch.zeros(1, device="cuda")
-    comm = hocket.Communicator.from_environment()
-    with torch.cuda.stream(torch.cuda.Stream()):  # on the default stream kernels do not work in pipes
-        check_all(comm)
-
-
 def check_all(comm):
     ranks, grid = comm.size, Grid(comm)
     last = ranks - 1
@@ -80,4 +72,4 @@ def check_all(comm):
 
 
 if __name__ == "__main__":
-    main()
+    on_each_rank(check_all)

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
-"""gpu_pipes.py LARGEST: all-reduces of two ranks, and of all, in processes of their own, all on device 0, of 64 KiB to LARGEST MiB,
-over the transport that HOCKET_TRANSPORTS names: by kernels in the memory of its pipes
+"""gpu_pipes.py LARGEST: all-reduces of two ranks, and of all, all on device 0, of 64 KiB to LARGEST MiB, over the transport that HOCKET_TRANSPORTS names: by kernels in the memory of its pipes
 (docs/decisions/0125-kernels-work-in-the-memory-of-pipes.md), or, with HOCKET_DEVICE_PIPES=off, staged.
 
-Started by `hocket run` (perf/gpu.sh). Rank 0 prints a line of JSON for each size: whether all ranks found every element right, and
+Ranks as gpu_ranks.py says. Rank 0 prints a line of JSON for each size: whether all ranks found every element right, and
 how long the device took for a call.
 """
 import json
@@ -14,7 +13,7 @@ import sys
 
 import torch
 
-import hocket
+from gpu_ranks import on_each_rank
 from gpu_timing import device_ms
 
 SMALLEST = 64 << 10
@@ -36,22 +35,19 @@ def check(comm, size):
     if comm.rank == 0:
         print(json.dumps({"check": "pipes", "ranks": ranks, "right": wrong.item() == 0, "bytes": size, "ms": round(took, 4),
                           "pipes": os.environ.get("HOCKET_DEVICE_PIPES", "off"),
-                          "transport": os.environ.get("HOCKET_TRANSPORTS", "")}), flush=True)
+                          "transport": os.environ.get("HOCKET_TRANSPORTS", ""),
+                          "threads": "THREADS" in os.environ}), flush=True)
 
 
-def main():
-    torch.cuda.set_device(0)
-    torch.zeros(1, device="cuda")
-    comm = hocket.Communicator.from_environment()
+def check_all(comm):
     pair = comm.split(comm.rank // 2)
-    with torch.cuda.stream(torch.cuda.Stream()):  # on the default stream calls are staged
-        for some in (pair, comm):
-            size = SMALLEST
-            while size <= int(sys.argv[1]) << 20 and (some is comm or comm.rank < 2):
-                check(some, size)
-                size *= 2
-            comm.barrier()  # whoever has nothing to do waits on the host
+    for some in (pair, comm):
+        size = SMALLEST
+        while size <= int(sys.argv[1]) << 20 and (some is comm or comm.rank < 2):
+            check(some, size)
+            size *= 2
+        comm.barrier()  # whoever has nothing to do waits on the host
 
 
 if __name__ == "__main__":
-    main()
+    on_each_rank(check_all)

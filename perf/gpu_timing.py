@@ -15,7 +15,7 @@ def wake():
     source, target = torch.empty(2, 512 << 20, dtype=torch.uint8, device="cuda")
     for _ in range(200):
         target.copy_(source)
-    torch.cuda.synchronize()
+    torch.cuda.current_stream().synchronize()
 
 
 def sample_ms(body, stream):
@@ -29,9 +29,10 @@ def sample_ms(body, stream):
 
 
 def device_ms(body, stream=None):
-    """Of one round on the device, the median of some samples; `body` works on `stream`, or else on torch's current one."""
+    """Of one round on the device, the median of some samples; `body` works on `stream`, or else on torch's current one. Waits for
+    no other stream: another rank's, of this process, may have gone on and wait for this one."""
     wake()
     for _ in range(WARM_UP):
         body()
-    torch.cuda.synchronize()
+    (stream or torch.cuda.current_stream()).synchronize()
     return statistics.median(sample_ms(body, stream) for _ in range(SAMPLES))
