@@ -5,8 +5,8 @@
 that is held by a word in memory: what an engine that launches kernels for a call on that stream depends on
 (docs/decisions/0034-slices-on-the-device.md). IMAGE is the file with the kernels.
 
-Prints a line of JSON for each way to wait and each stream: whether the launch came through before the stream was let go, and where it
-stood if it did not.
+Prints a line of JSON for each way to wait and each stream: whether the host heard that the stream had come to the word ("arrived"), whether the
+launch, a copy, an event and a function of the host behind it came through before the stream was let go, and where it stood if they did not.
 """
 import ctypes
 import json
@@ -20,8 +20,26 @@ from gpu_kernels import BLOCK_THREADS, Image
 
 BYTES = 4 << 20
 PATIENCE_S = 0.7
+SEMAPHORE_BYTES = 32
+libc = ctypes.CDLL(None)
 ONCE = ("cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemHostRegister", "cuMemHostUnregister")  # which need each other
 LEGACY, EQUAL = 1, 1  # CU_STREAM_LEGACY, CU_STREAM_WAIT_VALUE_EQ
+
+
+class Mark:
+    """A function of the host that a stream comes to; no Python, so that it needs no lock of ours."""
+
+    def __init__(self):
+        self.semaphore = (ctypes.c_char * SEMAPHORE_BYTES)()
+        libc.sem_init(self.semaphore, 0, 0)
+
+    def put(self, bench, stream):
+        bench.call("cuLaunchHostFunc", stream, libc.sem_post, self.semaphore)
+
+    def is_passed(self):
+        value = ctypes.c_int()
+        libc.sem_getvalue(self.semaphore, ctypes.byref(value))
+        return value.value > 0
 
 
 class Bench:
@@ -38,7 +56,6 @@ class Bench:
         self.own = self.made("cuStreamCreate", 1)  # of the engine: CU_STREAM_NON_BLOCKING
         self.side = self.made("cuStreamCreate", 1)
         self.event = self.made("cuEventCreate", 2)
-        self.ended = self.made("cuEventCreate", 2)
         self.launch([])
         torch.cuda.synchronize()
 
@@ -60,10 +77,20 @@ class Bench:
         self.call("cuCtxPopCurrent_v2", ctypes.byref(before))
         steps.append("cuLaunchKernel")
         self.call("cuLaunchKernel", self.kernel, 1, 1, 1, BLOCK_THREADS, 1, 1, 0, self.own, arguments, None)
+        steps.append("cuMemcpyAsync")
+        self.call("cuMemcpyAsync", ctypes.c_ulonglong(self.pinned.data_ptr()), ctypes.c_ulonglong(self.memory.data_ptr()), ctypes.c_size_t(64), self.own)
+        steps.append("cuEventCreate")
+        ended = self.made("cuEventCreate", 2)
         steps.append("cuEventRecord")
-        self.call("cuEventRecord", self.ended, self.own)
+        self.call("cuEventRecord", ended, self.own)
         steps.append("cuEventQuery")
-        while self.image.driver.cuEventQuery(self.ended) != 0:
+        while self.image.driver.cuEventQuery(ended) != 0:
+            time.sleep(0.001)
+        steps.append("cuLaunchHostFunc")
+        mark = Mark()
+        mark.put(self, self.own)
+        steps.append("function of the host")
+        while not mark.is_passed():
             time.sleep(0.001)
         steps.append("through")
 
@@ -75,9 +102,9 @@ class Bench:
         device = ctypes.c_ulonglong(self.memory.data_ptr())
         size = ctypes.c_size_t(BYTES)
 
-        def copy(to, then=False):
+        def copy(to, then=False, bytes_=BYTES):
             def body(stream):
-                self.call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(to.data_ptr()), device, size, stream)
+                self.call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(to.data_ptr()), device, ctypes.c_size_t(bytes_), stream)
                 if then:
                     self.call("cuStreamSynchronize", stream)
             return body
@@ -104,7 +131,7 @@ class Bench:
         def copy_from(bytes_):
             return lambda stream: self.call("cuMemcpyHtoDAsync_v2", device, ctypes.c_void_p(self.pageable.data_ptr()), ctypes.c_size_t(bytes_), stream)
 
-        return {"copy to pageable memory": copy(self.pageable), "copy to pinned memory, cuStreamSynchronize": copy(self.pinned, True),
+        return {"copy of 4 bytes to pageable memory": copy(self.pageable, bytes_=4), "copy to pageable memory": copy(self.pageable), "copy to pinned memory, cuStreamSynchronize": copy(self.pinned, True),
                 "cuStreamSynchronize": lambda stream: self.call("cuStreamSynchronize", stream), "cuEventSynchronize": event,
                 "cuCtxSynchronize": lambda _: self.call("cuCtxSynchronize"), "copy of 4 bytes from pageable memory": copy_from(4), "copy of 4 MiB from pageable memory": copy_from(BYTES),
                 "cuMemAlloc": allocate, "cuMemFree": free, "cuMemHostAlloc": pinned, "cuMemHostRegister": register,
@@ -114,8 +141,12 @@ class Bench:
         """The word is told in any case, so that all ends."""
         self.word.zero_()
         torch.cuda.synchronize()
-        self.call("cuStreamWaitValue32_v2", stream, ctypes.c_ulonglong(self.word.data_ptr()), 1, EQUAL)
-        waited, steps = threading.Event(), []
+        waited, steps, mark = threading.Event(), [], Mark()
+
+        def hold_and_wait():
+            mark.put(self, stream)
+            self.call("cuStreamWaitValue32_v2", stream, ctypes.c_ulonglong(self.word.data_ptr()), 1, EQUAL)
+            wait(stream)
 
         def in_context(body, then=None):
             self.call("cuCtxSetCurrent", self.context)
@@ -123,19 +154,19 @@ class Bench:
             if then is not None:
                 then()
 
-        waiter = threading.Thread(target=in_context, args=(lambda: wait(stream), waited.set))
+        waiter = threading.Thread(target=in_context, args=(hold_and_wait, waited.set))
         waiter.start()
         time.sleep(0.1)
         engine = threading.Thread(target=in_context, args=(lambda: self.launch(steps),))
         begun = time.perf_counter()
         engine.start()
         engine.join(PATIENCE_S)
-        took, still = time.perf_counter() - begun, not waited.is_set()
+        took, still, arrived = time.perf_counter() - begun, not waited.is_set(), mark.is_passed()
         stands = steps[-1] if steps else "nowhere"
         self.word.fill_(1)
         engine.join()
         waiter.join()
-        print(json.dumps({"check": "launch beside " + name, "stream": kind, "waits": still, "through": stands == "through", "stands": stands,
+        print(json.dumps({"check": "launch beside " + name, "stream": kind, "waits": still, "arrived": arrived, "through": stands == "through", "stands": stands,
                           "ms": round(took * 1e3, 2)}), flush=True)
 
 
