@@ -38,6 +38,15 @@ class Compiling(unittest.TestCase):
         source.write_text("#error the cat was here\n", encoding="utf-8")
         self.fails("cannot be built: (.|\n)*the cat was here", {}, [source])
 
+    def test_one_standard_library(self):
+        """Torch's, though the compiler would bring its own."""
+        import torch  # pylint: disable=unused-import
+        source, target = self.folder / "stream.cc", self.folder / "made.so"
+        source.write_text("#include <sstream>\nlong f(long n) { std::ostringstream s; s << n; return s.str().size(); }\n", encoding="utf-8")
+        with unittest.mock.patch.dict(os.environ, {"CXX": "c++ -static-libstdc++"}):
+            _plugin.compile_module(target, [source], "-lc")
+        self.assertIn(b"libstdc++.so.6", target.read_bytes())
+
     def test_no_place(self):
         (self.folder / "file").touch()
         with unittest.mock.patch.dict(os.environ, {"XDG_CACHE_HOME": str(self.folder / "file")}):

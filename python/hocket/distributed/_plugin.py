@@ -48,6 +48,14 @@ def _flags():
             *(f"-isystem{folder}" for folder in folders)]
 
 
+def _standard_library():
+    """Torch's, to be linked with before the compiler's own, which some compilers link statically: streams of the one do not know
+    the locales of the other, and who writes a number then crashes."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        mapped = (line.rstrip("\n").split(maxsplit=5)[-1] for line in maps)
+        return [path for path in mapped if os.path.basename(path).startswith("libstdc++.so")][:1]
+
+
 def _run(commands):
     """Runs them at once; what a failed one says becomes the error."""
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -90,7 +98,7 @@ def compile_module(target, sources, library, *folders):
             piece.write_text("".join(f'#include "{source}"\n' for source in sources[number::pieces]), encoding="utf-8")
             jobs.append([*compiler, *flags, "-c", str(piece), "-o", str(piece.with_suffix(".o"))])
         _run(jobs)
-        libraries = [f"-L{folder}" for folder in cpp_extension.library_paths()]
+        libraries = [*_standard_library(), *(f"-L{folder}" for folder in cpp_extension.library_paths())]
         linked = os.path.join(scratch, "linked")
         _run([[*compiler, "-shared", "-o", linked, *(job[-1] for job in jobs), *libraries, "-lc10", "-ltorch_cpu",
                "-ltorch_python", str(library)]])
