@@ -20,10 +20,30 @@
 
 namespace hocket::device {
 
-// Called, not inlined: a division of integers is long, and a pack has 16 of them.
-template <typename Element>
-HOCKET_CALLED typename Element::Wide divided(typename Element::Wide value, int64_t divisor) {
-  return Element::divide(value, divisor);
+// Of integers. Called, not inlined: a division is long, and what a call leaves of registers is too little for a pack's
+// elements one by one.
+template <typename Element, int kCount>
+HOCKET_CALLED Pack<typename Element::Storage, kCount> quotients(Pack<typename Element::Storage, kCount> pack,
+                                                                int64_t divisor) {
+  for (auto& value : pack.values) value = Element::divide(value, divisor);
+  return pack;
+}
+
+// The epilogue, and how the results lie in memory.
+template <typename Element, int kCount>
+HOCKET_ELEMENT Pack<typename Element::Storage, kCount> finished(const typename Element::Wide (&wide)[kCount],
+                                                                int64_t divide_last) {
+  constexpr bool is_integer = std::is_integral_v<typename Element::Wide>;
+  Pack<typename Element::Storage, kCount> pack;
+  HOCKET_UNROLLED
+  for (int i = 0; i < kCount; ++i) {
+    const bool divides = !is_integer && divide_last != 0;
+    pack.values[i] = Element::encode(divides ? Element::divide(wide[i], divide_last) : wide[i]);
+  }
+  if constexpr (is_integer) {
+    if (divide_last != 0) return quotients<Element>(pack, divide_last);
+  }
+  return pack;
 }
 
 template <DataType type, ReduceOp op>
@@ -32,6 +52,7 @@ class TaskCombiner {
   using Storage = typename Element::Storage;
   using Wide = typename Element::Wide;
   static constexpr int kPack = kPackBytes / sizeof(Storage);
+  static constexpr int kAhead = 2;  // sources that are loaded before the first of them is used
 
  public:
   HOCKET_ELEMENT TaskCombiner(const Batch& batch, const Task& task, std::byte* const* addresses)
@@ -69,14 +90,18 @@ class TaskCombiner {
   template <int kCount>
   HOCKET_ELEMENT void combine_at(uint64_t index) const {
     Wide wide[kCount] = {};
-    for (int source = 0; source < task_.sources; ++source) {
-      const Pack<Storage, kCount> pack = *pack_at<kCount>(source, index);
-      const bool enters = batch_.scaled && (task_.first_mask >> source & 1) != 0;
-      take(pack, source == 0, enters, wide);
+    for (int first = 0; first < task_.sources; first += kAhead) {
+      Pack<Storage, kCount> packs[kAhead];
+      HOCKET_UNROLLED
+      for (int i = 0; i < kAhead; ++i) {
+        if (first + i < task_.sources) packs[i] = *pack_at<kCount>(first + i, index);
+      }
+      HOCKET_UNROLLED
+      for (int i = 0; i < kAhead; ++i) {
+        if (first + i < task_.sources) take(packs[i], first + i, wide);
+      }
     }
-    Pack<Storage, kCount> result;
-    HOCKET_UNROLLED
-    for (int i = 0; i < kCount; ++i) result.values[i] = Element::encode(finished(wide[i]));
+    const Pack<Storage, kCount> result = finished<Element>(wide, batch_.divide_last);
     for (int to = task_.sources; to < task_.sources + task_.destinations; ++to) {
       if constexpr (kCount == kPack) {
         store_at_once(pack_at<kCount>(to, index), result);
@@ -92,12 +117,13 @@ class TaskCombiner {
   }
 
   template <int kCount>
-  HOCKET_ELEMENT void take(const Pack<Storage, kCount>& pack, bool is_first, bool enters, Wide (&wide)[kCount]) const {
+  HOCKET_ELEMENT void take(const Pack<Storage, kCount>& pack, int source, Wide (&wide)[kCount]) const {
+    const bool enters = batch_.scaled && (task_.first_mask >> source & 1) != 0;
     HOCKET_UNROLLED
     for (int i = 0; i < kCount; ++i) {
       Wide next = Element::decode(pack.values[i]);
       if (enters) next = entered(next);
-      wide[i] = is_first ? next : element::apply<op>(wide[i], next);
+      wide[i] = source == 0 ? next : element::apply<op>(wide[i], next);
     }
   }
 
@@ -105,10 +131,6 @@ class TaskCombiner {
   HOCKET_ELEMENT Wide entered(Wide wide) const {
     if constexpr (op >= ReduceOp::kLogicalAnd) return element::apply<ReduceOp::kLogicalOr>(wide, wide);
     return Element::decode(Element::encode(element::apply<ReduceOp::kProd>(wide, scale_)));
-  }
-
-  HOCKET_ELEMENT Wide finished(Wide wide) const {
-    return batch_.divide_last == 0 ? wide : divided<Element>(wide, batch_.divide_last);
   }
 
   const Batch& batch_;

@@ -22,7 +22,7 @@ __device__ std::byte* const* addresses_for_block(const Batch& batch, const Task&
 static_assert(kTaskAddresses <= kBlockThreads);
 
 #define HOCKET_KERNEL(type, symbol)                                                                                    \
-  extern "C" __global__ void __launch_bounds__(kBlockThreads, combine_blocks(DataType::type))                          \
+  extern "C" __global__ void __launch_bounds__(kBlockThreads, kCombineBlocks)                                          \
       symbol(const __grid_constant__ Batch batch) {                                                                    \
     const Task& task = batch.task[blockIdx.y];                                                                         \
     std::byte* const* const addresses = addresses_for_block(batch, task);                                              \

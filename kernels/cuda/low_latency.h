@@ -165,12 +165,7 @@ class LowLatencyBlock {
       if (source > 0) apply_each<type>(work_.op, wide, next);
       for (int i = 0; i < kPacked && source == 0; ++i) wide[i] = next[i];
     }
-    Values result;
-    for (int i = 0; i < kPacked; ++i) {
-      result.values[i] =
-          Element::encode(work_.divide_last == 0 ? wide[i] : divided<Element>(wide[i], work_.divide_last));
-    }
-    return result;
+    return finished<Element>(wide, work_.divide_last);
   }
 
   // What came, side by side. Of contributions our own is among them, of results it is there already.

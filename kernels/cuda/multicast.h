@@ -107,11 +107,10 @@ class MulticastTask {
 
   HOCKET_ELEMENT MulticastPack finished(MulticastPack pack) const {
     if (batch_.divide_last == 0) return pack;
-    Pack<Storage, kPack> elements;
-    memcpy(&elements, &pack, sizeof elements);
-    HOCKET_UNROLLED
-    for (int i = 0; i < kPack; ++i) elements.values[i] = divided<Element>(elements.values[i], batch_.divide_last);
-    memcpy(&pack, &elements, sizeof pack);
+    Storage elements[kPack];
+    memcpy(elements, &pack, sizeof elements);
+    const auto quotients = device::finished<Element>(elements, batch_.divide_last);
+    memcpy(&pack, &quotients, sizeof pack);
     return pack;
   }
 

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "cuda/events.h"
 #include "cuda/kernels.h"
 #include "cuda/memory.h"
 #include "cuda/multicast.h"
@@ -160,7 +161,8 @@ Status load_coding_kernels(const cuda::Driver& driver) {
   return load_once(driver, loaded, launch_coding_kernels);
 }
 
-void load_kernels_of_slices(cuda::Context context) {
+void make_ready(cuda::Context context) {
+  cuda::have_events(context);
   const cuda::Driver* const driver = cuda::look_for_driver();
   if (driver == nullptr || context == nullptr || !settings().ok()) return;
   const bool codes = settings()->device_codecs;
@@ -198,7 +200,7 @@ cuda::Grid grid_of(const device::Batch& batch, DataType type, unsigned multiproc
   const uint64_t block_bytes = device::kBlockThreads * device::kPackBytes;
   const uint64_t wanted = (longest * element_bytes(type) + block_bytes - 1) / block_bytes;
   const bool is_switched = batch.from_all || batch.to_all;
-  const unsigned blocks = is_switched ? device::kMulticastBlocks : device::combine_blocks(type);
+  const unsigned blocks = is_switched ? device::kMulticastBlocks : device::kCombineBlocks;
   const unsigned most = std::max(1u, multiprocessors * blocks / batch.tasks);
   return {static_cast<unsigned>(std::min<uint64_t>(wanted, most)), batch.tasks, device::kBlockThreads};
 }

@@ -41,16 +41,9 @@ struct CallKernels {
   bool are_there() const { return encode != nullptr && decode != nullptr && combine != nullptr && multiprocessors > 0; }
 };
 
-// Whether a stream can have memory of its device.
-bool has_pools(const cuda::Driver& driver, int device) {
-  const Result<int> has = cuda::device_attribute(driver, device, cuda::kMemoryPools);
-  return has.ok() && *has != 0;
-}
-
 CallKernels kernels_of(const cuda::Stream& stream, const Request& request) {
   const cuda::Driver& driver = stream.driver();
   const DataType type = request.facts.type;
-  if (varies_in_length(*request.codec->form()) && !has_pools(driver, stream.device())) return {};
   const device::CodingKernels names = device::coding_kernels(request.codec->form()->kind, type);
   return {.encode = find_kernel(driver, names.encode),
           .decode = find_kernel(driver, names.decode),
@@ -89,8 +82,8 @@ class MessageStates {
 class StreamHands final : public Hands {
  public:
   StreamHands(const cuda::Stream& stream, const CallKernels& kernels, const CodedSlice& slice,
-              const MessageStates& states)
-      : stream_(stream), kernels_(kernels), slice_(slice), states_(states) {}
+              const MessageStates& states, std::byte* between_passes)
+      : stream_(stream), kernels_(kernels), slice_(slice), states_(states), between_passes_(between_passes) {}
 
   Status copy(std::byte* to, const std::byte* from, size_t bytes) override { return stream_.copy(to, from, bytes); }
 
@@ -138,22 +131,14 @@ class StreamHands final : public Hands {
   }
 
  private:
-  // All passes; what they leave to each other lies in memory that the stream has meanwhile.
+  // All passes. The stream does one coding after the other, so that one memory does for what they leave to each other.
   Status code(cuda::Kernel kernel, bool encodes, device::CodingWork work) {
-    const size_t element = element_bytes(slice_.type);
-    const size_t scratch = device::scratch_bytes(work.form, work.count, element);
-    if (scratch > 0) {
-      const Result<std::byte*> memory = stream_.allocate(scratch);
-      HOCKET_TRY(memory.status());
-      work.scratch = *memory;
+    work.scratch = between_passes_;
+    const uint32_t passes = device::passes_of(work.form, encodes, element_bytes(slice_.type));
+    for (; work.pass < passes; ++work.pass) {
+      HOCKET_TRY(stream_.launch(kernel, grid_of(work, kernels_.multiprocessors), &work));
     }
-    Status status;
-    for (const uint32_t passes = device::passes_of(work.form, encodes, element); work.pass < passes; ++work.pass) {
-      status = stream_.launch(kernel, grid_of(work, kernels_.multiprocessors), &work);
-      if (!status.ok()) break;
-    }
-    const Status freed = work.scratch == nullptr ? Status() : stream_.free(work.scratch);
-    return status.ok() ? freed : status;
+    return {};
   }
 
   device::CodingWork coding(std::byte* values, std::byte* message) const {
@@ -169,16 +154,13 @@ class StreamHands final : public Hands {
   const CallKernels& kernels_;
   const CodedSlice& slice_;
   const MessageStates& states_;
+  std::byte* const between_passes_;
 };
 
 class DeviceRunner final : public SliceRunner {
  public:
-  DeviceRunner(const cuda::Stream& stream, Engine& engine, const CallKernels& kernels, bool in_pipes)
-      : stream_(stream),
-        kernels_(kernels),
-        in_pipes_(in_pipes),
-        pool_(cuda::pinned_pool(stream.driver())),
-        slices_(engine) {}
+  DeviceRunner(const cuda::Stream& stream, const CallKernels& kernels, bool in_pipes)
+      : stream_(stream), kernels_(kernels), in_pipes_(in_pipes), pool_(cuda::pinned_pool(stream.driver())) {}
   ~DeviceRunner() override { stop(); }
   DeviceRunner(const DeviceRunner&) = delete;
   DeviceRunner& operator=(const DeviceRunner&) = delete;
@@ -188,8 +170,12 @@ class DeviceRunner final : public SliceRunner {
     const MostMessages most = most_messages(call);
     const size_t slice = Execution::slice_elements(call);
     const size_t coded = call.codec == nullptr ? 0 : call.codec->max_encoded_bytes(slice, call.type);
+    const size_t lanes = call.plan->lanes.size();
     room_ = room_for(most.count, std::max(most.bytes, coded), bytes_beside(aligned(most.bytes), most.count));
-    HOCKET_TRY(pool_.have(call.plan->lanes.size(), room_));
+    lanes_.resize(lanes);
+    HOCKET_TRY(slices_.prepare(stream_, lanes));
+    if (call.codec != nullptr) HOCKET_TRY(prepare_passes(*call.codec->form(), slice, element_bytes(call.type)));
+    HOCKET_TRY(pool_.have(lanes, room_));
     return pool_.have(1, Execution::scratch_bytes(call));
   }
 
@@ -200,7 +186,6 @@ class DeviceRunner final : public SliceRunner {
 
   Result<std::optional<size_t>> run(int lane, const CodedSlice& slice) override {
     const auto index = static_cast<size_t>(lane);
-    lanes_.resize(std::max(lanes_.size(), index + 1));
     Lane& its = lanes_[index];
     if (!slices_.is_under_way(index)) HOCKET_TRY(begin(index, slice));
     const Result<bool> ended = slices_.has_ended(index);
@@ -218,9 +203,7 @@ class DeviceRunner final : public SliceRunner {
   }
 
   void stop() override { slices_.wait(); }
-  void set_waiting(bool waiting) override {
-    if (waiting) slices_.wake_engine();
-  }
+  Duration next_nap() override { return slices_.next_nap(); }
 
  private:
   struct Lane {
@@ -237,6 +220,16 @@ class DeviceRunner final : public SliceRunner {
       HOCKET_TRY(slice.codec->decode_reduce(slice.messages[i], std::nullopt, {slice.type, values.data(), slice.count}));
       return {Code::kInternal, "a kernel found a message damaged that the host takes"};
     }
+    return {};
+  }
+
+  // Memory for what passes leave to each other, of codings of at most so many elements.
+  Status prepare_passes(const CodedForm& form, size_t elements, size_t element) {
+    const size_t bytes = device::scratch_bytes(form, elements, element);
+    if (bytes == 0) return {};
+    const Result<std::byte*> memory = passes_.at_least(cuda::device_pool(stream_.driver(), stream_.context()), bytes);
+    HOCKET_TRY(memory.status());
+    between_passes_ = *memory;
     return {};
   }
 
@@ -257,7 +250,7 @@ class DeviceRunner final : public SliceRunner {
     reached.messages = lane.messages.messages();
     reached.reserved = lane.messages.reserved();
     lane.states.start(*room + 2 * values, reached);
-    StreamHands hands(stream_, kernels_, reached, lane.states);
+    StreamHands hands(stream_, kernels_, reached, lane.states, between_passes_);
     const Result<size_t> bytes = do_slice(reached, {*room, *room + values}, hands);
     // What was put on the stream before something failed uses memory, too.
     const Status begun = slices_.begin(index, stream_);
@@ -273,14 +266,16 @@ class DeviceRunner final : public SliceRunner {
   cuda::MemoryPool& pool_;
   size_t room_ = 0;  // pinned, of a lane
   cuda::GrowingBlock scratch_;
+  std::byte* between_passes_ = nullptr;  // of the device
+  cuda::GrowingBlock passes_;            // holds it
   std::vector<Lane> lanes_;
   StreamSlices slices_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, Engine& engine, const Request& request,
-                                                   Rank rank, Rank ranks) {
+Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, const Request& request, Rank rank,
+                                                   Rank ranks) {
   const bool wished = settings().ok() && settings()->device_codecs;
   const bool coded = request.codec != nullptr && request.codec->form() != nullptr;
   const bool adds = request.reduction.op == ReduceOp::kSum && request.reduction.scalar_elsewhere == nullptr;
@@ -294,7 +289,7 @@ Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, E
   HOCKET_TRY(streams.status());
   const bool in_pipes = kernels_use_pipes(caller);
   if (in_pipes) register_wanted_pipes(caller.driver());
-  return std::shared_ptr<SliceRunner>(std::make_shared<DeviceRunner>((*streams)->front(), engine, kernels, in_pipes));
+  return std::shared_ptr<SliceRunner>(std::make_shared<DeviceRunner>((*streams)->front(), kernels, in_pipes));
 }
 
 }  // namespace hocket

@@ -7,7 +7,6 @@
 
 #include <memory>
 
-#include "comm/queue.h"
 #include "comm/request.h"
 #include "cuda/stream.h"
 #include "execute/coded.h"
@@ -16,7 +15,7 @@ namespace hocket {
 
 // What does the slices of a checked request whose stream is `caller`, in a context that was entered. Null: kernels
 // cannot do it, so that the call has to be staged.
-Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, Engine& engine, const Request& request,
-                                                   Rank rank, Rank ranks);
+Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, const Request& request, Rank rank,
+                                                   Rank ranks);
 
 }  // namespace hocket

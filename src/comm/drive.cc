@@ -44,7 +44,9 @@ void sleep(System& system, std::span<Work* const> works, Wait& wait, Time now, P
     Communicator& first = works.front()->communicator();
     const bool shared =
         std::any_of(works.begin(), works.end(), [&](Work* work) { return &work->communicator() != &first; });
-    const Time end = wait.nap_end(now);
+    Duration longest = Duration::max();
+    for (Work* work : works) longest = std::min(longest, work->next_nap());
+    const Time end = std::min(wait.nap_end(now), longest == Duration::max() ? Time::max() : now + longest);
     if (all != nullptr) {
       nap_on_all(*all, works, end);
     } else {

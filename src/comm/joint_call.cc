@@ -104,15 +104,12 @@ Status put_in_order(const std::vector<cuda::Stream>& earlier, const std::vector<
     if (std::none_of(later.begin(), later.end(), is_other)) continue;
     const cuda::Entered entered(before.driver(), before.context());
     if (before.is_idle()) continue;
-    const Result<cuda::Event> event = before.mark();
+    const Result<cuda::KeptEvent> event = before.mark();
     HOCKET_TRY(event.status());
-    Status status;
     for (const cuda::Stream& after : later) {
       const cuda::Entered its(after.driver(), after.context());
-      if (status.ok() && is_other(after)) status = after.wait_for(*event);
+      if (is_other(after)) HOCKET_TRY(after.wait_for(event->get()));
     }
-    before.driver().event_destroy(*event);
-    HOCKET_TRY(status);
   }
   return {};
 }

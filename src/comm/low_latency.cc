@@ -39,13 +39,12 @@ Status clear(const cuda::Driver& driver, System& system, std::span<std::byte> me
   HOCKET_TRY(stream.status());
   HOCKET_TRY(load_low_latency_kernels(*stream));
   HOCKET_TRY(stream->clear(memory.data(), memory.size()));
-  const Result<cuda::Event> event = stream->mark();
+  const Result<cuda::KeptEvent> event = stream->mark();
   HOCKET_TRY(event.status());
   cuda::DriverResult result = cuda::kNotReady;
-  while ((result = driver.event_query(*event)) == cuda::kNotReady) {
+  while ((result = driver.event_query(event->get())) == cuda::kNotReady) {
     system.threads.sleep_until(system.clock.now() + kLook);
   }
-  driver.event_destroy(*event);
   return cuda::checked(driver, result, "cuEventQuery");
 }
 
@@ -82,29 +81,25 @@ bool has_shape(Collective collective) {
 // What could not be cleared is not given back: the device may still write there.
 Result<std::shared_ptr<Inbox>> Inbox::make(const cuda::Driver& driver, System& system, int32_t ranks) {
   const cuda::Entered entered(driver, cuda::current_context());
-  cuda::Event launched = nullptr;
-  HOCKET_TRY(cuda::checked(driver, driver.event_create(&launched, cuda::kNoTiming), "cuEventCreate"));
+  Result<cuda::KeptEvent> launched = cuda::KeptEvent::take(driver, cuda::current_context());
+  HOCKET_TRY(launched.status());
   const size_t bytes = device::inbox_bytes(static_cast<uint32_t>(ranks));
   const Result<void*> memory = cuda::allocate_shared(driver, bytes);
   const std::span<std::byte> whole(memory.ok() ? static_cast<std::byte*>(*memory) : nullptr, bytes);
   const Status status = memory.ok() ? clear(driver, system, whole) : memory.status();
-  if (status.ok()) return std::shared_ptr<Inbox>(new Inbox(driver, whole, launched));
-  driver.event_destroy(launched);
-  return status;
+  HOCKET_TRY(status);
+  return std::shared_ptr<Inbox>(new Inbox(driver, whole, std::move(*launched)));
 }
 
-Inbox::~Inbox() {
-  driver_.event_destroy(launched_);
-  cuda::free_shared(memory_.data());
-}
+Inbox::~Inbox() { cuda::free_shared(memory_.data()); }
 
 Status Inbox::launch(const cuda::Stream& stream, cuda::Kernel kernel, cuda::Grid grid, const LowLatencyWork& work) {
   if (stream.graph() != nullptr) return stream.launch(kernel, grid, &work);
   const std::lock_guard lock(mutex_);
-  if (last_ != nullptr && last_ != stream.handle()) HOCKET_TRY(stream.wait_for(launched_));
+  if (last_ != nullptr && last_ != stream.handle()) HOCKET_TRY(stream.wait_for(launched_.get()));
   HOCKET_TRY(stream.launch(kernel, grid, &work));
   last_ = stream.handle();
-  return stream.mark(launched_);
+  return stream.mark(launched_.get());
 }
 
 bool fits_low_latency(const WindowTable& windows, const Request& request) {

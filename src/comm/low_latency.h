@@ -39,13 +39,13 @@ class Inbox {
   Status launch(const cuda::Stream& stream, cuda::Kernel kernel, cuda::Grid grid, const device::LowLatencyWork& work);
 
  private:
-  Inbox(const cuda::Driver& driver, std::span<std::byte> memory, cuda::Event launched)
-      : driver_(driver), memory_(memory), launched_(launched) {}
+  Inbox(const cuda::Driver& driver, std::span<std::byte> memory, cuda::KeptEvent launched)
+      : driver_(driver), memory_(memory), launched_(std::move(launched)) {}
 
   const cuda::Driver& driver_;
   const std::span<std::byte> memory_;
   std::mutex mutex_;
-  const cuda::Event launched_;         // the last kernel's
+  const cuda::KeptEvent launched_;     // the last kernel's
   cuda::StreamHandle last_ = nullptr;  // its stream; guarded by mutex_
 };
 

@@ -232,6 +232,8 @@ void Operation::set_waiting(bool waiting) {
   if (state_ == State::kRunning) execution_.set_waiting(waiting);
 }
 
+Duration Operation::next_nap() { return state_ == State::kRunning ? execution_.next_nap() : Duration::max(); }
+
 // ---- Why nothing moves
 
 bool Operation::examine(Time now) {

@@ -55,6 +55,7 @@ class Operation final : public Work {
   bool ended() const override { return state_ == State::kEnded; }
   bool examine(Time now) override;
   void set_waiting(bool waiting) override;
+  Duration next_nap() override;
   // Its turn has come.
   bool has_begun() const { return state_ != State::kIssued; }
   // Of what is prepared and not issued: its buffers lie here, as they lay.

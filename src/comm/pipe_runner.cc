@@ -42,8 +42,7 @@ CombineKernels kernels_of(const cuda::Stream& stream, DataType type) {
 
 class PipeRunner final : public SliceRunner {
  public:
-  PipeRunner(const OwnStreams& streams, Engine& engine, const CombineKernels& kernels)
-      : streams_(streams), kernels_(kernels), slices_(engine) {}
+  PipeRunner(const OwnStreams& streams, const CombineKernels& kernels) : streams_(streams), kernels_(kernels) {}
   ~PipeRunner() override { stop(); }
   PipeRunner(const PipeRunner&) = delete;
   PipeRunner& operator=(const PipeRunner&) = delete;
@@ -51,8 +50,11 @@ class PipeRunner final : public SliceRunner {
   Status prepare(const Call& call) override {
     const cuda::Entered entered(driver(), context());
     const MostMessages most = most_messages(call);
+    const size_t lanes = call.plan->lanes.size();
     room_ = room_for(most.count, most.bytes);
-    HOCKET_TRY(cuda::pinned_pool(driver()).have(call.plan->lanes.size(), room_));
+    lanes_.resize(lanes);
+    HOCKET_TRY(slices_.prepare(streams_.front(), lanes));
+    HOCKET_TRY(cuda::pinned_pool(driver()).have(lanes, room_));
     return cuda::device_pool(driver(), context()).have(1, Execution::scratch_bytes(call));
   }
 
@@ -64,7 +66,6 @@ class PipeRunner final : public SliceRunner {
 
   Result<std::optional<size_t>> run(int lane, const CodedSlice& slice) override {
     const auto index = static_cast<size_t>(lane);
-    lanes_.resize(std::max(lanes_.size(), index + 1));
     if (!slices_.is_under_way(index)) HOCKET_TRY(begin(index, slice));
     const Result<bool> ended = slices_.has_ended(index);
     HOCKET_TRY(ended.status());
@@ -74,9 +75,7 @@ class PipeRunner final : public SliceRunner {
   }
 
   void stop() override { slices_.wait(); }
-  void set_waiting(bool waiting) override {
-    if (waiting) slices_.wake_engine();
-  }
+  Duration next_nap() override { return slices_.next_nap(); }
 
  private:
   struct Lane {
@@ -137,8 +136,8 @@ bool is_plain(const Request& request) {
 
 }  // namespace
 
-Result<std::shared_ptr<SliceRunner>> pipe_runner(const cuda::Stream& caller, Engine& engine, const Request& request,
-                                                 Rank rank, Rank ranks) {
+Result<std::shared_ptr<SliceRunner>> pipe_runner(const cuda::Stream& caller, const Request& request, Rank rank,
+                                                 Rank ranks) {
   std::shared_ptr<SliceRunner> runner;
   const bool can_launch = kernels_use_pipes(caller) && may_launch_beside(caller);
   if (!can_launch || !is_plain(request) || !kernels_reach(caller, request, rank, ranks)) return runner;
@@ -148,7 +147,7 @@ Result<std::shared_ptr<SliceRunner>> pipe_runner(const cuda::Stream& caller, Eng
   const Result<const OwnStreams*> streams = own_streams(caller);
   HOCKET_TRY(streams.status());
   register_wanted_pipes(caller.driver());
-  runner = std::make_shared<PipeRunner>(**streams, engine, kernels);
+  runner = std::make_shared<PipeRunner>(**streams, kernels);
   return runner;
 }
 

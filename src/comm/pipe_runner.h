@@ -9,7 +9,6 @@
 
 #include <memory>
 
-#include "comm/queue.h"
 #include "comm/request.h"
 #include "cuda/stream.h"
 #include "execute/coded.h"
@@ -19,7 +18,7 @@ namespace hocket {
 // What does the slices of a checked request whose stream is `caller`, in a context that was entered. Null: kernels
 // cannot do it, or nobody has asked for it, so that the call has to be staged. Registers memory of pipes that calls
 // before it would have used.
-Result<std::shared_ptr<SliceRunner>> pipe_runner(const cuda::Stream& caller, Engine& engine, const Request& request,
-                                                 Rank rank, Rank ranks);
+Result<std::shared_ptr<SliceRunner>> pipe_runner(const cuda::Stream& caller, const Request& request, Rank rank,
+                                                 Rank ranks);
 
 }  // namespace hocket

@@ -53,6 +53,7 @@ class StreamWork final : public Work {
   void set_waiting(bool waiting) override {
     if (!ended_) inner_.set_waiting(waiting);
   }
+  Duration next_nap() override { return ended_ ? Duration::max() : inner_.next_nap(); }
 
  private:
   // A device that has failed never comes to its work.
@@ -135,12 +136,7 @@ StreamBatch::StreamBatch(const cuda::Stream& stream, Engine& engine, cuda::Memor
   static_assert(sizeof word_ == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
 }
 
-StreamBatch::~StreamBatch() {
-  end_holding();
-  if (passed_ == nullptr) return;
-  const cuda::Entered entered(stream_.driver(), stream_.context());
-  stream_.driver().event_destroy(passed_);
-}
+StreamBatch::~StreamBatch() { end_holding(); }
 
 Result<std::unique_ptr<Work>> StreamBatch::stage(Request& request, Communicator& communicator) {
   const cuda::Entered entered(stream_.driver(), stream_.context());
@@ -159,8 +155,7 @@ Result<std::unique_ptr<Work>> StreamBatch::stage(Request& request, Communicator&
       return work;
     }
   }
-  Result<std::shared_ptr<SliceRunner>> pipes =
-      pipe_runner(stream_, engine_, request, communicator.rank(), communicator.ranks());
+  Result<std::shared_ptr<SliceRunner>> pipes = pipe_runner(stream_, request, communicator.rank(), communicator.ranks());
   HOCKET_TRY(pipes.status());
   if (*pipes != nullptr) {
     request.runner = std::move(*pipes);
@@ -177,7 +172,7 @@ Result<std::unique_ptr<Work>> StreamBatch::stage(Request& request, Communicator&
 Status StreamBatch::find_kernels(Request& request, Communicator& communicator) {
   const Rank rank = communicator.rank();
   const Rank ranks = communicator.ranks();
-  Result<std::shared_ptr<SliceRunner>> runner = device_runner(stream_, engine_, request, rank, ranks);
+  Result<std::shared_ptr<SliceRunner>> runner = device_runner(stream_, request, rank, ranks);
   HOCKET_TRY(runner.status());
   request.runner = std::move(*runner);
   if (request.runner != nullptr) return {};
@@ -278,11 +273,11 @@ Status StreamBatch::enqueue_end() {
   for (const Staging& staging : stagings_) HOCKET_TRY(staging.copy_out(stream_));
   for (const auto& kernels : kernels_) HOCKET_TRY(kernels->enqueue_last());
   if (is_captured()) return {};
-  const Result<cuda::Event> event = stream_.mark();
+  Result<cuda::KeptEvent> event = stream_.mark();
   HOCKET_TRY(event.status());
-  passed_ = *event;
+  passed_ = std::move(*event);
   const std::lock_guard lock(passing().mutex);
-  passing().batches.emplace_back(passed_, shared_from_this());
+  passing().batches.emplace_back(passed_.get(), shared_from_this());
   return {};
 }
 
@@ -343,9 +338,9 @@ void StreamBatch::end_holding() noexcept {
 }
 
 Status StreamBatch::device_state() const {
-  if (passed_ == nullptr) return {};
+  if (passed_.get() == nullptr) return {};
   const cuda::Entered entered(stream_.driver(), stream_.context());
-  const cuda::DriverResult result = stream_.driver().event_query(passed_);
+  const cuda::DriverResult result = stream_.driver().event_query(passed_.get());
   return result == cuda::kNotReady ? Status() : cuda::checked(stream_.driver(), result, "cuEventQuery");
 }
 

@@ -77,7 +77,7 @@ class StreamBatch : public std::enable_shared_from_this<StreamBatch> {
   std::atomic<bool> arrived_{false};
   std::atomic<size_t> running_{0};
   std::atomic<bool> is_held_{false};  // of HeldStreams
-  cuda::Event passed_ = nullptr;      // the stream has gone on, and copied; null: captured
+  cuda::KeptEvent passed_;            // the stream has gone on, and copied; null: captured
 };
 
 }  // namespace hocket

@@ -11,6 +11,10 @@
 namespace hocket {
 namespace {
 
+// Of who waits for a slice, which takes some tens of microseconds where the device has nothing else to do.
+constexpr Duration kFirstNap = std::chrono::microseconds(20);
+constexpr Duration kLongestNap = std::chrono::milliseconds(10);
+
 Result<OwnStreams> make_streams(const cuda::Driver& driver) {
   OwnStreams streams;
   for (cuda::Stream& stream : streams) {
@@ -36,29 +40,33 @@ Result<const OwnStreams*> own_streams(const cuda::Stream& caller) {
   return &known->second;
 }
 
-StreamSlices::~StreamSlices() {
-  for (const Lane& lane : lanes_) {
-    if (lane.ended == nullptr) continue;
-    const cuda::Entered entered(lane.stream.driver(), lane.stream.context());
-    lane.stream.driver().event_destroy(lane.ended);
+Status StreamSlices::prepare(const cuda::Stream& stream, size_t lanes) {
+  const cuda::Entered entered(stream.driver(), stream.context());
+  while (lanes_.size() < lanes) {
+    Result<cuda::KeptEvent> event = cuda::KeptEvent::take(stream.driver(), stream.context());
+    HOCKET_TRY(event.status());
+    lanes_.push_back({stream, std::move(*event)});
   }
+  return {};
+}
+
+Duration StreamSlices::next_nap() {
+  Duration shortest = Duration::max();
+  for (Lane& lane : lanes_) {
+    if (!lane.under_way) continue;
+    shortest = std::min(shortest, lane.nap);
+    lane.nap = std::min(2 * lane.nap, kLongestNap);
+  }
+  return shortest;
 }
 
 // What cannot be marked is waited for here: nobody else could tell when it no longer uses memory.
 Status StreamSlices::begin(size_t lane, const cuda::Stream& stream) {
-  lanes_.resize(std::max(lanes_.size(), lane + 1));
   Lane& its = lanes_[lane];
   its.stream = stream;
-  its.wakes = false;
+  its.nap = kFirstNap;
   const cuda::Entered entered(stream.driver(), stream.context());
-  Status marked;
-  if (its.ended == nullptr) {
-    const Result<cuda::Event> event = stream.mark();
-    if (event.ok()) its.ended = *event;
-    marked = event.status();
-  } else {
-    marked = stream.mark(its.ended);
-  }
+  const Status marked = stream.mark(its.ended.get());
   its.under_way = marked.ok();
   if (!marked.ok()) stream.wait_until_idle();
   return marked;
@@ -68,7 +76,7 @@ Status StreamSlices::begin(size_t lane, const cuda::Stream& stream) {
 Result<bool> StreamSlices::has_ended(size_t lane) {
   Lane& its = lanes_[lane];
   const cuda::Entered entered(its.stream.driver(), its.stream.context());
-  const cuda::DriverResult state = its.stream.driver().event_query(its.ended);
+  const cuda::DriverResult state = its.stream.driver().event_query(its.ended.get());
   if (state == cuda::kNotReady) return false;
   HOCKET_TRY(checked(its.stream.driver(), state, "cuEventQuery"));
   its.under_way = false;
@@ -80,18 +88,9 @@ void StreamSlices::wait() {
     if (!std::exchange(lane.under_way, false)) continue;
     const cuda::Entered entered(lane.stream.driver(), lane.stream.context());
     cuda::DriverResult state;
-    while ((state = lane.stream.driver().event_query(lane.ended)) == cuda::kNotReady) std::this_thread::yield();
+    while ((state = lane.stream.driver().event_query(lane.ended.get())) == cuda::kNotReady) std::this_thread::yield();
     // Perhaps nothing was said of the event, and its kernels go on: the stream knows.
     if (state != cuda::kSuccess) lane.stream.wait_until_idle();
-  }
-}
-
-// A call that is not taken costs no more than one nap.
-void StreamSlices::wake_engine() {
-  for (Lane& lane : lanes_) {
-    if (!lane.under_way || std::exchange(lane.wakes, true)) continue;
-    const cuda::Entered entered(lane.stream.driver(), lane.stream.context());
-    (void)lane.stream.call([](void* engine) { static_cast<Engine*>(engine)->wake(); }, &engine_);
   }
 }
 

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "comm/queue.h"
+#include "base/system.h"
 #include "cuda/stream.h"
 
 namespace hocket {
@@ -24,12 +24,12 @@ Result<const OwnStreams*> own_streams(const cuda::Stream& caller);
 // By one thread at a time. The context of its streams is entered when they are used.
 class StreamSlices {
  public:
-  explicit StreamSlices(Engine& engine) : engine_(engine) {}
-  ~StreamSlices();  // wait() came before
-  StreamSlices(const StreamSlices&) = delete;
-  StreamSlices& operator=(const StreamSlices&) = delete;
-
-  bool is_under_way(size_t lane) const { return lane < lanes_.size() && lanes_[lane].under_way; }
+  // What so many lanes need of the driver; for a call that does not lie on its stream yet.
+  Status prepare(const cuda::Stream& stream, size_t lanes);
+  bool is_under_way(size_t lane) const { return lanes_[lane].under_way; }
+  // How long whoever is about to sleep may do so: nobody wakes him when something has ended. Longer each time, so that
+  // he sees ends after about half as long again as they took, and long ones cost him few looks.
+  Duration next_nap();
   // What was put on the stream so far is under way for the lane; it ends as a whole. When it fails, nothing of it is.
   Status begin(size_t lane, const cuda::Stream& stream);
   // Of a lane that has something under way; if it is done, nothing is any more.
@@ -37,18 +37,15 @@ class StreamSlices {
   // Returns when nothing is under way. Kernels wait for nobody: it takes no longer than the last of them, or, where the
   // driver does not say which that is, than those of all calls on the stream.
   void wait();
-  // The engine is about to sleep, and is woken when something that is under way now has ended.
-  void wake_engine();
 
  private:
   struct Lane {
     cuda::Stream stream;
-    cuda::Event ended = nullptr;  // null: nothing was ever under way
+    cuda::KeptEvent ended;
     bool under_way = false;
-    bool wakes = false;  // the engine, when it has ended
+    Duration nap{};  // the next one
   };
 
-  Engine& engine_;
   std::vector<Lane> lanes_;
 };
 

@@ -29,6 +29,8 @@ class Work {
   virtual bool examine(Time now) = 0;
   // The caller is about to sleep, or has woken.
   virtual void set_waiting(bool waiting) = 0;
+  // How long the caller may sleep at most, since not all that he waits for wakes him.
+  virtual Duration next_nap() { return Duration::max(); }
 
   // Of what has ended.
   const Status& status() const { return status_; }

@@ -86,7 +86,6 @@ inline constexpr unsigned kLazyPeerAccess = 1;     // CU_IPC_MEM_LAZY_ENABLE_PEE
 inline constexpr int kMultiprocessors = 16;        // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 inline constexpr int kComputeMajor = 75;           // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 inline constexpr int kHostAddresses = 91;          // CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
-inline constexpr int kMemoryPools = 115;           // CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
 inline constexpr int kMulticastSupported = 132;    // CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED
 inline constexpr int kMulticastGranularity = 0;    // CU_MULTICAST_GRANULARITY_MINIMUM
 inline constexpr DriverResult kPeerAccessAlreadyEnabled = 704;
@@ -109,8 +108,6 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
   X(pointer_get_attributes, "cuPointerGetAttributes", (unsigned, const int*, void**, Address))                        \
   X(memory_allocate, "cuMemAlloc_v2", (Address*, size_t))                                                             \
   X(memory_free, "cuMemFree_v2", (Address))                                                                           \
-  X(memory_allocate_in_order, "cuMemAllocAsync", (Address*, size_t, StreamHandle))                                    \
-  X(memory_free_in_order, "cuMemFreeAsync", (Address, StreamHandle))                                                  \
   X(ipc_get_handle, "cuIpcGetMemHandle", (IpcHandle*, Address))                                                       \
   X(ipc_open_handle, "cuIpcOpenMemHandle_v2", (Address*, IpcHandle, unsigned flags))                                  \
   X(ipc_close_handle, "cuIpcCloseMemHandle", (Address))                                                               \
@@ -152,7 +149,6 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
   X(event_create, "cuEventCreate", (Event*, unsigned))                                                                \
   X(event_record, "cuEventRecord", (Event, StreamHandle))                                                             \
   X(event_query, "cuEventQuery", (Event))                                                                             \
-  X(event_destroy, "cuEventDestroy_v2", (Event))                                                                      \
   X(user_object_create, "cuUserObjectCreate", (UserObject*, void*, HostFunction, unsigned count, unsigned flags))     \
   X(graph_retain, "cuGraphRetainUserObject", (Graph, UserObject, unsigned count, unsigned flags))
 

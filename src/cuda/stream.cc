@@ -101,13 +101,11 @@ Status Stream::wait_until_at_least(const uint32_t* word, uint32_t value) const {
                  "cuStreamWaitValue32");
 }
 
-Result<Event> Stream::mark() const {
-  Event event = nullptr;
-  HOCKET_TRY(checked(*driver_, driver_->event_create(&event, kNoTiming), "cuEventCreate"));
-  const Status recorded = mark(event);
-  if (recorded.ok()) return event;
-  driver_->event_destroy(event);
-  return recorded;
+Result<KeptEvent> Stream::mark() const {
+  Result<KeptEvent> event = KeptEvent::take(*driver_, context_);
+  HOCKET_TRY(event.status());
+  HOCKET_TRY(mark(event->get()));
+  return event;
 }
 
 Status Stream::mark(Event event) const {
@@ -116,16 +114,6 @@ Status Stream::mark(Event event) const {
 
 Status Stream::wait_for(Event event) const {
   return checked(*driver_, driver_->stream_wait_event(handle_, event, 0), "cuStreamWaitEvent");
-}
-
-Result<std::byte*> Stream::allocate(size_t bytes) const {
-  Address memory = 0;
-  HOCKET_TRY(checked(*driver_, driver_->memory_allocate_in_order(&memory, bytes, handle_), "cuMemAllocAsync"));
-  return reinterpret_cast<std::byte*>(memory);
-}
-
-Status Stream::free(std::byte* memory) const {
-  return checked(*driver_, driver_->memory_free_in_order(address_of(memory), handle_), "cuMemFreeAsync");
 }
 
 Status Stream::launch(Kernel kernel, Grid grid, const void* argument) const {

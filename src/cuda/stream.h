@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "cuda/driver.h"
+#include "cuda/events.h"
 
 namespace hocket::cuda {
 
@@ -74,15 +75,11 @@ class Stream {
   // ... or a greater one.
   Status wait_until_at_least(const uint32_t* word, uint32_t value) const;
   // When the event has passed, all that was put on the stream before is done.
-  Result<Event> mark() const;
+  Result<KeptEvent> mark() const;
   // The same by an event that is there: who waited for it before waits for what it stood for then.
   Status mark(Event event) const;
   // The stream goes on when the event has passed.
   Status wait_for(Event event) const;
-  // Memory of the device for what is put on the stream from here on until it is freed, in its order: nothing waits.
-  // Where the device has kMemoryPools.
-  Result<std::byte*> allocate(size_t bytes) const;
-  Status free(std::byte* memory) const;
   // The argument is copied.
   Status launch(Kernel kernel, Grid grid, const void* argument) const;
   // Calls `drop` with the argument when neither the graph nor what was made of it is left.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/system.h"
 #include "codec/codec.h"
 #include "codec/traffic.h"
 #include "execute/layout.h"
@@ -80,8 +81,8 @@ class SliceRunner {
   virtual Result<std::optional<size_t>> run(int lane, const CodedSlice& slice) = 0;
   // Returns when nothing that has begun uses any memory any more.
   virtual void stop() = 0;
-  // Whoever asks is about to sleep, and wants to be woken when a slice has ended, or is awake again.
-  virtual void set_waiting(bool) {}
+  // How long whoever asks may sleep before he looks again.
+  virtual Duration next_nap() { return Duration::max(); }
 };
 
 // What a slice needs done, by whoever reaches its memory.

@@ -99,10 +99,11 @@ void Execution::set_waiting(bool waiting) {
     if (lane.blocked.sender != nullptr) lane.blocked.sender->set_waiting(waiting);
     if (lane.blocked.receiver != nullptr) lane.blocked.receiver->set_waiting(waiting);
   }
-  if (call_->runner != nullptr) call_->runner->set_waiting(waiting);
   for (const OpenTicket& open : tickets_) open.pipe->set_waiting(waiting);
   for (Sender* pipe : unflushed_) pipe->set_waiting(waiting);
 }
+
+Duration Execution::next_nap() { return call_->runner == nullptr ? Duration::max() : call_->runner->next_nap(); }
 
 void Execution::withdraw() {
   for (const OpenTicket& open : tickets_) open.pipe->withdraw();

@@ -128,8 +128,10 @@ class Execution {
   std::vector<Rank> awaited() const;
   // The pipes that lanes wait for.
   std::vector<PipeWait> awaited_pipes() const;
-  // Announces to the pipes that lanes wait for, and to the runner, that the caller is about to sleep, or has woken.
+  // Announces to the pipes that lanes wait for that the caller is about to sleep, or has woken.
   void set_waiting(bool waiting);
+  // He is woken by pipes alone, and may sleep so long at most.
+  Duration next_nap();
   // The call is given up: its caller's memory is its own again, but for what its runner has begun.
   void withdraw();
 

@@ -132,12 +132,20 @@ TEST_F(CudaFaults, EveryRefusalOfTheDriverIsTold) {
   const auto call = [&] {  // no kernel does scans: it is staged
     return hocketScan(values.get(), values.get(), size_t{1} << 20, hocketFloat, hocketSum, comm_, stream.get());
   };
-  for (const char* function : {"cuMemHostAlloc", "cuLaunchHostFunc", "cuStreamWaitValue32", "cuEventCreate",
-                               "cuEventRecord", "cuMemcpyAsync", "cuStreamGetCaptureInfo"}) {
+  for (const char* function : {"cuMemHostAlloc", "cuLaunchHostFunc", "cuStreamWaitValue32", "cuEventRecord",
+                               "cuMemcpyAsync", "cuStreamGetCaptureInfo"}) {
     fake::fail(function, kOutOfMemory);
     expect_error(call(), hocketUnhandledCudaError, comm_, {function, "CUDA_ERROR_OUT_OF_MEMORY"});
     fake::fail("", 0);
     stream.synchronize();
+  }
+  {
+    use_device(2);  // of which no events are kept
+    const DeviceStream other;
+    fake::fail("cuEventCreate", kOutOfMemory);
+    expect_error(hocketBarrier(comm_, other.get()), hocketUnhandledCudaError, comm_, {"cuEventCreate"});
+    fake::fail("", 0);
+    use_device(0);
   }
   fake::fail("cuMemcpyAsync", kOutOfMemory, 1);  // the copy back
   expect_error(call(), hocketUnhandledCudaError, comm_, {"cuMemcpyAsync"});

@@ -27,6 +27,7 @@ class DeviceGround final : public Ground {
     return memory->get();
   }
   void fetch(int buffer, std::byte* to, size_t bytes) override {
+    stream_.synchronize();
     EXPECT_EQ(cuMemcpyAsync(reinterpret_cast<uintptr_t>(to), memory_[buffer]->address(), bytes, stream_.handle()),
               cuda::kSuccess);
     stream_.synchronize();

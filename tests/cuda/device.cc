@@ -49,6 +49,11 @@ void DeviceValues::fill(const DeviceStream& stream, float value) const {
 }
 
 std::vector<float> DeviceValues::read(const DeviceStream& stream) const {
+  stream.synchronize();
+  return read_within_the_driver(stream);
+}
+
+std::vector<float> DeviceValues::read_within_the_driver(const DeviceStream& stream) const {
   std::vector<float> values(count_);
   EXPECT_EQ(
       cuMemcpyAsync(reinterpret_cast<uintptr_t>(values.data()), address_, count_ * sizeof(float), stream.handle()),
@@ -81,6 +86,7 @@ DeviceBytes::DeviceBytes(const Bytes& bytes, const DeviceStream& stream)
 
 Bytes DeviceBytes::read(const DeviceStream& stream) const {
   Bytes bytes(size_);
+  stream.synchronize();
   cuMemcpyAsync(reinterpret_cast<uintptr_t>(bytes.data()), values_.address(), size_, stream.handle());
   stream.synchronize();
   return bytes;

@@ -50,6 +50,8 @@ class DeviceValues {
   void fill(const DeviceStream& stream, float value) const;
   // In the stream's order, when it has come so far.
   std::vector<float> read(const DeviceStream& stream) const;
+  // The same by a copy alone: the driver waits for the stream, and makes no events for anybody meanwhile.
+  std::vector<float> read_within_the_driver(const DeviceStream& stream) const;
   void free();
 
  private:

@@ -36,7 +36,6 @@ static_assert(kLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(kMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(kHostAddresses == CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
-static_assert(kMemoryPools == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
 static_assert(kMulticastSupported == CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED);
 static_assert(kMulticastGranularity == CU_MULTICAST_GRANULARITY_MINIMUM);
 static_assert(kPeerAccessAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
@@ -80,8 +79,6 @@ static_assert(alike(decltype(Driver::address_reserve){}, decltype(&cuMemAddressR
 static_assert(alike(decltype(Driver::memory_map){}, decltype(&cuMemMap){}));
 static_assert(alike(decltype(Driver::memory_set_access){}, decltype(&cuMemSetAccess){}));
 static_assert(alike(decltype(Driver::memory_host_allocate){}, decltype(&cuMemHostAlloc){}));
-static_assert(alike(decltype(Driver::memory_allocate_in_order){}, decltype(&cuMemAllocAsync){}));
-static_assert(alike(decltype(Driver::memory_free_in_order){}, decltype(&cuMemFreeAsync){}));
 static_assert(alike(decltype(Driver::copy){}, decltype(&cuMemcpyAsync){}));
 static_assert(alike(decltype(Driver::memory_host_register){}, decltype(&cuMemHostRegister){}));
 static_assert(alike(decltype(Driver::stream_create){}, decltype(&cuStreamCreateWithPriority){}));

@@ -259,8 +259,7 @@ FAKE_API DriverResult cuCtxEnablePeerAccess(Context peer, unsigned /*flags*/) {
 FAKE_API DriverResult cuDeviceGetAttribute(int* value, int attribute, int /*device*/) {
   FAKE_ENTER(cuDeviceGetAttribute);
   if (attribute == kMulticastSupported) return multicast_attribute(value);
-  static const std::map<int, int> values = {
-      {kMultiprocessors, 3}, {kComputeMajor, 9}, {kHostAddresses, 1}, {kMemoryPools, 1}};
+  static const std::map<int, int> values = {{kMultiprocessors, 3}, {kComputeMajor, 9}, {kHostAddresses, 1}};
   const auto found = values.find(attribute);
   if (found == values.end()) return kInvalidValue;
   *value = found->second;
@@ -298,20 +297,6 @@ FAKE_API DriverResult cuMemAllocManaged(Address* memory, size_t bytes, unsigned 
 FAKE_API DriverResult cuMemFree_v2(Address memory) {
   FAKE_ENTER(cuMemFree);
   return give_back(memory);
-}
-
-FAKE_API DriverResult cuMemAllocAsync(Address* memory, size_t bytes, StreamHandle handle) {
-  FAKE_ENTER(cuMemAllocAsync);
-  const OpaqueStream* const stream = stream_of(handle);
-  return stream == nullptr || context_here() != &stream->context ? kInvalidContext : cuMemAlloc_v2(memory, bytes);
-}
-
-FAKE_API DriverResult cuMemFreeAsync(Address memory, StreamHandle handle) {
-  FAKE_ENTER(cuMemFreeAsync);
-  OpaqueStream* const stream = stream_of(handle);
-  if (stream == nullptr || context_here() != &stream->context) return kInvalidContext;
-  stream->put([=] { return give_back(memory) == kSuccess; });
-  return kSuccess;
 }
 
 FAKE_API DriverResult cuMemHostAlloc(void** memory, size_t bytes, unsigned /*flags*/) {
@@ -382,8 +367,10 @@ FAKE_API DriverResult cuMemcpyAsync(Address to, Address from, size_t bytes, Stre
     return true;
   });
   const auto is_pageable = [&](Address address) { return !is_known(reinterpret_cast<void*>(address), bytes); };
-  if (stream != stream->context.default_stream || !(is_pageable(to) || is_pageable(from))) return kSuccess;
-  const std::lock_guard lock(stream->context.lock);
+  if (!is_pageable(to) && !is_pageable(from)) return kSuccess;
+  const std::shared_lock making(stream->context.making);
+  std::unique_lock lock(stream->context.lock, std::defer_lock);
+  if (stream == stream->context.default_stream) lock.lock();
   stream->synchronize();
   return kSuccess;
 }
@@ -491,6 +478,7 @@ FAKE_API DriverResult cuLaunchHostFunc(StreamHandle handle, HostFunction functio
 FAKE_API DriverResult cuEventCreate(Event* event, unsigned /*flags*/) {
   FAKE_ENTER(cuEventCreate);
   if (context_here() == nullptr) return kInvalidContext;
+  const std::lock_guard making(context_here()->making);
   *event = new OpaqueEvent(*context_here());
   return kSuccess;
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <shared_mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,6 +26,8 @@ struct OpaqueContext {
   const int device;
   // Held by what waits within the driver for streams; launches need it, as on an H200 (perf/gpu_locks.py).
   std::mutex lock;
+  // Shared by all who copy from or to pageable memory, whatever the stream: nobody can make events meanwhile.
+  std::shared_mutex making;
   std::atomic<bool> broken{false};
   std::atomic<int> words_awaited{0};  // by what its streams hold
   OpaqueStream* default_stream = nullptr;
