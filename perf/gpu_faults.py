@@ -77,7 +77,7 @@ def main():
     comm = hocket.Communicator.from_environment()
     # Each on a communicator of its own: one that has failed stays so.
     own = comm.split(comm.rank)
-    own.all_reduce(torch.ones(10, device="cuda"), queue=1)  # what it needs of memory it has now: none of it is where the freed was
+    own.scan(torch.ones(10, device="cuda"), queue=1)  # staged: it has its pinned memory now, which might lie where the freed was
     tell(comm, "freed memory", ["sendbuff", "freed"], lambda: own.all_reduce(Freed(), queue=1))
     tell(comm, "pageable memory on a stream", ["sendbuff", "pageable"], lambda: own.all_reduce(torch.ones(10), queue=1))
     tell(comm, "more memory than there is", ["cuMemCreate", "OUT_OF_MEMORY"], lambda: hocket.allocate(TERABYTES, device=True))

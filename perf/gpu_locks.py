@@ -6,7 +6,8 @@ that is held by a word in memory: what an engine that launches kernels for a cal
 (docs/decisions/0034-slices-on-the-device.md). IMAGE is the file with the kernels.
 
 Prints a line of JSON for each way to wait and each stream: whether the host heard that the stream had come to the word ("arrived"), whether the
-launch, a copy, an event and a function of the host behind it came through before the stream was let go, and where it stood if they did not.
+launch, a copy and an event behind it came through before the stream was let go, and where it stood if they did not. Then a line for each
+function that calls use, beside a copy to pageable memory on another stream that waits: whether it came through.
 """
 import ctypes
 import json
@@ -23,7 +24,7 @@ PATIENCE_S = 0.7
 SEMAPHORE_BYTES = 32
 libc = ctypes.CDLL(None)
 ONCE = ("cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemHostRegister", "cuMemHostUnregister")  # which need each other
-LEGACY, EQUAL = 1, 1  # CU_STREAM_LEGACY, CU_STREAM_WAIT_VALUE_EQ
+LEGACY, EQUAL, AT_LEAST = 1, 1, 0  # CU_STREAM_LEGACY, CU_STREAM_WAIT_VALUE_EQ, _GEQ
 
 
 class Mark:
@@ -56,6 +57,7 @@ class Bench:
         self.own = self.made("cuStreamCreate", 1)  # of the engine: CU_STREAM_NON_BLOCKING
         self.side = self.made("cuStreamCreate", 1)
         self.event = self.made("cuEventCreate", 2)
+        self.ended = self.made("cuEventCreate", 2)
         self.launch([])
         torch.cuda.synchronize()
 
@@ -79,18 +81,10 @@ class Bench:
         self.call("cuLaunchKernel", self.kernel, 1, 1, 1, BLOCK_THREADS, 1, 1, 0, self.own, arguments, None)
         steps.append("cuMemcpyAsync")
         self.call("cuMemcpyAsync", ctypes.c_ulonglong(self.pinned.data_ptr()), ctypes.c_ulonglong(self.memory.data_ptr()), ctypes.c_size_t(64), self.own)
-        steps.append("cuEventCreate")
-        ended = self.made("cuEventCreate", 2)
         steps.append("cuEventRecord")
-        self.call("cuEventRecord", ended, self.own)
+        self.call("cuEventRecord", self.ended, self.own)
         steps.append("cuEventQuery")
-        while self.image.driver.cuEventQuery(ended) != 0:
-            time.sleep(0.001)
-        steps.append("cuLaunchHostFunc")
-        mark = Mark()
-        mark.put(self, self.own)
-        steps.append("function of the host")
-        while not mark.is_passed():
+        while self.image.driver.cuEventQuery(self.ended) != 0:
             time.sleep(0.001)
         steps.append("through")
 
@@ -137,6 +131,59 @@ class Bench:
                 "cuMemAlloc": allocate, "cuMemFree": free, "cuMemHostAlloc": pinned, "cuMemHostRegister": register,
                 "cuMemHostUnregister": unregister}
 
+    def functions(self):
+        """By name: what a call may ask of the driver, on a stream in which nothing waits."""
+        device, host, size = ctypes.c_ulonglong(self.memory.data_ptr()), ctypes.c_void_p(), ctypes.c_size_t(BYTES)
+        fresh, number, graph, spare = ctypes.c_ulonglong(), ctypes.c_int(), ctypes.c_void_p(), self.made("cuEventCreate", 2)
+        mapped, pageable, ones = (ctypes.c_char * BYTES)(), torch.zeros(BYTES // 4), ctypes.c_ulonglong(self.word.data_ptr())
+        memory_type = (ctypes.c_int * 1)(2)
+        into = (ctypes.c_void_p * 1)(ctypes.addressof(number))
+
+        def host_function():
+            mark = Mark()
+            mark.put(self, self.own)
+            while not mark.is_passed():
+                time.sleep(0.001)
+
+        return {"a function of the host": host_function, "cuEventCreate": lambda: self.made("cuEventCreate", 2),
+                "cuEventDestroy": lambda: self.call("cuEventDestroy_v2", spare),
+                "cuStreamWaitEvent": lambda: self.call("cuStreamWaitEvent", self.own, self.ended, 0),
+                "cuStreamWaitValue32": lambda: self.call("cuStreamWaitValue32_v2", self.own, ones, 0, AT_LEAST),
+                "cuStreamQuery": lambda: self.image.driver.cuStreamQuery(self.own),
+                "cuStreamGetCaptureInfo": lambda: self.call("cuStreamGetCaptureInfo_v2", self.own, ctypes.byref(number), None, ctypes.byref(graph),
+                                                            None, None),
+                "cuPointerGetAttributes": lambda: self.call("cuPointerGetAttributes", 1, memory_type, into, device),
+                "cuMemHostAlloc": lambda: self.call("cuMemHostAlloc", ctypes.byref(host), size, 1),
+                "cuMemAlloc": lambda: self.call("cuMemAlloc_v2", ctypes.byref(fresh), size),
+                "cuMemHostRegister": lambda: self.call("cuMemHostRegister_v2", mapped, size, 1),
+                "a copy from pageable memory": lambda: self.call("cuMemcpyHtoDAsync_v2", device, ctypes.c_void_p(pageable.data_ptr()), size, self.own),
+                "a copy to pageable memory": lambda: self.call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(pageable.data_ptr()), device, size, self.own)}
+
+    def check_function(self, name, function):
+        """The word is told in any case, so that all ends."""
+        self.word.zero_()
+        torch.cuda.synchronize()
+        through = threading.Event()
+
+        def in_context(body):
+            self.call("cuCtxSetCurrent", self.context)
+            body()
+
+        def copy():
+            self.call("cuStreamWaitValue32_v2", self.side, ctypes.c_ulonglong(self.word.data_ptr()), 1, EQUAL)
+            self.call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(self.pageable.data_ptr()), ctypes.c_ulonglong(self.memory.data_ptr()),
+                      ctypes.c_size_t(BYTES), self.side)
+
+        threads = [threading.Thread(target=in_context, args=(body,)) for body in (copy, lambda: (function(), through.set()))]
+        threads[0].start()
+        time.sleep(0.05)
+        threads[1].start()
+        came = through.wait(PATIENCE_S / 2)
+        self.word.fill_(1)
+        for thread in threads:
+            thread.join()
+        print(json.dumps({"check": name + " beside a copy to pageable memory on another stream", "through": came}), flush=True)
+
     def check(self, name, wait, kind, stream):
         """The word is told in any case, so that all ends."""
         self.word.zero_()
@@ -178,6 +225,8 @@ def main():
     for name, wait in bench.waits().items():
         for kind, stream in (("other", bench.side),) if name in ONCE else (("legacy", ctypes.c_void_p(LEGACY)), ("other", bench.side)):
             bench.check(name, wait, kind, stream)
+    for name, function in bench.functions().items():
+        bench.check_function(name, function)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,16 @@ struct Part {
   Rank ranks = 0;
   JointMember member;
 };
+
+// The context of the first stream, which most of them have: to enter it again costs nothing then.
+std::optional<cuda::Entered> enter_first(const std::vector<PendingCall>& calls) {
+  const auto on_stream =
+      std::ranges::find_if(calls, [](const PendingCall& call) { return is_cuda_stream(call.stream); });
+  if (on_stream == calls.end()) return {};
+  const Result<cuda::Stream> stream = find_stream(on_stream->stream);
+  if (!stream.ok()) return {};
+  return std::optional<cuda::Entered>(std::in_place, stream->driver(), stream->context());
+}
 
 // The collectives on CUDA streams by name; each counts those before it, wherever they go.
 std::map<Name, std::vector<Part>> sort_by_name(const std::vector<PendingCall>& calls) {
@@ -48,6 +59,7 @@ std::map<Name, std::vector<Part>> sort_by_name(const std::vector<PendingCall>& c
 JointCalls JointCalls::take(std::vector<PendingCall>& calls) {
   JointCalls joint;
   std::vector<bool> taken(calls.size());
+  const auto entered = enter_first(calls);
   for (auto& [name, parts] : sort_by_name(calls)) {
     if (parts.size() != static_cast<size_t>(parts.front().ranks)) continue;
     std::vector<JointMember> members(parts.size());

@@ -421,7 +421,7 @@ TEST_F(CudaJoint, FreedMemoryAndThatOfAnotherDeviceAreRefused) {
 
 // A small call takes as long as what it asks of the driver.
 TEST_F(CudaJoint, AsksTheDriverLittle) {
-  constexpr int kRanks = 8, kMost = 11;  // calls for each rank
+  constexpr int kRanks = 8, kMost = 9;  // calls for each rank
   const Team team(kRanks);
   std::vector<std::unique_ptr<DeviceValues>> values;
   for (int rank = 0; rank < kRanks; ++rank) values.push_back(std::make_unique<DeviceValues>(2));
