@@ -21,7 +21,7 @@ import torch
 
 import hocket
 from gpu_kernels import Image
-from gpu_ranks import on_each_rank
+from gpu_ranks import on_each_rank, to_host
 from gpu_timing import ROUNDS, device_ms
 
 CAST, BLOCKS, SIGN, SELECT, EXPONENTS = 0, 1, 2, 4, 5
@@ -220,7 +220,7 @@ def check_calls(comm, timed):
             by_host, by_device = hocket.Codec(specification), hocket.Codec(specification)
             comm.all_reduce(host, codec=by_host)
             comm.all_reduce(device, codec=by_device)
-            wrong = torch.tensor([0.0 if torch.equal(device.cpu(), host) else 1.0])
+            wrong = torch.tensor([0.0 if torch.equal(to_host(device), host) else 1.0])
             comm.all_reduce(wrong)
             line = {"check": "all_reduce with " + specification, "ranks": comm.size, "elements": count, "right": wrong.item() == 0}
             if timed:

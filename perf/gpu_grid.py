@@ -10,7 +10,7 @@ import json
 
 import torch
 
-from gpu_ranks import on_each_rank
+from gpu_ranks import on_each_rank, to_host
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
 INTEGERS = (torch.int8, torch.uint8, torch.int32, torch.uint32, torch.int64, torch.uint64)
@@ -43,7 +43,7 @@ class Grid:
                     on_device = (send.cuda(), recv.cuda())
                     call(send, recv, op)
                     call(*on_device, op)
-                    same = torch.equal(on_device[1].cpu().view(torch.uint8), recv.view(torch.uint8))
+                    same = torch.equal(to_host(on_device[1]).view(torch.uint8), recv.view(torch.uint8))
                     calls += 1
                     if not same:
                         wrong.append(f"{dtype} {op} {count}")

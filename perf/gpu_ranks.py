@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 """The ranks of a GPU check (perf/gpu.sh), all on device 0: processes that `hocket run` started, or with THREADS=N threads of this one.
-Kernels of processes take turns of milliseconds on a device, those of threads do not."""
+Kernels of processes take turns of milliseconds on a device, those of threads do not. Threads copy to pinned memory: a copy to pageable
+memory in a stream that waits for another rank would hold up that rank's calls within the driver (perf/gpu_locks.py)."""
 import faulthandler
 import os
 import signal
@@ -29,6 +30,14 @@ def on_each_rank(check):
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def to_host(tensor):
+    """Its values in pinned memory, when the current stream has come so far."""
+    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    pinned.copy_(tensor, non_blocking=True)
+    torch.cuda.current_stream().synchronize()
+    return pinned
 
 
 def _check_on(check, comm):

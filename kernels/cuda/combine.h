@@ -46,12 +46,19 @@ HOCKET_ELEMENT Pack<typename Element::Storage, kCount> finished(const typename E
   return pack;
 }
 
+// Of four bytes each, which wrap.
+HOCKET_ELEMENT uint32_t sums_of_bytes(uint32_t a, uint32_t b) {
+  constexpr uint32_t kHighest = 0x80808080u;
+  return ((a & ~kHighest) + (b & ~kHighest)) ^ ((a ^ b) & kHighest);
+}
+
 template <DataType type, ReduceOp op>
 class TaskCombiner {
   using Element = element::Of<type>;
   using Storage = typename Element::Storage;
   using Wide = typename Element::Wide;
   static constexpr int kPack = kPackBytes / sizeof(Storage);
+  static constexpr bool kAddsBytes = op == ReduceOp::kSum && std::is_integral_v<Wide> && sizeof(Storage) == 1;
   static constexpr int kAhead = 2;  // sources that are loaded before the first of them is used
 
  public:
@@ -89,6 +96,9 @@ class TaskCombiner {
   // All sources are read before one destination is written.
   template <int kCount>
   HOCKET_ELEMENT void combine_at(uint64_t index) const {
+    if constexpr (kAddsBytes && kCount == kPack) {
+      if (!batch_.scaled) return add_bytes_at(index);
+    }
     Wide wide[kCount] = {};
     for (int first = 0; first < task_.sources; first += kAhead) {
       Pack<Storage, kCount> packs[kAhead];
@@ -101,7 +111,34 @@ class TaskCombiner {
         if (first + i < task_.sources) take(packs[i], first + i, wide);
       }
     }
-    const Pack<Storage, kCount> result = finished<Element>(wide, batch_.divide_last);
+    store(index, finished<Element>(wide, batch_.divide_last));
+  }
+
+  // A pack in words: its bytes one by one take more registers than a thread has.
+  HOCKET_ELEMENT void add_bytes_at(uint64_t index) const {
+    using Words = Pack<uint32_t, kPackBytes / sizeof(uint32_t)>;
+    Words sums = {};
+    for (int first = 0; first < task_.sources; first += kAhead) {
+      Words words[kAhead] = {};
+      HOCKET_UNROLLED
+      for (int i = 0; i < kAhead; ++i) {
+        if (first + i < task_.sources) words[i] = *reinterpret_cast<const Words*>(pack_at<kPack>(first + i, index));
+      }
+      HOCKET_UNROLLED
+      for (const Words& each : words) {
+        HOCKET_UNROLLED
+        for (uint32_t w = 0; w < kPackBytes / sizeof(uint32_t); ++w) {
+          sums.values[w] = sums_of_bytes(sums.values[w], each.values[w]);
+        }
+      }
+    }
+    Pack<Storage, kPack> result;
+    memcpy(&result, &sums, sizeof result);
+    store(index, batch_.divide_last == 0 ? result : quotients<Element>(result, batch_.divide_last));
+  }
+
+  template <int kCount>
+  HOCKET_ELEMENT void store(uint64_t index, const Pack<Storage, kCount>& result) const {
     for (int to = task_.sources; to < task_.sources + task_.destinations; ++to) {
       if constexpr (kCount == kPack) {
         store_at_once(pack_at<kCount>(to, index), result);

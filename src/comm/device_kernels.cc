@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "base/settings.h"
-#include "cuda/events.h"
 #include "cuda/kernels.h"
 #include "cuda/memory.h"
 #include "cuda/multicast.h"
@@ -161,8 +160,7 @@ Status load_coding_kernels(const cuda::Driver& driver) {
   return load_once(driver, loaded, launch_coding_kernels);
 }
 
-void make_ready(cuda::Context context) {
-  cuda::have_events(context);
+void load_kernels_of_slices(cuda::Context context) {
   const cuda::Driver* const driver = cuda::look_for_driver();
   if (driver == nullptr || context == nullptr || !settings().ok()) return;
   const bool codes = settings()->device_codecs;

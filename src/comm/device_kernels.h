@@ -28,9 +28,9 @@ Status load_combine_kernels(const cuda::Driver& driver);
 // The same of the kernels of codecs.
 Status load_coding_kernels(const cuda::Driver& driver);
 
-// Has what calls of a communicator need that is made of the context, and that the driver may not give while streams
-// wait: events, and the kernels that the engine will launch (HOCKET_DEVICE_PIPES, HOCKET_DEVICE_CODECS).
-void make_ready(cuda::Context context);
+// The same for a context of which a communicator is made, of those that the engine will launch for its calls
+// (HOCKET_DEVICE_PIPES, HOCKET_DEVICE_CODECS).
+void load_kernels_of_slices(cuda::Context context);
 
 // The same of the low-latency kernels, in the context of the stream, which is ours.
 Status load_low_latency_kernels(const cuda::Stream& stream);

@@ -64,7 +64,7 @@ Result<std::shared_ptr<Mesh>> join_mesh(Service& service, const JoinOptions& opt
   Result<std::unique_ptr<Poller>> poller = service.system().network.make_poller();
   if (!poller.ok()) return poller.status();
   const std::string public_id = id->public_id();
-  make_ready(options.context);
+  load_kernels_of_slices(options.context);
   const Duration patience = operation_timeout(service, options.operation_timeout);
   const Membership self{
       public_id, id->key, options.rank, options.ranks, patience, options.context, devices_of(options.context)};
@@ -88,7 +88,7 @@ Result<std::shared_ptr<Mesh>> open_mesh(Service& service, MeshOptions options) {
   for (int32_t rank = 0; rank < ranks; ++rank) options.peers[static_cast<size_t>(rank)].rank = rank;
   Result<std::unique_ptr<Poller>> poller = service.system().network.make_poller();
   if (!poller.ok()) return poller.status();
-  make_ready(options.context);
+  load_kernels_of_slices(options.context);
   const Duration patience = operation_timeout(service, options.operation_timeout);
   // What peers know is what was told when they met first.
   const std::string& devices = options.peers[static_cast<size_t>(options.rank)].devices;

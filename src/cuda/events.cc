@@ -6,16 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "cuda/stream.h"
-
 namespace hocket::cuda {
-namespace {
-
-// As many calls, and lanes of calls, may be under way in a context before more have to be made.
-constexpr size_t kAtHand = 64;
-
-}  // namespace
-
 class EventPool {
  public:
   // Null: there is none.
@@ -29,10 +20,6 @@ class EventPool {
   void put(Event event) {
     const std::lock_guard lock(mutex_);
     events_.push_back(event);
-  }
-  size_t size() {
-    const std::lock_guard lock(mutex_);
-    return events_.size();
   }
 
  private:
@@ -50,12 +37,6 @@ EventPool& event_pool(Context context) {
   return pools[context];
 }
 
-Result<Event> make_event(const Driver& driver) {
-  Event event = nullptr;
-  HOCKET_TRY(checked(driver, driver.event_create(&event, kNoTiming), "cuEventCreate"));
-  return event;
-}
-
 }  // namespace
 
 KeptEvent& KeptEvent::operator=(KeptEvent&& other) noexcept {
@@ -71,21 +52,9 @@ KeptEvent::~KeptEvent() {
 Result<KeptEvent> KeptEvent::take(const Driver& driver, Context context) {
   EventPool& pool = event_pool(context);
   if (const Event kept = pool.find(); kept != nullptr) return KeptEvent(pool, kept);
-  const Result<Event> made = make_event(driver);
-  HOCKET_TRY(made.status());
-  return KeptEvent(pool, *made);
-}
-
-void have_events(Context context) {
-  const Driver* const driver = look_for_driver();
-  if (driver == nullptr || context == nullptr) return;
-  const Entered entered(*driver, context);
-  EventPool& pool = event_pool(context);
-  while (pool.size() < kAtHand) {
-    const Result<Event> made = make_event(*driver);
-    if (!made.ok()) return;  // whoever needs one will be told
-    pool.put(*made);
-  }
+  Event made = nullptr;
+  HOCKET_TRY(checked(driver, driver.event_create(&made, kNoTiming), "cuEventCreate"));
+  return KeptEvent(pool, made);
 }
 
 }  // namespace hocket::cuda

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Events that are kept for the next call. While anybody in the process copies to or from pageable memory in a stream
-// that waits, the driver makes no events (perf/gpu_locks.py), and what the stream waits for may be the very call that
-// needs one. Any thread.
+// Events that are kept for the next call. The driver neither makes nor destroys events while anybody in the process
+// copies to pageable memory in a stream that waits (perf/gpu_locks.py), perhaps for the very call that needs one: so
+// they are taken before the call lies on its stream, and never destroyed. Any thread.
 #pragma once
 
 #include <utility>
@@ -36,8 +36,5 @@ class KeptEvent {
   EventPool* pool_ = nullptr;
   Event event_ = nullptr;
 };
-
-// Has some at hand for calls in the context; null: there is none. Before streams wait.
-void have_events(Context context);
 
 }  // namespace hocket::cuda

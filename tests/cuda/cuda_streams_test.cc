@@ -73,25 +73,6 @@ TEST(CudaStreams, NobodyWaitsForTheDevice) {
   });
 }
 
-// What calls need anew was made with the communicator, in the thread's context.
-TEST(CudaStreams, WhoCopiesToPageableMemoryHoldsUpNobody) {
-  run_threads(2, [](Member& first) {
-    use_device(0);
-    Member member = first;
-    ASSERT_EQ(hocketCommSplit(first.comm, 0, first.rank, &member.comm, nullptr), hocketSuccess);
-    hocketBarrier(member.comm, nullptr);  // it is made on all ranks
-    const DeviceStream stream;
-    const DeviceValues values(1000);
-    for (int i = 0; i < 4; ++i) {
-      values.fill(stream, 1);
-      if (member.rank == i % 2) std::this_thread::sleep_for(std::chrono::milliseconds(30));
-      ASSERT_EQ(add(values, values, 1000, member, stream.get()), hocketSuccess);
-      EXPECT_EQ(values.read_within_the_driver(stream), Values(1000, 2));
-    }
-    hocketCommDestroy(member.comm);
-  });
-}
-
 TEST(CudaStreams, ManagedAndPinnedMemoryGoTogetherWithDeviceMemory) {
   on_devices(2, [](Member& member) {
     const DeviceStream stream;

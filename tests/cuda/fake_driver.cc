@@ -171,6 +171,12 @@ DriverResult entry(const char* symbol) {
 
 Context context_here() { return current.empty() ? nullptr : current.back(); }
 
+// Those to pageable memory.
+void await_copies() {
+  if (context_here() == nullptr) return;
+  const std::lock_guard lock(context_here()->making);
+}
+
 OpaqueStream* stream_of(StreamHandle handle) {
   if (reinterpret_cast<uintptr_t>(handle) > 2) return handle;
   const Context context = context_here();
@@ -270,6 +276,7 @@ FAKE_API DriverResult cuDeviceGetAttribute(int* value, int attribute, int /*devi
 
 FAKE_API DriverResult cuMemAlloc_v2(Address* memory, size_t bytes) {
   FAKE_ENTER(cuMemAlloc);
+  await_copies();
   if (context_here() == nullptr) return kInvalidContext;
   const File file = device_file(bytes, context_here()->device);
   if (file == nullptr) return kOutOfMemory;
@@ -301,6 +308,7 @@ FAKE_API DriverResult cuMemFree_v2(Address memory) {
 
 FAKE_API DriverResult cuMemHostAlloc(void** memory, size_t bytes, unsigned /*flags*/) {
   FAKE_ENTER(cuMemHostAlloc);
+  await_copies();
   const DriverResult result = forbidden();
   return result == kSuccess ? allocate_on_host(memory, bytes, kMemoryTypeHost) : result;
 }
@@ -312,6 +320,7 @@ FAKE_API DriverResult cuMemFreeHost(void* memory) {
 
 FAKE_API DriverResult cuMemHostRegister_v2(void* memory, size_t bytes, unsigned /*flags*/) {
   FAKE_ENTER(cuMemHostRegister);
+  await_copies();
   if (context_here() == nullptr) return kInvalidContext;
   if (is_known(memory, bytes)) return kAlreadyRegistered;
   auto* const base = static_cast<std::byte*>(memory);
@@ -368,8 +377,8 @@ FAKE_API DriverResult cuMemcpyAsync(Address to, Address from, size_t bytes, Stre
   });
   const auto is_pageable = [&](Address address) { return !is_known(reinterpret_cast<void*>(address), bytes); };
   if (!is_pageable(to) && !is_pageable(from)) return kSuccess;
-  const std::shared_lock making(stream->context.making);
-  std::unique_lock lock(stream->context.lock, std::defer_lock);
+  std::unique_lock making(stream->context.making, std::defer_lock), lock(stream->context.lock, std::defer_lock);
+  if (is_pageable(to)) making.lock();
   if (stream == stream->context.default_stream) lock.lock();
   stream->synchronize();
   return kSuccess;
@@ -466,6 +475,7 @@ FAKE_API DriverResult cuStreamWaitValue32_v2(StreamHandle handle, Address addres
 
 FAKE_API DriverResult cuLaunchHostFunc(StreamHandle handle, HostFunction function, void* argument) {
   FAKE_ENTER(cuLaunchHostFunc);
+  await_copies();
   stream_of(handle)->put([=] {
     call_host_function(function, argument);
     return true;
@@ -478,7 +488,7 @@ FAKE_API DriverResult cuLaunchHostFunc(StreamHandle handle, HostFunction functio
 FAKE_API DriverResult cuEventCreate(Event* event, unsigned /*flags*/) {
   FAKE_ENTER(cuEventCreate);
   if (context_here() == nullptr) return kInvalidContext;
-  const std::lock_guard making(context_here()->making);
+  await_copies();
   *event = new OpaqueEvent(*context_here());
   return kSuccess;
 }
@@ -503,6 +513,7 @@ FAKE_API DriverResult cuEventQuery(Event event) {
 
 FAKE_API DriverResult cuEventDestroy_v2(Event event) {
   FAKE_ENTER(cuEventDestroy);
+  await_copies();
   delete event;
   return kSuccess;
 }

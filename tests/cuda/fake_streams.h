@@ -12,7 +12,6 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <shared_mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,8 +25,9 @@ struct OpaqueContext {
   const int device;
   // Held by what waits within the driver for streams; launches need it, as on an H200 (perf/gpu_locks.py).
   std::mutex lock;
-  // Shared by all who copy from or to pageable memory, whatever the stream: nobody can make events meanwhile.
-  std::shared_mutex making;
+  // Held by who copies to pageable memory, whatever the stream. What the driver makes or takes back needs it, and so
+  // do functions of the host.
+  std::mutex making;
   std::atomic<bool> broken{false};
   std::atomic<int> words_awaited{0};  // by what its streams hold
   OpaqueStream* default_stream = nullptr;
