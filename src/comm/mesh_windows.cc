@@ -11,17 +11,15 @@
 namespace hocket {
 
 uint32_t WindowTable::open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, WindowPurpose purpose,
-                           std::shared_ptr<DevicePart> device) {
+                           std::shared_ptr<DevicePart> device, std::unique_ptr<LastingMemory::Hold> lasts) {
   const std::lock_guard lock(mutex_);
   const uint32_t number = purpose == WindowPurpose::kSignals   ? kSignals
                           : purpose == WindowPurpose::kInboxes ? kInboxes
                                                                : ++last_;
   Window& ours = window(number);
   if (segment == nullptr && device == nullptr) ours.reachable = false;  // nobody else can map it
-  if (purpose == WindowPurpose::kData) {
-    if (device == nullptr) ours.lasts = std::make_unique<LastingMemory::Hold>(memory);
-    ++open_;
-  }
+  ours.lasts = std::move(lasts);
+  if (purpose == WindowPurpose::kData) ++open_;
   enter(number, ours, static_cast<size_t>(rank_),
         {memory.data(), memory.size(), std::move(segment), std::move(device)});
   return number;

@@ -54,9 +54,11 @@ class WindowTable {
 
   WindowTable(int32_t rank, int32_t ranks) : rank_(rank), ranks_(static_cast<size_t>(ranks)) {}
 
-  // This rank's next window, of which it has only its own part so far. Returns its number, from 1 on.
+  // This rank's next window, of which it has only its own part so far. Returns its number, from 1 on. `lasts`: is kept
+  // until the window is closed.
   uint32_t open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment,
-                WindowPurpose purpose = WindowPurpose::kData, std::shared_ptr<DevicePart> device = {});
+                WindowPurpose purpose = WindowPurpose::kData, std::shared_ptr<DevicePart> device = {},
+                std::unique_ptr<LastingMemory::Hold> lasts = {});
   // Forgets a window of ours; false when there is none. Nothing that uses it is under way.
   bool close(uint32_t number);
   // A peer's part. False: it cannot be, because the peer has told before, or is too far ahead.
