@@ -38,7 +38,7 @@ uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<Devi
   if (!all_by_memory()) device = nullptr;
   std::unique_ptr<LastingMemory::Hold> lasts;
   if (beyond != nullptr) lasts = std::make_unique<LastingMemory::Hold>(memory, std::move(beyond));
-  const uint32_t number = windows_.open(memory, nullptr, purpose, device, std::move(lasts));
+  const uint32_t number = windows_.open(memory, nullptr, purpose, device, std::move(lasts), false);
   WindowOffer offer{.number = number, .bytes = memory.size()};
   if (device != nullptr) {
     offer.segment_bytes = device->offer.bytes;

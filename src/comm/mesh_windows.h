@@ -29,7 +29,8 @@ struct WindowPart {
   std::byte* begin = nullptr;  // in our memory; null: we cannot reach it, or, on a device, have not mapped it
   size_t bytes = 0;
   std::shared_ptr<const Segment> segment = {};  // what keeps it mapped
-  std::shared_ptr<DevicePart> device = {};      // null: it is memory of the host
+  std::shared_ptr<DevicePart> device = {};      // null: kernels of others do not reach it
+  bool on_host = true;                          // where calls of the host may touch it; of ours alone
 };
 
 // Where a buffer is, if it is in a window. The same on all ranks.
@@ -58,7 +59,7 @@ class WindowTable {
   // until the window is closed.
   uint32_t open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment,
                 WindowPurpose purpose = WindowPurpose::kData, std::shared_ptr<DevicePart> device = {},
-                std::unique_ptr<LastingMemory::Hold> lasts = {});
+                std::unique_ptr<LastingMemory::Hold> lasts = {}, bool on_host = true);
   // Forgets a window of ours; false when there is none. Nothing that uses it is under way.
   bool close(uint32_t number);
   // A peer's part. False: it cannot be, because the peer has told before, or is too far ahead.
