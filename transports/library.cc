@@ -13,11 +13,7 @@ Result<Library> Library::open(const char* name) {
   return Library(name, handle);
 }
 
-void* Library::find(const char* name) {
-  void* found = ::dlsym(handle_, name);
-  if (found == nullptr && missing_ == nullptr) missing_ = name;
-  return found;
-}
+void* Library::find(const char* name) const { return ::dlsym(handle_, name); }
 
 Status Library::complete() const {
   if (missing_ == nullptr) return {};

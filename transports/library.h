@@ -17,13 +17,19 @@ class Library {
   template <typename Function>
   void load(const char* name, Function* into) {
     *into = reinterpret_cast<Function>(find(name));
+    if (*into == nullptr && missing_ == nullptr) missing_ = name;
   }
-  // Of all that was looked up, the first that is missing is the reason of the failure.
+  // Null where the library is too old for it, and does without.
+  template <typename Function>
+  void load_if_there(const char* name, Function* into) {
+    *into = reinterpret_cast<Function>(find(name));
+  }
+  // Of all that has to be there, the first that is missing is the reason of the failure.
   Status complete() const;
 
  private:
   Library(const char* name, void* handle) : name_(name), handle_(handle) {}
-  void* find(const char* name);
+  void* find(const char* name) const;
 
   const char* name_;
   void* handle_;

@@ -81,6 +81,9 @@ class Sender {
   virtual Ticket lend(std::span<const std::byte> bytes, const Envelope& envelope) {
     return send_stable(bytes, envelope);
   }
+  // As far as is known now, lend() leaves these bytes where they are: then it takes them although the host does not
+  // reach them (lasting_memory.h). The default reaches what the host does.
+  virtual bool can_lend(std::span<const std::byte>) { return false; }
   // The caller's memory is free again: the bytes are on their way, or the pipe has failed.
   virtual bool done(Ticket) { return true; }
   // The caller takes back the memory of all sends that are not done: from now on the pipe may lose them, and the pipe
@@ -121,7 +124,10 @@ class Receiver {
   // same arguments until it returns non-null (its data is then `into`), and then release(). When the sizes differ, or
   // it would save no copy, it returns the message as peek() does, and `into` is untouched. The default peeks.
   virtual const Message* receive_into(std::span<std::byte>) { return peek(); }
-  // The caller takes back what it gave to receive_into() in vain: nothing is written there any more. The pipe fails.
+  // The same for memory that the host does not reach (lasting_memory.h): what a card does not bring there is elsewhere
+  // in the end, as with peek(). The default peeks.
+  virtual const Message* receive_beyond(std::span<std::byte>) { return peek(); }
+  // The caller takes back what it gave to one of these in vain: nothing is written there any more. The pipe fails.
   virtual void withdraw() {}
   virtual Status progress() { return {}; }
   // As for the sender: wakes the caller once when a message appears.

@@ -14,6 +14,7 @@
 #include "base/settings.h"
 #include "comm/call_windows.h"
 #include "comm/device_windows.h"
+#include "comm/direct_memory.h"
 #include "comm/shared_heap.h"
 #include "cuda/memory.h"
 #include "cuda/shared_memory.h"
@@ -109,17 +110,19 @@ hocketResult_t hocketMemAllocDevice(void** ptr, size_t size) {
     if (ptr == nullptr) return report(null_pointer("ptr"));
     if (size == 0) return report(Status(Code::kInvalidArgument, "size is 0"));
     if (hocket::cuda::current_device() < 0) return report(no_device());
-    using hocket::cuda::Use;
-    const bool is_wished = hocket::settings().ok() && hocket::settings()->device_multicast;
-    const Use use = is_wished ? Use::kMulticast : Use::kAny;
-    const Result<void*> memory = hocket::cuda::allocate_shared(*hocket::cuda::driver(), size, use);
+    const hocket::cuda::Driver& driver = *hocket::cuda::driver();
+    hocket::cuda::Use use;
+    if (hocket::settings().ok()) use = {hocket::settings()->device_multicast, hocket::settings()->device_pipes};
+    const Result<void*> memory = hocket::cuda::allocate_shared(driver, size, use);
     if (!memory.ok()) return report(memory.status());
+    hocket::begin_direct_memory(driver, {static_cast<const std::byte*>(*memory), size});
     *ptr = *memory;
     return hocketSuccess;
   });
 }
 
 hocketResult_t hocketMemFree(void* ptr) {
+  hocket::end_direct_memory(ptr);
   if (ptr == nullptr || hocket::cuda::free_shared(ptr)) return hocketSuccess;
   return guarded([&] { return report(hocket::process_heap().free(ptr)); });
 }

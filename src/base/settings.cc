@@ -186,8 +186,9 @@ constexpr Setting kSettings[] = {
     {"HOCKET_DEVICE_PIPES", "on or off", "off",
      "Whether calls on CUDA memory that are not compressed, and that no kernels do in other ranks' memory, are done by "
      "kernels that read and write the messages in the memory of the pipes, over any transport (decision 0125); with "
-     "`HOCKET_DEVICE_CODECS`, too, compressed ones; on the same streams. Off, since where processes share a device it "
-     "is slower than copies to the host and back, and for the reason of `HOCKET_DEVICE_CODECS`. Ranks may differ.",
+     "`HOCKET_DEVICE_CODECS`, too, compressed ones; on the same streams. RDMA devices read and write registered memory "
+     "where it lies (decision 0135). Off, since where processes share a device it is slower than copies to the host "
+     "and back, and for the reason of `HOCKET_DEVICE_CODECS`. Ranks may differ.",
      on_or_off<&Settings::device_pipes>},
     {"HOCKET_DEVICE_PEERS", "on or off", "off",
      "Whether kernels reach the device memory of other ranks of the host wherever the driver lets them (decision "

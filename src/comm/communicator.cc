@@ -18,6 +18,7 @@
 #include "comm/choosing.h"
 #include "comm/crowd.h"
 #include "comm/device_windows.h"
+#include "comm/direct_memory.h"
 #include "comm/low_latency.h"
 #include "comm/shared_heap.h"
 #include "comm/unique_id.h"
@@ -306,7 +307,9 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   bind_layouts(request, call);
   const size_t bytes = std::max(call.send.total, call.recv.total) * element_bytes(call.type);
   call.receives = recent.receives;
-  call.lends = request.lendable && bytes <= recent.lends_up_to;
+  // A card that reads beside the device leaves cores alone.
+  const size_t lends_up_to = request.runner != nullptr && recent.lends_up_to > 0 ? SIZE_MAX : recent.lends_up_to;
+  call.lends = request.lendable && bytes <= lends_up_to;
   call.runner = request.runner.get();
   bind_windows(request, mesh_->windows(), call);
   // Told before any window.
@@ -327,7 +330,8 @@ Result<uint32_t> Communicator::register_memory(std::span<std::byte> memory) {
     Result<std::shared_ptr<DevicePart>> part = device_part(*cuda::driver(), memory);
     HOCKET_TRY(part.status());
     if (has_signals && *part != nullptr) have_inbox();
-    return mesh_->open_window(memory, has_signals ? std::move(*part) : nullptr, WindowPurpose::kData);
+    return mesh_->open_window(memory, has_signals ? std::move(*part) : nullptr, beyond_host(*cuda::driver(), memory),
+                              WindowPurpose::kData);
   }
   const SharedHeap::Piece piece = process_heap().find(memory.data(), memory.size());
   const uint32_t number = mesh_->open_window(memory, has_signals ? piece.segment : nullptr, piece.offset);
@@ -351,7 +355,7 @@ void Communicator::have_inbox() {
 Status Communicator::tell_of_inbox(std::shared_ptr<Inbox> inbox) {
   Result<std::shared_ptr<DevicePart>> part = device_part(*cuda::driver(), inbox->memory());
   HOCKET_TRY(part.status());
-  mesh_->open_window(inbox->memory(), std::move(*part), WindowPurpose::kInboxes);
+  mesh_->open_window(inbox->memory(), std::move(*part), nullptr, WindowPurpose::kInboxes);
   inbox_ = std::move(inbox);
   return {};
 }

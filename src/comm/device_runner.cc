@@ -285,7 +285,7 @@ Result<std::shared_ptr<SliceRunner>> device_runner(const cuda::Stream& caller, c
   if (!kernels.are_there()) return std::shared_ptr<SliceRunner>();
   HOCKET_TRY(load_combine_kernels(caller.driver()));  // if the communicator was created in another context
   HOCKET_TRY(load_coding_kernels(caller.driver()));
-  const Result<const OwnStreams*> streams = own_streams(caller);
+  const Result<const OwnStreams*> streams = own_streams(caller.driver(), caller.context());
   HOCKET_TRY(streams.status());
   const bool in_pipes = kernels_use_pipes(caller);
   if (in_pipes) register_wanted_pipes(caller.driver());

@@ -68,9 +68,9 @@ class Mesh {
   // in which the memory begins at `offset`, is what others can map; null: they cannot. Ranks open windows in one order.
   virtual uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
                                WindowPurpose purpose = WindowPurpose::kData) = 0;
-  // The same of memory of a device.
+  // The same of memory of a device. `beyond`: how cards reach it; null: they do not.
   virtual uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device,
-                               WindowPurpose purpose) = 0;
+                               std::shared_ptr<const BeyondHost> beyond, WindowPurpose purpose) = 0;
   // Peers' devices may reach a window of ours from now on, where a transport has such.
   virtual void expose(uint32_t window) = 0;
   // Forgets a window of ours, which no device reaches any more; false when there is none. Nothing that uses it is under

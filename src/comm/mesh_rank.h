@@ -54,7 +54,8 @@ class MeshRank final : public Mesh,
   Poller& poller() override { return *poller_; }
   uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
                        WindowPurpose purpose) override;
-  uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device, WindowPurpose purpose) override;
+  uint32_t open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device,
+                       std::shared_ptr<const BeyondHost> beyond, WindowPurpose purpose) override;
   void expose(uint32_t window) override;
   bool close_window(uint32_t window) override;
   Status take_back(std::span<std::byte> pages) override;

@@ -25,15 +25,20 @@ constexpr Duration kSentLook = std::chrono::milliseconds(1);
 uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
                                WindowPurpose purpose) {
   if (!all_by_memory()) segment = nullptr;
-  const uint32_t number = windows_.open(memory, segment, purpose);
+  std::unique_ptr<LastingMemory::Hold> lasts;
+  if (purpose == WindowPurpose::kData) lasts = std::make_unique<LastingMemory::Hold>(memory);
+  const uint32_t number = windows_.open(memory, segment, purpose, nullptr, std::move(lasts));
   const size_t segment_bytes = segment == nullptr ? 0 : segment->bytes().size();
   tell_of_window({number, memory.size(), segment_bytes, offset}, std::move(segment));
   return number;
 }
 
-uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device, WindowPurpose purpose) {
+uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<DevicePart> device,
+                               std::shared_ptr<const BeyondHost> beyond, WindowPurpose purpose) {
   if (!all_by_memory()) device = nullptr;
-  const uint32_t number = windows_.open(memory, nullptr, purpose, device);
+  std::unique_ptr<LastingMemory::Hold> lasts;
+  if (beyond != nullptr) lasts = std::make_unique<LastingMemory::Hold>(memory, std::move(beyond));
+  const uint32_t number = windows_.open(memory, nullptr, purpose, device, std::move(lasts), false);
   WindowOffer offer{.number = number, .bytes = memory.size()};
   if (device != nullptr) {
     offer.segment_bytes = device->offer.bytes;

@@ -11,19 +11,18 @@
 namespace hocket {
 
 uint32_t WindowTable::open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, WindowPurpose purpose,
-                           std::shared_ptr<DevicePart> device) {
+                           std::shared_ptr<DevicePart> device, std::unique_ptr<LastingMemory::Hold> lasts,
+                           bool on_host) {
   const std::lock_guard lock(mutex_);
   const uint32_t number = purpose == WindowPurpose::kSignals   ? kSignals
                           : purpose == WindowPurpose::kInboxes ? kInboxes
                                                                : ++last_;
   Window& ours = window(number);
   if (segment == nullptr && device == nullptr) ours.reachable = false;  // nobody else can map it
-  if (purpose == WindowPurpose::kData) {
-    if (device == nullptr) ours.lasts = std::make_unique<LastingMemory::Hold>(memory);
-    ++open_;
-  }
+  ours.lasts = std::move(lasts);
+  if (purpose == WindowPurpose::kData) ++open_;
   enter(number, ours, static_cast<size_t>(rank_),
-        {memory.data(), memory.size(), std::move(segment), std::move(device)});
+        {memory.data(), memory.size(), std::move(segment), std::move(device), on_host});
   return number;
 }
 
@@ -143,7 +142,7 @@ WindowTable::Reach WindowTable::reach(int32_t peer, uint32_t number) const {
   const auto rank = static_cast<size_t>(peer);
   if (!found->known[rank] && found->unknown > 0) return {Reach::State::kNotYet, {}};
   const WindowPart& part = found->parts[rank];
-  if (part.device != nullptr) return {Reach::State::kDevice, {part.begin, part.bytes}};
+  if (part.device != nullptr || !part.on_host) return {Reach::State::kDevice, {part.begin, part.bytes}};
   if (part.begin == nullptr) return {Reach::State::kFar, {}};
   return {Reach::State::kNear, {part.begin, part.bytes}};
 }
@@ -160,7 +159,7 @@ RemoteReply WindowTable::serve(uint32_t number, const std::function<RemoteReply(
     none.outcome = number > last_ || shut_ ? RemoteReply::Outcome::kNotYet : RemoteReply::Outcome::kNoWindow;
     if (!opened || shut_) return none;
     const WindowPart& ours = found->parts[static_cast<size_t>(rank_)];
-    if (ours.device != nullptr) return none;
+    if (ours.device != nullptr || !ours.on_host) return none;
     part = {ours.begin, ours.bytes};
   }
   return work(part);

@@ -29,7 +29,8 @@ struct WindowPart {
   std::byte* begin = nullptr;  // in our memory; null: we cannot reach it, or, on a device, have not mapped it
   size_t bytes = 0;
   std::shared_ptr<const Segment> segment = {};  // what keeps it mapped
-  std::shared_ptr<DevicePart> device = {};      // null: it is memory of the host
+  std::shared_ptr<DevicePart> device = {};      // null: kernels of others do not reach it
+  bool on_host = true;                          // where calls of the host may touch it; of ours alone
 };
 
 // Where a buffer is, if it is in a window. The same on all ranks.
@@ -54,9 +55,11 @@ class WindowTable {
 
   WindowTable(int32_t rank, int32_t ranks) : rank_(rank), ranks_(static_cast<size_t>(ranks)) {}
 
-  // This rank's next window, of which it has only its own part so far. Returns its number, from 1 on.
+  // This rank's next window, of which it has only its own part so far. Returns its number, from 1 on. `lasts`: is kept
+  // until the window is closed.
   uint32_t open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment,
-                WindowPurpose purpose = WindowPurpose::kData, std::shared_ptr<DevicePart> device = {});
+                WindowPurpose purpose = WindowPurpose::kData, std::shared_ptr<DevicePart> device = {},
+                std::unique_ptr<LastingMemory::Hold> lasts = {}, bool on_host = true);
   // Forgets a window of ours; false when there is none. Nothing that uses it is under way.
   bool close(uint32_t number);
   // A peer's part. False: it cannot be, because the peer has told before, or is too far ahead.

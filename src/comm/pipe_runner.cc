@@ -14,6 +14,7 @@
 #include "comm/slice_messages.h"
 #include "comm/staging.h"
 #include "comm/stream_slices.h"
+#include "cuda/cards.h"
 #include "cuda/pool.h"
 #include "execute/execution.h"
 #include "execute/plain.h"
@@ -42,7 +43,10 @@ CombineKernels kernels_of(const cuda::Stream& stream, DataType type) {
 
 class PipeRunner final : public SliceRunner {
  public:
-  PipeRunner(const OwnStreams& streams, const CombineKernels& kernels) : streams_(streams), kernels_(kernels) {}
+  PipeRunner(const OwnStreams& streams, const CombineKernels& kernels)
+      : streams_(streams),
+        kernels_(kernels),
+        hides_card_writes_(cuda::hides_card_writes(streams.front().driver(), streams.front().device())) {}
   ~PipeRunner() override { stop(); }
   PipeRunner(const PipeRunner&) = delete;
   PipeRunner& operator=(const PipeRunner&) = delete;
@@ -67,10 +71,12 @@ class PipeRunner final : public SliceRunner {
   Result<std::optional<size_t>> run(int lane, const CodedSlice& slice) override {
     const auto index = static_cast<size_t>(lane);
     if (!slices_.is_under_way(index)) HOCKET_TRY(begin(index, slice));
-    const Result<bool> ended = slices_.has_ended(index);
-    HOCKET_TRY(ended.status());
-    if (!*ended) return std::optional<size_t>();
-    take_back(slice, lanes_[index].messages);
+    if (slices_.is_under_way(index)) {
+      const Result<bool> ended = slices_.has_ended(index);
+      HOCKET_TRY(ended.status());
+      if (!*ended) return std::optional<size_t>();
+      take_back(slice, lanes_[index].messages);
+    }
     return std::optional(slice.count * element_bytes(slice.type));
   }
 
@@ -86,29 +92,35 @@ class PipeRunner final : public SliceRunner {
   const cuda::Driver& driver() const { return streams_.front().driver(); }
   cuda::Context context() const { return streams_.front().context(); }
 
+  // Nothing is under way afterwards if cards have done it all.
   Status begin(size_t index, const CodedSlice& slice) {
     const cuda::Entered entered(driver(), context());
     Lane& lane = lanes_[index];
+    if (slice.landed && hides_card_writes_) HOCKET_TRY(cuda::see_card_writes(driver()));
     // Kernels combine only what is aligned to elements.
     const size_t alignment = PlainBatches::copies(slice) ? 1 : element_bytes(slice.type);
     cuda::MemoryPool& pinned = cuda::pinned_pool(driver());
-    HOCKET_TRY(lane.messages.place(pinned, slice.messages, slice.reserved, alignment, room_).status());
     CodedSlice reached = slice;
-    reached.messages = lane.messages.messages();
+    if (slice.landed) reached.messages = {};  // kernels reach them
+    HOCKET_TRY(lane.messages.place(pinned, reached.messages, slice.reserved, alignment, room_).status());
+    reached.messages = slice.landed ? slice.messages : lane.messages.messages();
     reached.reserved = lane.messages.reserved();
+    lane.batches.start(reached);
+    device::Batch batch;
+    if (!lane.batches.next(batch)) return {};
     const cuda::Stream& stream = streams_[index % kOwnStreams];
-    const Status launched = launch(reached, lane.batches, stream);
+    const Status launched = launch(batch, lane.batches, stream);
     // What was put on the stream before something failed uses memory, too.
     const Status begun = slices_.begin(index, stream);
     return launched.ok() ? begun : launched;
   }
 
-  Status launch(const CodedSlice& slice, PlainBatches& batches, const cuda::Stream& stream) const {
-    batches.start(slice);
+  // The batch, and those that come after it.
+  Status launch(device::Batch& batch, PlainBatches& batches, const cuda::Stream& stream) const {
     const cuda::Kernel kernel = kernels_.of[static_cast<size_t>(batches.type())];
-    for (device::Batch batch; batches.next(batch);) {
+    do {
       HOCKET_TRY(stream.launch(kernel, grid_of(batch, batches.type(), kernels_.multiprocessors), &batch));
-    }
+    } while (batches.next(batch));
     return {};
   }
 
@@ -122,6 +134,7 @@ class PipeRunner final : public SliceRunner {
 
   const OwnStreams& streams_;
   const CombineKernels kernels_;
+  const bool hides_card_writes_;
   size_t room_ = 0;  // pinned, of a lane that needs any
   cuda::GrowingBlock scratch_;
   std::vector<Lane> lanes_;
@@ -144,7 +157,7 @@ Result<std::shared_ptr<SliceRunner>> pipe_runner(const cuda::Stream& caller, con
   const CombineKernels kernels = kernels_of(caller, request.facts.type);
   if (kernels.multiprocessors == 0) return runner;
   HOCKET_TRY(load_combine_kernels(caller.driver()));  // if the communicator was created in another context
-  const Result<const OwnStreams*> streams = own_streams(caller);
+  const Result<const OwnStreams*> streams = own_streams(caller.driver(), caller.context());
   HOCKET_TRY(streams.status());
   register_wanted_pipes(caller.driver());
   runner = std::make_shared<PipeRunner>(**streams, kernels);

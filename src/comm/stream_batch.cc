@@ -159,7 +159,6 @@ Result<std::unique_ptr<Work>> StreamBatch::stage(Request& request, Communicator&
   HOCKET_TRY(pipes.status());
   if (*pipes != nullptr) {
     request.runner = std::move(*pipes);
-    request.lendable = false;
     return work;
   }
   Result<Staging> staging = Staging::make(stream_, request, communicator.rank(), communicator.ranks());

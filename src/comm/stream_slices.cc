@@ -27,15 +27,15 @@ Result<OwnStreams> make_streams(const cuda::Driver& driver) {
 
 }  // namespace
 
-Result<const OwnStreams*> own_streams(const cuda::Stream& caller) {
+Result<const OwnStreams*> own_streams(const cuda::Driver& driver, cuda::Context context) {
   static auto& streams = *new std::map<cuda::Context, OwnStreams>;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  auto known = streams.find(caller.context());
+  auto known = streams.find(context);
   if (known == streams.end()) {
-    const Result<OwnStreams> made = make_streams(caller.driver());
+    const Result<OwnStreams> made = make_streams(driver);
     HOCKET_TRY(made.status());
-    known = streams.emplace(caller.context(), *made).first;
+    known = streams.emplace(context, *made).first;
   }
   return &known->second;
 }

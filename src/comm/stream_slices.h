@@ -18,8 +18,8 @@ namespace hocket {
 inline constexpr size_t kOwnStreams = 4;
 using OwnStreams = std::array<cuda::Stream, kOwnStreams>;
 
-// Those of the context of the caller's stream, which was entered; all calls share them.
-Result<const OwnStreams*> own_streams(const cuda::Stream& caller);
+// Those of the context, which was entered; all calls share them.
+Result<const OwnStreams*> own_streams(const cuda::Driver& driver, cuda::Context context);
 
 // By one thread at a time. The context of its streams is entered when they are used.
 class StreamSlices {

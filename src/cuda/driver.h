@@ -86,8 +86,18 @@ inline constexpr unsigned kLazyPeerAccess = 1;     // CU_IPC_MEM_LAZY_ENABLE_PEE
 inline constexpr int kMultiprocessors = 16;        // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 inline constexpr int kComputeMajor = 75;           // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 inline constexpr int kHostAddresses = 91;          // CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
+inline constexpr int kCardsReachCreated = 110;     // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
+inline constexpr int kCardWritesFlush = 117;       // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS
+inline constexpr int kCardWritesOrdering = 118;    // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING
+inline constexpr int kDmaBufs = 124;               // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
 inline constexpr int kMulticastSupported = 132;    // CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED
 inline constexpr int kMulticastGranularity = 0;    // CU_MULTICAST_GRANULARITY_MINIMUM
+inline constexpr int kDmaBuf = 1;                  // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
+inline constexpr int kFlushByHost = 1;             // CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST
+inline constexpr int kFlushCurrentContext = 0;     // CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX
+inline constexpr int kFlushToOwner = 100;          // CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER
+inline constexpr int kOrderedForOwner = 100;       // CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER
+inline constexpr uint64_t kForCards = 0x100;       // CUmemAllocationProp::allocFlags.gpuDirectRDMACapable
 inline constexpr DriverResult kPeerAccessAlreadyEnabled = 704;
 inline constexpr unsigned kMemoryTypeHost = 1;    // CU_MEMORYTYPE_HOST
 inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
@@ -116,6 +126,9 @@ inline constexpr unsigned kMemoryTypeDevice = 2;  // CU_MEMORYTYPE_DEVICE
   X(memory_release, "cuMemRelease", (AllocationHandle))                                                               \
   X(memory_export, "cuMemExportToShareableHandle",                                                                    \
     (void* into, AllocationHandle, int handle_type, unsigned long long flags))                                        \
+  X(memory_get_range_handle, "cuMemGetHandleForAddressRange",                                                         \
+    (void* into, Address, size_t, int handle_type, unsigned long long flags))                                         \
+  X(flush_card_writes, "cuFlushGPUDirectRDMAWrites", (int target, int scope))                                         \
   X(memory_import, "cuMemImportFromShareableHandle", (AllocationHandle*, void* handle, int handle_type))              \
   X(address_reserve, "cuMemAddressReserve",                                                                           \
     (Address*, size_t, size_t alignment, Address wish, unsigned long long flags))                                     \

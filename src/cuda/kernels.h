@@ -22,7 +22,7 @@ class KernelLibrary {
   Library library_;
 };
 
-// kMultiprocessors or kComputeMajor.
+// One of those that driver.h names.
 Result<int> device_attribute(const Driver& driver, int device, int attribute);
 
 // Kernels in the context that was entered reach the memory of the other one from now on.

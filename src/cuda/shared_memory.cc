@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/cards.h"
 #include "cuda/kernels.h"
 #include "cuda/mapping.h"
 #include "cuda/multicast.h"
@@ -280,11 +281,12 @@ Result<std::shared_ptr<const MappedMemory>> MappedMemory::map(const Driver& driv
 Result<void*> allocate_shared(const Driver& driver, size_t bytes, Use use) {
   const Result<int> device = device_here(driver);
   HOCKET_TRY(device.status());
-  const AllocationProperties properties{.location = {.device = *device}};
+  const AllocationProperties properties{.location = {.device = *device},
+                                        .flags = use.cards ? flags_for_cards(driver, *device) : 0};
   size_t grain = 0;
   HOCKET_TRY(checked(driver, driver.memory_get_granularity(&grain, &properties, kGranularity),
                      "cuMemGetAllocationGranularity"));
-  if (use == Use::kMulticast) grain = std::max(grain, multicast_grain(driver, *device));  // powers of two
+  if (use.multicast) grain = std::max(grain, multicast_grain(driver, *device));  // powers of two
   if (bytes > SIZE_MAX - grain)
     return Status(Code::kInvalidArgument, fmt::format("size: {} bytes are too many", bytes));
   const size_t whole = (bytes + grain - 1) / grain * grain;

@@ -78,8 +78,11 @@ class MappedMemory {
 
 // Memory of the device of the context that was entered, which others can map by a descriptor: what hocketMemAllocDevice
 // gives.
-enum class Use : uint8_t { kAny, kMulticast };  // of whole grains of multicast objects, where the device has such
-Result<void*> allocate_shared(const Driver& driver, size_t bytes, Use use = Use::kAny);
+struct Use {
+  bool multicast = false;  // of whole grains of multicast objects, where the device has such
+  bool cards = false;      // which reach it, where the driver lets them (cards.h)
+};
+Result<void*> allocate_shared(const Driver& driver, size_t bytes, Use use = {});
 // False: it is not the beginning of such memory. Waits for nothing: no kernel uses it any more.
 bool free_shared(void* address);
 

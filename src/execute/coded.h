@@ -44,9 +44,10 @@ struct CodedSlice {
   std::span<const PieceWalk> walks;
   std::span<std::byte* const> bases;
   std::span<const std::span<const std::byte>> messages;  // of the message places among the sources
-  std::span<const std::span<std::byte>> reserved;        // of those among the destinations
-  CodedTraffic* traffic = nullptr;                       // null: nobody counts
-  std::optional<Losses> losses = {};                     // nothing: they are not kept
+  std::span<const std::span<std::byte>> reserved;  // of those among the destinations, or none: they are not written
+  bool landed = false;                             // the only message lies where a destination wants it
+  CodedTraffic* traffic = nullptr;                 // null: nobody counts
+  std::optional<Losses> losses = {};               // nothing: they are not kept
 };
 
 // Elements that one message of `bytes` surely carries: whole blocks of the codec, if one block fits. 0: not one

@@ -222,9 +222,10 @@ Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
 
 // Once for each slice: what has begun one way goes on in it.
 void Execution::decide(LaneState& lane, const Slice& slice) {
-  const bool reached = call_->runner == nullptr;
-  lane.home = reached ? find_home(slice) : nullptr;
-  lane.landing = reached ? landing_place(slice) : nullptr;
+  // Beyond the host only what stays may be left to cards.
+  const bool may_skip_copies = call_->runner == nullptr || call_->lends;
+  lane.home = may_skip_copies ? find_home(slice) : nullptr;
+  lane.landing = may_skip_copies ? landing_place(slice) : nullptr;
   if (lane.landing != nullptr && !memory_is_free(slice)) lane.landing = nullptr;
   lane.decided = true;
 }
@@ -253,8 +254,7 @@ Execution::Outcome Execution::take_sources(LaneState& lane, Slice& slice) {
     const ReceiveEnd& end = pipes_.from(sources[i].peer, slice.lane_index);
     lane.blocked = {sources[i].peer, nullptr, end.pipe};
     if (end.pipe == nullptr) return Outcome::kBlocked;
-    const Message* message =
-        slice.landing != nullptr ? end.pipe->receive_into({slice.landing, slice.bytes}) : end.pipe->peek();
+    const Message* message = take(*end.pipe, slice);
     if (message == nullptr) return Outcome::kBlocked;
     const Envelope expected{call_->operation, end.pipe->messages.get()};
     const bool fits = slice.coded ? message->size <= slice.bytes : message->size == slice.bytes;
@@ -269,6 +269,12 @@ Execution::Outcome Execution::take_sources(LaneState& lane, Slice& slice) {
   }
   lane.blocked = {};
   return Outcome::kMoved;
+}
+
+const Message* Execution::take(Receiver& pipe, const Slice& slice) const {
+  if (slice.landing == nullptr) return pipe.peek();
+  const std::span<std::byte> into(slice.landing, slice.bytes);
+  return call_->runner == nullptr ? pipe.receive_into(into) : pipe.receive_beyond(into);
 }
 
 Execution::Outcome Execution::take_destinations(LaneState& lane, Slice& slice) {
@@ -347,7 +353,7 @@ Execution::Outcome Execution::code(const LaneState& lane, Slice& slice) {
   }
   for (size_t i = 0; i < slice.step->destinations.size(); ++i) {
     const Place& place = slice.step->destinations[i];
-    if (is_message(place)) reserved[sent++] = {slice.reserved[i], slice.bytes};
+    if (is_message(place) && slice.home == nullptr) reserved[sent++] = {slice.reserved[i], slice.bytes};
     if (!is_message(place)) bases[chunk_places++] = layout(place.buffer).base;
   }
   const uint64_t place_in_call = mix(lane.pass) + mix(lane.step) * 3 + slice.begin;
@@ -364,6 +370,7 @@ Execution::Outcome Execution::code(const LaneState& lane, Slice& slice) {
                         .bases = {bases.data(), chunk_places},
                         .messages = {messages.data(), received},
                         .reserved = {reserved.data(), sent},
+                        .landed = slice.landing != nullptr && messages[0].data() == slice.landing,
                         .traffic = slice.coded ? call_->traffic : nullptr,
                         .losses = losses_of(slice)};
   const Result<std::optional<size_t>> bytes = run_coded(slice.lane_index, work);
@@ -453,12 +460,16 @@ const Place* Execution::find_home(const Slice& slice) const {
   bool sends = false;
   for (const Place& place : step.destinations) {
     if (!is_message(place)) continue;
-    const Sender* pipe = pipes_.to(place.peer, slice.lane_index).pipe;
-    if (pipe == nullptr) return nullptr;
-    if (slice.bytes < (stays(*home) ? std::min(pipe->stable_from, pipe->lent_from) : pipe->stable_from)) return nullptr;
+    Sender* const pipe = pipes_.to(place.peer, slice.lane_index).pipe;
+    if (pipe == nullptr || !sends_from(*home, *pipe, slice)) return nullptr;
     sends = true;
   }
   return sends ? home : nullptr;
+}
+
+bool Execution::sends_from(const Place& home, Sender& pipe, const Slice& slice) const {
+  if (call_->runner != nullptr) return stays(home) && pipe.can_lend({only_piece(home, slice), slice.bytes});
+  return slice.bytes >= (stays(home) ? std::min(pipe.stable_from, pipe.lent_from) : pipe.stable_from);
 }
 
 // Whether nothing is written there after it was sent.

@@ -189,12 +189,14 @@ class Execution {
 
   const Place* find_home(const Slice& slice) const;
   bool stays(const Place& home) const;
+  bool sends_from(const Place& home, Sender& pipe, const Slice& slice) const;
   Outcome write(LaneState& lane, Slice& slice);
   Outcome send_stable(LaneState& lane, const Slice& slice);
   std::byte* landing_place(const Slice& slice) const;
   std::byte* only_piece(const Place& place, const Slice& slice) const;
 
   Outcome take_sources(LaneState& lane, Slice& slice);
+  const Message* take(Receiver& pipe, const Slice& slice) const;
   Outcome take_destinations(LaneState& lane, Slice& slice);
   void drop_done_tickets();
   bool memory_is_free(const Slice& slice);

@@ -95,6 +95,7 @@ void PlainBatches::add_task(size_t run, device::Batch& batch) {
     ++task.sources;
   }
   for (const Place& place : step.destinations) {
+    if (is_message(place) && slice_->reserved.empty()) continue;
     std::byte* const memory = is_message(place) ? slice_->reserved[sent++].data() + done_ * element : own();
     if (copying && memory == batch.address[task.address]) continue;
     batch.address[batch.addresses++] = memory;

@@ -40,12 +40,12 @@ TEST(CudaMemory, IsOfWholeGrainsOfMulticast) {
   use_device(0);
   const Driver& driver = *look_for_driver();
   const size_t grain = multicast_grain(driver, 0);
-  for (const Use use : {Use::kAny, Use::kMulticast}) {
-    const Result<void*> memory = allocate_shared(driver, 1, use);
+  for (const bool multicast : {false, true}) {
+    const Result<void*> memory = allocate_shared(driver, 1, {.multicast = multicast});
     ASSERT_TRUE(memory.ok());
     const Result<Allocation> found = find_allocation(driver, *memory);
     ASSERT_TRUE(found.ok());
-    EXPECT_EQ(found->bytes % grain == 0, use == Use::kMulticast) << found->bytes;
+    EXPECT_EQ(found->bytes % grain == 0, multicast) << found->bytes;
     EXPECT_TRUE(free_shared(*memory));
   }
 }

@@ -538,5 +538,34 @@ const Role breaking("breaking_kernel", [](const Part& part) -> int {
 
 TEST_F(CudaWindows, ADeviceThatBreaksIsTold) { expect_success("breaking_kernel", 2, {}, Seconds(60)); }
 
+// Over sockets a peer's service thread would do it, which does not reach the memory either.
+const Role put_over_sockets("put_over_sockets", [](const Part& part) -> int {
+  use_device(0);
+  const Member member = part.join();
+  {
+    const Window window(member, part.arguments[0] == "cuda" ? Maker::kCuda : Maker::kHocket);
+    hocketWindow_t same = nullptr;
+    EXPECT_EQ(hocketCommWindowRegister(member.comm, window.at(0), kWindowBytes, &same, 0), hocketSuccess);
+    EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+    const float value = 1;
+    for (const int peer : {1 - part.rank, part.rank}) {
+      EXPECT_EQ(hocketPut(&value, 1, hocketFloat, peer, same, 0, member.comm, nullptr), hocketInvalidArgument) << peer;
+    }
+    EXPECT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+    EXPECT_EQ(hocketCommWindowDeregister(member.comm, same), hocketSuccess);
+  }
+  hocketCommDestroy(member.comm);
+  return testing::Test::HasFailure() ? 1 : 0;
+});
+
+TEST_F(CudaWindows, PutsOverSocketsAreRefused) {
+  for (const char* maker : {"cuda", "hocket"}) {
+    Processes::Settings settings;
+    settings.environment = {"HOCKET_TRANSPORTS=tcp"};
+    settings.arguments = {maker};
+    expect_success("put_over_sockets", 2, settings, Seconds(60));
+  }
+}
+
 }  // namespace
 }  // namespace hocket::test

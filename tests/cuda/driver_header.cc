@@ -36,6 +36,14 @@ static_assert(kLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(kMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(kHostAddresses == CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
+static_assert(kCardsReachCreated == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+static_assert(kCardWritesFlush == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
+static_assert(kCardWritesOrdering == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
+static_assert(kDmaBufs == CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED && kDmaBuf == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
+static_assert(kFlushByHost == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
+static_assert(kFlushCurrentContext == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX);
+static_assert(kFlushToOwner == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
+static_assert(kOrderedForOwner == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER);
 static_assert(kMulticastSupported == CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED);
 static_assert(kMulticastGranularity == CU_MULTICAST_GRANULARITY_MINIMUM);
 static_assert(kPeerAccessAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
@@ -49,6 +57,8 @@ static_assert(sizeof(AllocationProperties) == sizeof(CUmemAllocationProp));
 static_assert(offsetof(AllocationProperties, handle_types) == offsetof(CUmemAllocationProp, requestedHandleTypes));
 static_assert(offsetof(AllocationProperties, location) == offsetof(CUmemAllocationProp, location));
 static_assert(AllocationProperties{}.type == CU_MEM_ALLOCATION_TYPE_PINNED);
+static_assert(offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable) ==
+              offsetof(AllocationProperties, flags) + 1);
 static_assert(sizeof(Access) == sizeof(CUmemAccessDesc) &&
               offsetof(Access, rights) == offsetof(CUmemAccessDesc, flags));
 static_assert(sizeof(MulticastProperties) == sizeof(CUmulticastObjectProp));
@@ -74,6 +84,8 @@ static_assert(alike(decltype(Driver::ipc_open_handle){}, decltype(&cuIpcOpenMemH
 static_assert(alike(decltype(Driver::memory_get_granularity){}, decltype(&cuMemGetAllocationGranularity){}));
 static_assert(alike(decltype(Driver::memory_create){}, decltype(&cuMemCreate){}));
 static_assert(alike(decltype(Driver::memory_export){}, decltype(&cuMemExportToShareableHandle){}));
+static_assert(alike(decltype(Driver::memory_get_range_handle){}, decltype(&cuMemGetHandleForAddressRange){}));
+static_assert(alike(decltype(Driver::flush_card_writes){}, decltype(&cuFlushGPUDirectRDMAWrites){}));
 static_assert(alike(decltype(Driver::memory_import){}, decltype(&cuMemImportFromShareableHandle){}));
 static_assert(alike(decltype(Driver::address_reserve){}, decltype(&cuMemAddressReserve){}));
 static_assert(alike(decltype(Driver::memory_map){}, decltype(&cuMemMap){}));

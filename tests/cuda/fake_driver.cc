@@ -265,6 +265,7 @@ FAKE_API DriverResult cuCtxEnablePeerAccess(Context peer, unsigned /*flags*/) {
 FAKE_API DriverResult cuDeviceGetAttribute(int* value, int attribute, int /*device*/) {
   FAKE_ENTER(cuDeviceGetAttribute);
   if (attribute == kMulticastSupported) return multicast_attribute(value);
+  if (card_attribute(attribute, value) == kSuccess) return kSuccess;
   static const std::map<int, int> values = {{kMultiprocessors, 3}, {kComputeMajor, 9}, {kHostAddresses, 1}};
   const auto found = values.find(attribute);
   if (found == values.end()) return kInvalidValue;

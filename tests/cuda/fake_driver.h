@@ -84,6 +84,10 @@ int low_latency_calls();
 void forbid_multicast();
 // How many addresses of multicast objects kernels have used.
 int switched_addresses();
+// From here on kernels do not see what cards write before that is flushed, which the host may do, or not; or they do.
+void hide_card_writes(bool hides, bool can_flush = true);
+// From here on no device shares dma-bufs.
+void forbid_dma_bufs();
 // How often a function was called.
 int calls_of(const std::string& symbol);
 // Of all functions.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// How the stand-in's processes share device memory: each allocation is a file without a name, which another process
-// opens where it lies in the owner's table of files (IPC handles) or is given (file descriptors).
+// How the stand-in's processes share device memory, and how cards beside its devices do: each allocation is a file
+// without a name, which another process opens where it lies in the owner's table of files (IPC handles) or is given
+// (file descriptors).
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -26,6 +27,7 @@ namespace {
 using Origin = Allocation::Origin;
 
 constexpr DriverResult kAlreadyMapped = 208;
+constexpr DriverResult kNotSupported = 801;
 constexpr size_t kGrain = 65536;
 constexpr char kFileName[] = "fake device memory ";
 
@@ -43,6 +45,7 @@ struct Created {
   File file;
   size_t bytes = 0;
   int device = 0;
+  bool for_cards = false;
 };
 
 struct Sharing {
@@ -51,6 +54,9 @@ struct Sharing {
   AllocationHandle last = 0;                           // guarded by mutex
   std::map<Address, std::pair<int, uint64_t>> opened;  // process and allocation; guarded by mutex
   std::atomic<bool> peers_reach_each_other{true};
+  std::atomic<bool> shares_dma_bufs{true};
+  std::atomic<bool> hides_card_writes{false};
+  std::atomic<bool> flushes_card_writes{true};
 };
 
 Sharing& sharing() {
@@ -105,7 +111,25 @@ int device_of(AllocationHandle handle) {
   return find(handle, &created) ? created.device : 0;
 }
 
-AllocationHandle keep_created(File file, size_t bytes) { return keep({std::move(file), bytes, 0}); }
+AllocationHandle keep_created(File file, size_t bytes) { return keep({std::move(file), bytes, 0, false}); }
+
+DriverResult card_attribute(int attribute, int* value) {
+  const std::map<int, int> values = {{kCardsReachCreated, 1},
+                                     {kDmaBufs, sharing().shares_dma_bufs ? 1 : 0},
+                                     {kCardWritesFlush, sharing().flushes_card_writes ? kFlushByHost : 0},
+                                     {kCardWritesOrdering, sharing().hides_card_writes ? 0 : kOrderedForOwner}};
+  const auto found = values.find(attribute);
+  if (found == values.end()) return kInvalidValue;
+  *value = found->second;
+  return kSuccess;
+}
+
+FAKE_API void hide_card_writes(bool hides, bool can_flush) {
+  sharing().hides_card_writes = hides;
+  sharing().flushes_card_writes = can_flush;
+}
+
+FAKE_API void forbid_dma_bufs() { sharing().shares_dma_bufs = false; }
 
 FAKE_API void forbid_peer_access() { sharing().peers_reach_each_other = false; }
 
@@ -198,7 +222,7 @@ FAKE_API DriverResult cuMemCreate(AllocationHandle* handle, size_t bytes, const 
   if (bytes == 0 || bytes % kGrain != 0 || properties->handle_types != kFileDescriptor) return kInvalidValue;
   const File file = device_file(bytes, properties->location.device);
   if (file == nullptr) return kOutOfMemory;
-  *handle = keep({file, bytes, properties->location.device});
+  *handle = keep({file, bytes, properties->location.device, properties->flags == kForCards});
   return kSuccess;
 }
 
@@ -226,7 +250,7 @@ FAKE_API DriverResult cuMemImportFromShareableHandle(AllocationHandle* handle, v
   const auto file = std::make_shared<hocket::Descriptor>(::fcntl(given, F_DUPFD_CLOEXEC, 0));
   if (const size_t bytes = multicast_bytes(file); bytes > 0) return *handle = keep_created(file, bytes), kSuccess;
   if (device < 0 || ::fstat(given, &found) != 0) return kInvalidValue;
-  *handle = keep({file, static_cast<size_t>(found.st_size), device});
+  *handle = keep({file, static_cast<size_t>(found.st_size), device, false});
   return kSuccess;
 }
 
@@ -258,6 +282,7 @@ FAKE_API DriverResult cuMemMap(Address address, size_t bytes, size_t offset, All
         .type = kMemoryTypeDevice,
         .device = created.device,
         .file = created.file,
+        .for_cards = created.for_cards,
         .origin = Origin::kMapped});
   return kSuccess;
 }
@@ -273,6 +298,32 @@ FAKE_API DriverResult cuMemSetAccess(Address address, size_t /*bytes*/, const Ac
     if (!grant(address, access[i].location.device)) return kInvalidValue;
   }
   return kSuccess;
+}
+
+// ---- Cards
+
+// A file of its own for each range, whose position is where the range begins.
+FAKE_API DriverResult cuMemGetHandleForAddressRange(void* into, Address address, size_t bytes, int type,
+                                                    unsigned long long /*flags*/) {
+  FAKE_ENTER(cuMemGetHandleForAddressRange);
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const auto found = allocation_at(address);
+  if (type != kDmaBuf || address % page != 0 || bytes % page != 0 || !found) return kInvalidValue;
+  const size_t offset = address - reinterpret_cast<uintptr_t>(found->base);
+  if (bytes > (found->size + page - 1) / page * page - offset) return kInvalidValue;
+  if (found->type != kMemoryTypeDevice || found->file == nullptr || !found->for_cards) return kNotSupported;
+  const std::string path = "/proc/self/fd/" + std::to_string(found->file->get());
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0 || ::lseek(file, static_cast<off_t>(offset), SEEK_SET) < 0) return kOutOfMemory;
+  std::memcpy(into, &file, sizeof file);
+  return kSuccess;
+}
+
+FAKE_API DriverResult cuFlushGPUDirectRDMAWrites(int target, int scope) {
+  FAKE_ENTER(cuFlushGPUDirectRDMAWrites);
+  if (context_here() == nullptr) return kInvalidContext;
+  const bool can = sharing().flushes_card_writes && target == kFlushCurrentContext && scope == kFlushToOwner;
+  return can ? kSuccess : kInvalidValue;
 }
 
 }  // extern "C"

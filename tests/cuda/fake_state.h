@@ -40,7 +40,8 @@ struct Allocation {
   size_t size = 0;
   unsigned type = 0;
   int device = 0;
-  File file{};  // of device memory
+  File file{};            // of device memory
+  bool for_cards = true;  // if they may reach device memory at all
   Origin origin = Origin::kAllocated;
   uint64_t number = 0;      // given when it is noted
   std::set<int> granted{};  // devices whose kernels may use it, besides those that may by its origin
@@ -62,6 +63,9 @@ File file_of(cuda::AllocationHandle handle);
 size_t bytes_of(cuda::AllocationHandle handle);
 int device_of(cuda::AllocationHandle handle);
 cuda::AllocationHandle keep_created(File file, size_t bytes);
+
+// Of a device.
+cuda::DriverResult card_attribute(int attribute, int* value);
 
 // Of multicast objects: twice that of memory.
 inline constexpr size_t kMulticastGrain = 131072;

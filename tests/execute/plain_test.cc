@@ -200,5 +200,39 @@ TEST(PlainBatches, LogicalOperationsChangeWhatEnters) {
   for (size_t i = 0; i < kChunks * kPart; ++i) EXPECT_LE(left[0][i], std::byte{1}) << i;
 }
 
+// Batches that a step of one source makes whose messages no kernel writes: the source is a message that lies in the
+// received chunk already, or the sent chunk.
+int batches_left(bool receives, const Place& destination) {
+  Bytes send(64), recv(64);
+  const Layout layout = Layout::blocks(recv.data(), 1, 16);
+  const Place message{.kind = Place::Kind::kMessage, .peer = 1, .regions = {}};
+  const Place chunk{.buffer = Buffer::kSend, .regions = {{0, 1, 1}}};
+  const Step step{.sources = {receives ? message : chunk}, .destinations = {destination, message}};
+  const size_t chunks = (receives ? 0u : 1u) + (is_message(destination) ? 0u : 1u);
+  const std::vector<PieceWalk> walks(chunks, PieceWalk(layout, chunk.regions, Window{0, 16}));
+  const std::vector<std::byte*> bases = {receives ? recv.data() : send.data(), recv.data()};
+  const std::span<const std::byte> landed = recv;
+  CodedSlice slice;
+  slice.step = &step;
+  slice.count = 16;
+  slice.walks = walks;
+  slice.bases = std::span(bases).first(chunks);
+  if (receives) slice.messages = {&landed, 1};
+  slice.landed = receives;
+  PlainBatches batches;
+  batches.start(slice);
+  int made = 0;
+  for (device::Batch batch; batches.next(batch);) ++made;
+  return made;
+}
+
+TEST(PlainBatches, NothingIsLeftOfWhatCardsHaveDone) {
+  const Place message{.kind = Place::Kind::kMessage, .peer = 2, .regions = {}};
+  const Place chunk{.buffer = Buffer::kRecv, .regions = {{0, 1, 1}}};
+  EXPECT_EQ(batches_left(false, message), 0) << "sent to two";
+  EXPECT_EQ(batches_left(true, chunk), 0) << "received, and sent on";
+  EXPECT_EQ(batches_left(false, chunk), 1) << "sent, and copied here";
+}
+
 }  // namespace
 }  // namespace hocket::test

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +32,15 @@ struct Queue : ibv_cq {
 
 struct Region : ibv_mr {
   int access = 0;
+  std::byte* mapped = nullptr;  // of a dma-buf: where we reach it, and so many bytes
+  size_t mapped_bytes = 0;
+  size_t offset = 0;  // in what is mapped
+
+  bool is_dma_buf() const { return mapped != nullptr; }
+  std::byte* reach(uint64_t address) const {
+    return is_dma_buf() ? mapped + offset + (address - reinterpret_cast<uint64_t>(addr))
+                        : reinterpret_cast<std::byte*>(address);
+  }
 };
 
 struct Pair : ibv_qp {
@@ -74,6 +84,7 @@ struct World {
   bool used = false;  // devices were looked for
   bool may_fork = false;
   size_t registered = 0;
+  size_t in_dma_bufs = 0;  // of these
   bool hold = false;
   bool apart = false;
   bool delay = false;
@@ -137,15 +148,24 @@ Region* region_for(const Pair& pair, const ibv_send_wr& request, uint32_t length
   return inside && allowed && region->pd == pair.pd ? region : nullptr;
 }
 
+// Where the piece of a request lies for us.
+std::byte* reach(const Pair& pair, const ibv_sge& piece) {
+  for (const auto& [key, region] : world().regions) {
+    if (region->lkey == piece.lkey && region->pd == pair.pd) return region->reach(piece.addr);
+  }
+  return reinterpret_cast<std::byte*>(piece.addr);  // in the request
+}
+
 bool is_up(const Pair& pair) { return world().ports[pair.port - 1].up; }
 
 // A packet of a connection, to be written where its key opens something.
 ibv_wc_status write_to(Pair& peer, const ibv_send_wr& request, const void* data, uint32_t length) {
-  if (region_for(peer, request, length, IBV_ACCESS_REMOTE_WRITE) == nullptr) {
+  const Region* const region = region_for(peer, request, length, IBV_ACCESS_REMOTE_WRITE);
+  if (region == nullptr) {
     peer.state = IBV_QPS_ERR;
     return IBV_WC_REM_ACCESS_ERR;
   }
-  std::memcpy(reinterpret_cast<void*>(request.wr.rdma.remote_addr), data, length);
+  std::memcpy(region->reach(request.wr.rdma.remote_addr), data, length);
   return IBV_WC_SUCCESS;
 }
 
@@ -160,18 +180,18 @@ ibv_wc_status deliver(const Pair& pair, const ibv_send_wr& request) {
   if (!connected || !reached) return IBV_WC_RETRY_EXC_ERR;
   if (request.opcode == IBV_WR_RDMA_READ) {
     const ibv_sge& piece = request.sg_list[0];
-    if (region_for(peer, request, piece.length, IBV_ACCESS_REMOTE_READ) == nullptr) {
+    const Region* const region = region_for(peer, request, piece.length, IBV_ACCESS_REMOTE_READ);
+    if (region == nullptr) {
       peer.state = IBV_QPS_ERR;
       return IBV_WC_REM_ACCESS_ERR;
     }
-    std::memcpy(reinterpret_cast<void*>(piece.addr), reinterpret_cast<const void*>(request.wr.rdma.remote_addr),
-                piece.length);
+    std::memcpy(reach(pair, piece), region->reach(request.wr.rdma.remote_addr), piece.length);
     ++world().reads;
     return IBV_WC_SUCCESS;
   }
   if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE) {
     const ibv_sge& piece = request.sg_list[0];
-    const ibv_wc_status written = write_to(peer, request, reinterpret_cast<const void*>(piece.addr), piece.length);
+    const ibv_wc_status written = write_to(peer, request, reach(pair, piece), piece.length);
     if (written != IBV_WC_SUCCESS || request.opcode == IBV_WR_RDMA_WRITE) return written;
   }
   if (peer.posted == 0) return IBV_WC_RNR_RETRY_EXC_ERR;
@@ -208,7 +228,7 @@ int post_send(ibv_qp* posted, ibv_send_wr* request, ibv_send_wr** bad) {
   if (is_inline) ++world().inline_sends;
   if (world().delay && pair.state != IBV_QPS_ERR && request->opcode == IBV_WR_RDMA_WRITE) {
     const ibv_sge& piece = request->sg_list[0];
-    const auto* data = reinterpret_cast<const std::byte*>(piece.addr);
+    const std::byte* const data = reach(pair, piece);
     world().late.push_back({pair.qp_num, *request, {data, data + piece.length}});
     return 0;
   }
@@ -275,6 +295,7 @@ ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* wanted) {
   const std::lock_guard lock(world().mutex);
   if (world().fails(FakeCall::kMakePair)) return nullptr;
   auto* pair = new Pair;
+  pair->context = &world().context;
   pair->pd = domain;
   pair->send_cq = wanted->send_cq;
   pair->recv_cq = wanted->recv_cq;
@@ -294,9 +315,7 @@ int destroy_qp(ibv_qp* destroyed) {
   return 0;
 }
 
-ibv_mr* reg_mr(ibv_pd* domain, void* memory, size_t bytes, int access) {
-  const std::lock_guard lock(world().mutex);
-  if (world().fails(FakeCall::kRegister)) return nullptr;
+Region* add_region(ibv_pd* domain, void* memory, size_t bytes, int access) {
   auto* region = new Region;
   region->pd = domain;
   region->addr = memory;
@@ -309,12 +328,39 @@ ibv_mr* reg_mr(ibv_pd* domain, void* memory, size_t bytes, int access) {
   return region;
 }
 
+ibv_mr* reg_mr(ibv_pd* domain, void* memory, size_t bytes, int access) {
+  const std::lock_guard lock(world().mutex);
+  if (world().fails(FakeCall::kRegister)) return nullptr;
+  return add_region(domain, memory, bytes, access);
+}
+
+ibv_mr* reg_dmabuf_mr(ibv_pd* domain, uint64_t offset, size_t bytes, uint64_t address, int file, int access) {
+  const std::lock_guard lock(world().mutex);
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (world().fails(FakeCall::kRegisterDmaBuf)) return nullptr;
+  const off_t begin = ::lseek(file, 0, SEEK_CUR);
+  if (begin < 0 || offset % page != address % page) return errno = EINVAL, nullptr;
+  void* const mapped = ::mmap(nullptr, offset + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, begin);
+  if (mapped == MAP_FAILED) return nullptr;
+  Region* const region = add_region(domain, reinterpret_cast<void*>(address), bytes, access);
+  region->mapped = static_cast<std::byte*>(mapped);
+  region->mapped_bytes = offset + bytes;
+  region->offset = offset;
+  world().in_dma_bufs += bytes;
+  return region;
+}
+
 int dereg_mr(ibv_mr* region) {
   const std::lock_guard lock(world().mutex);
   world().regions.erase(region->rkey);
   world().registered -= region->length;
   --world().objects;
-  delete static_cast<Region*>(region);
+  auto* const gone = static_cast<Region*>(region);
+  if (gone->is_dma_buf()) {
+    ::munmap(gone->mapped, gone->mapped_bytes);
+    world().in_dma_bufs -= gone->length;
+  }
+  delete gone;
   return 0;
 }
 
@@ -343,6 +389,7 @@ ibv_cq* create_cq(ibv_context*, int entries, void*, ibv_comp_channel* channel, i
   const std::lock_guard lock(world().mutex);
   if (world().fails(FakeCall::kMakeQueue)) return nullptr;
   auto* queue = new Queue;
+  queue->context = &world().context;
   queue->cqe = entries;
   queue->channel = channel;
   static_cast<Channel*>(channel)->queue = queue;
@@ -443,6 +490,7 @@ VerbsTable make_table() {
   table.alloc_pd = alloc_pd;
   table.dealloc_pd = dealloc_pd;
   table.reg_mr = reg_mr;
+  table.reg_dmabuf_mr = reg_dmabuf_mr;
   table.dereg_mr = dereg_mr;
   table.create_comp_channel = create_comp_channel;
   table.destroy_comp_channel = destroy_comp_channel;
@@ -579,6 +627,11 @@ void tell_fake_immediate(bool to_receivers, uint32_t immediate) {
 size_t fake_reads() {
   const std::lock_guard lock(world().mutex);
   return world().reads;
+}
+
+size_t fake_dma_buf_bytes() {
+  const std::lock_guard lock(world().mutex);
+  return world().in_dma_bufs;
 }
 
 std::vector<FakePath> fake_paths() {

@@ -27,7 +27,17 @@ struct FakePort {
 // "::ffff:10.0.0.1" or another IPv6 address.
 ibv_gid_entry fake_gid(const char* address, uint32_t index, uint32_t type = IBV_GID_TYPE_ROCE_V2);
 
-enum class FakeCall : uint8_t { kNone, kAllocPd, kRegister, kMakeChannel, kMakeQueue, kMakePair, kModifyPair, kPost };
+enum class FakeCall : uint8_t {
+  kNone,
+  kAllocPd,
+  kRegister,
+  kRegisterDmaBuf,
+  kMakeChannel,
+  kMakeQueue,
+  kMakePair,
+  kModifyPair,
+  kPost
+};
 
 // Forgets all that was set; one active RoCE port, with a link-local and an IPv4 address. Nothing may be left of before.
 void reset_fake_verbs();
@@ -60,6 +70,8 @@ void hold_fake_acknowledgements(bool hold);
 void tell_fake_immediate(bool to_receivers, uint32_t immediate);
 // How often a device has read a peer's memory.
 size_t fake_reads();
+// Of dma-bufs, bytes that are registered. A dma-buf is a file whose position is where the range begins.
+size_t fake_dma_buf_bytes();
 // The way to each queue pair's peer: its address, in which the marks are, and what a packet may have.
 struct FakePath {
   ibv_ah_attr address{};

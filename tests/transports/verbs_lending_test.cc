@@ -41,16 +41,16 @@ TEST(Lasting, MemoryIsFoundBySomeOfItUntilItEnds) {
   size_t found = 0;
   const auto find = [&](Bytes part) {
     found = 0;
-    return memory.with(part, [&](Bytes range) { found = range.size(); });
+    return memory.with(part, [&](Bytes range, const BeyondHost*) { found = range.size(); });
   };
   EXPECT_FALSE(find(bytes));
-  memory.begin(Bytes(bytes).subspan(10, 80));
+  const LastingMemory::Reason reason = memory.begin(Bytes(bytes).subspan(10, 80));
   EXPECT_TRUE(find(Bytes(bytes).subspan(10, 80)));
   EXPECT_TRUE(find(Bytes(bytes).subspan(40, 1)));
   EXPECT_EQ(found, 80u);
   EXPECT_FALSE(find(Bytes(bytes).subspan(9, 2)));
   EXPECT_FALSE(find(Bytes(bytes).subspan(89, 2)));
-  memory.end(Bytes(bytes).subspan(10, 80));
+  memory.end(reason);
   EXPECT_FALSE(find(Bytes(bytes).subspan(40, 1)));
 }
 
@@ -58,15 +58,31 @@ TEST(Lasting, MemoryEndsWithItsLastReasonAndThenIsForgotten) {
   LastingMemory memory;
   Listener listener(memory);
   const std::vector<std::byte> bytes(100);
-  memory.begin(bytes);
-  memory.begin(bytes);
-  memory.end(bytes);
-  EXPECT_TRUE(listener.forgotten.empty());
-  EXPECT_TRUE(memory.with(bytes, [](Bytes) {}));
-  memory.end(bytes);
+  const LastingMemory::Reason first = memory.begin(bytes), second = memory.begin(bytes);
+  memory.end(first);
+  memory.end(first);
+  EXPECT_TRUE(listener.forgotten.empty()) << "one is left";
+  EXPECT_TRUE(memory.with(bytes, [](Bytes, const BeyondHost*) {}));
+  memory.end(second);
   EXPECT_THAT(listener.forgotten, testing::ElementsAre(100));
-  memory.end(bytes);
+  memory.end(second);
   EXPECT_THAT(listener.forgotten, testing::ElementsAre(100)) << "it had ended";
+}
+
+// As it is taken anew at the same address.
+TEST(Lasting, MemoryThatIsFreedEndsForAllReasonsAndThoseOfTheNextAreOthers) {
+  LastingMemory memory;
+  Listener listener(memory);
+  const std::vector<std::byte> bytes(100);
+  memory.begin(bytes);
+  const LastingMemory::Reason part = memory.begin(Bytes(bytes).first(50));
+  memory.begin(Bytes(bytes).last(10));
+  memory.end_all(Bytes(bytes).first(80));
+  EXPECT_THAT(listener.forgotten, testing::ElementsAre(100, 50));
+  EXPECT_FALSE(memory.with(Bytes(bytes).first(1), [](Bytes, const BeyondHost*) {}));
+  memory.begin(Bytes(bytes).first(50));
+  memory.end(part);
+  EXPECT_TRUE(memory.with(Bytes(bytes).first(1), [](Bytes, const BeyondHost*) {}));
 }
 
 TEST(Lasting, MemoryWhosePagesAreReplacedIsRenewedAndLasts) {
@@ -79,7 +95,7 @@ TEST(Lasting, MemoryWhosePagesAreReplacedIsRenewedAndLasts) {
   memory.replace(Bytes(bytes).subspan(40, 50));
   EXPECT_THAT(listener.renewed, testing::ElementsAre(100, 50));
   EXPECT_TRUE(listener.forgotten.empty());
-  EXPECT_TRUE(memory.with(bytes, [](Bytes) {}));
+  EXPECT_TRUE(memory.with(bytes, [](Bytes, const BeyondHost*) {}));
 }
 
 // ---- Messages from such memory

@@ -22,9 +22,11 @@ const Message* VerbsReceiver::peek() {
   return next({});
 }
 
-const Message* VerbsReceiver::receive_into(std::span<std::byte> into) { return next(into); }
+const Message* VerbsReceiver::receive_into(std::span<std::byte> into) { return next({into}); }
 
-const Message* VerbsReceiver::next(std::span<std::byte> into) {
+const Message* VerbsReceiver::receive_beyond(std::span<std::byte> into) { return next({into, true}); }
+
+const Message* VerbsReceiver::next(const Wish& wish) {
   if (!state_.ok()) return nullptr;
   if (ready_) return &message_;
   if (read_ == path_.arrived() || borrowing_) (void)progress();
@@ -37,7 +39,7 @@ const Message* VerbsReceiver::next(std::span<std::byte> into) {
     if (const Status status = read_header(&header); !status.ok()) {
       state_.fail(status);
     } else {
-      place(header, into);
+      place(header, wish);
     }
   }
   return ready_ ? &message_ : nullptr;
@@ -87,7 +89,7 @@ Status VerbsReceiver::read_place(LentPlace* place) const {
                                              place->bytes, place->address, max_message_));
 }
 
-void VerbsReceiver::place(const FrameHeader& header, std::span<std::byte> into) {
+void VerbsReceiver::place(const FrameHeader& header, const Wish& wish) {
   const size_t at = read_ % path_.ring().size();
   const std::byte* data = path_.ring().data() + at + kFrameGrain;
   ++number_;
@@ -98,10 +100,10 @@ void VerbsReceiver::place(const FrameHeader& header, std::span<std::byte> into) 
     ready_ = true;
     return;
   }
-  if (header.rest == kLent) return borrow(header, into);
+  if (header.rest == kLent) return borrow(header, wish);
   if (!assembling_) {
     assembling_ = true;
-    begin(size_t{header.length} + header.rest, into);
+    begin(size_t{header.length} + header.rest, wish.beyond_host ? std::span<std::byte>() : wish.into);
   }
   if (header.length > 0) std::memcpy(target_ + placed_, data, header.length);
   placed_ += header.length;
@@ -118,19 +120,21 @@ void VerbsReceiver::begin(size_t bytes, std::span<std::byte> into) {
   target_ = into.size() == total_ ? into.data() : buffer();
 }
 
-void VerbsReceiver::borrow(const FrameHeader& header, std::span<std::byte> into) {
+void VerbsReceiver::borrow(const FrameHeader& header, const Wish& wish) {
   LentPlace place;
   if (const Status status = read_place(&place); !status.ok()) return state_.fail(status);
-  const bool to_buffer = path_.can_read(place) && !path_.can_write(into);
-  begin(place.bytes, to_buffer ? std::span<std::byte>() : into);
+  const bool to_buffer = path_.can_read(place) && !path_.can_write(wish.into);
+  begin(place.bytes, to_buffer ? std::span<std::byte>() : wish.into);
   if (target_ == buffer() && !buffer_lasts_) buffer_lasts_.emplace(buffer_->bytes());
   borrowing_ = true;
   lent_digest_ = header.digest;
-  path_.borrow(read_, place, {target_, total_});
+  // Beyond the host the socket's bytes cannot be written.
+  path_.borrow(read_, place, {target_, total_}, wish.beyond_host ? buffer() : target_);
 }
 
 void VerbsReceiver::complete(uint32_t digest) {
   if (std::exchange(borrowing_, false)) {
+    target_ = path_.borrowed();
     path_.end_loan();
     give_back(frame_bytes(sizeof(LentPlace)), true);
   }

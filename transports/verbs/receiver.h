@@ -25,6 +25,7 @@ class VerbsReceiver final : public Receiver {
 
   const Message* peek() override;
   const Message* receive_into(std::span<std::byte> into) override;
+  const Message* receive_beyond(std::span<std::byte> into) override;
   void withdraw() override;
   void release() override;
   Status progress() override;
@@ -33,15 +34,21 @@ class VerbsReceiver final : public Receiver {
   uint64_t arrived() const override { return path_.arrived() + path_.turns(); }
 
  private:
-  const Message* next(std::span<std::byte> into);
+  // Where the caller wants a message.
+  struct Wish {
+    std::span<std::byte> into;
+    bool beyond_host = false;
+  };
+
+  const Message* next(const Wish& wish);
   // The sender is gone only when nothing of it is left to be read.
   void check(const Status& looked);
   Status read_header(FrameHeader* header) const;
   Status read_place(LentPlace* place) const;
   // Puts a part of a message where it belongs.
-  void place(const FrameHeader& header, std::span<std::byte> into);
+  void place(const FrameHeader& header, const Wish& wish);
   void begin(size_t bytes, std::span<std::byte> into);
-  void borrow(const FrameHeader& header, std::span<std::byte> into);
+  void borrow(const FrameHeader& header, const Wish& wish);
   // The message is whole, and not in the ring.
   void complete(uint32_t digest);
   void give_back(size_t bytes, bool at_once = false);

@@ -250,8 +250,8 @@ Status ReceivingPath::on_frame(std::string_view frame) {
   return {};
 }
 
-void ReceivingPath::borrow(uint64_t position, const LentPlace& place, std::span<std::byte> into) {
-  loan_ = {position, into.size(), into, false};
+void ReceivingPath::borrow(uint64_t position, const LentPlace& place, std::span<std::byte> into, std::byte* by_host) {
+  loan_ = {position, into.size(), into.data(), by_host, into, false};
   if (!read(place)) fetch();
 }
 
@@ -265,6 +265,8 @@ bool ReceivingPath::read(const LentPlace& place) {
 
 void ReceivingPath::fetch() {
   loan_->by_device = false;
+  loan_->begin = loan_->by_host;
+  loan_->left = {loan_->by_host, loan_->bytes};
   records_.send(RecordKind::kFetch, encode_fetch(loan_->position));
 }
 

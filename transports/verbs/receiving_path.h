@@ -45,11 +45,13 @@ class ReceivingPath {
   // The device can read there, and whether it can write here.
   bool can_read(const LentPlace& place) const { return pair_ != nullptr && place.path == path_ && pair_->has_room(); }
   bool can_write(std::span<std::byte> into) const { return pair_ != nullptr && pair_->keys_for(into).has_value(); }
-  // Brings what the frame at this position says is lent to `into`: by the device, or over the socket where the device
-  // cannot. One at a time.
-  void borrow(uint64_t position, const LentPlace& place, std::span<std::byte> into);
+  // Brings what the frame at this position says is lent: to `into` by the device, or, where that cannot, over the
+  // socket to where the host writes. One at a time.
+  void borrow(uint64_t position, const LentPlace& place, std::span<std::byte> into, std::byte* by_host);
   // It has come whole.
   bool has_borrowed() const { return loan_.has_value() && loan_->left.empty(); }
+  // Where it is then.
+  std::byte* borrowed() const { return loan_->begin; }
   // It is not wanted any more; nothing is written there from now on.
   void end_loan();
 
@@ -57,7 +59,9 @@ class ReceivingPath {
   struct Loan {
     uint64_t position = 0;
     size_t bytes = 0;
-    std::span<std::byte> left;  // what has not come
+    std::byte* begin = nullptr;
+    std::byte* by_host = nullptr;  // where it begins if the socket brings it
+    std::span<std::byte> left;     // what has not come
     bool by_device = false;
   };
 

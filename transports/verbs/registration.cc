@@ -7,7 +7,12 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 
 namespace hocket {
@@ -28,21 +33,47 @@ bool count(size_t bytes) {
   return false;
 }
 
+bool is_first_refusal_of(std::string_view device) {
+  static auto& told = *new std::set<std::string, std::less<>>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  return told.emplace(device).second;
+}
+
+// In the host's memory dma-bufs take nothing. A card that takes none is told of once: it would say the same of each.
+ibv_mr* register_dma_buf(const VerbsTable& table, ibv_pd* domain, std::span<const std::byte> bytes, int access,
+                         std::string_view device, const BeyondHost& beyond) {
+  const auto address = reinterpret_cast<uint64_t>(bytes.data());
+  ibv_mr* region = nullptr;
+  errno = EOPNOTSUPP;
+  if (table.reg_dmabuf_mr != nullptr) {
+    region = table.reg_dmabuf_mr(domain, beyond.offset, bytes.size(), address, beyond.dma_buf.get(), access);
+  }
+  const int error = errno;
+  if (region == nullptr && is_first_refusal_of(device))
+    log_warn("{} does not register memory of an accelerator ({}): it is copied", device, error_text(error));
+  return region;
+}
+
 }  // namespace
 
 std::unique_ptr<Registration> Registration::make(const VerbsTable& table, ibv_pd* domain,
-                                                 std::span<const std::byte> bytes, int access,
-                                                 std::string_view device) {
+                                                 std::span<const std::byte> bytes, int access, std::string_view device,
+                                                 const BeyondHost* beyond) {
+  if (beyond != nullptr) {
+    ibv_mr* const region = register_dma_buf(table, domain, bytes, access, device, *beyond);
+    return std::unique_ptr<Registration>(region == nullptr ? nullptr : new Registration(table, region, 0));
+  }
   if (!count(bytes.size())) return nullptr;
   ibv_mr* region = table.reg_mr(domain, const_cast<std::byte*>(bytes.data()), bytes.size(), access);
-  if (region != nullptr) return std::unique_ptr<Registration>(new Registration(table, region));
+  if (region != nullptr) return std::unique_ptr<Registration>(new Registration(table, region, bytes.size()));
   sum_of_all -= bytes.size();
   log_info("{} does not register {} bytes ({}): they are copied", device, bytes.size(), std::strerror(errno));
   return nullptr;
 }
 
 Registration::~Registration() {
-  sum_of_all -= region_->length;
+  sum_of_all -= counted_;
   table_.dereg_mr(region_);
 }
 

@@ -29,9 +29,9 @@ std::optional<Registrations::Keys> Registrations::keys_for(LastingMemory::Bytes 
     return Keys{found->registration->local_key(), found->registration->remote_key()};
   };
   if (const auto known = look()) return *known;
-  LastingMemory::of_process().with(bytes, [&](LastingMemory::Bytes range) {
+  LastingMemory::of_process().with(bytes, [&](LastingMemory::Bytes range, const BeyondHost* beyond) {
     const std::lock_guard lock(mutex_);
-    entries_.push_back({range, Registration::make(table_, domain_, range, access_, device_)});
+    entries_.push_back({range, Registration::make(table_, domain_, range, access_, device_, beyond)});
   });
   return look().value_or(std::nullopt);
 }

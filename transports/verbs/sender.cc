@@ -67,7 +67,7 @@ void VerbsSender::commit(size_t bytes, const Envelope& envelope) {
   if (!state_.may_commit(bytes, reserved_)) return;
   const Reservation where = std::exchange(reservation_, Reservation::kNone);
   reserved_ = 0;
-  if (where == Reservation::kSlot) return enqueue({reserved_at_, bytes}, envelope);
+  if (where == Reservation::kSlot) return enqueue({{reserved_at_, bytes}, envelope.digest()});
   send_frame(bytes, 0, envelope.digest());
 }
 
@@ -81,10 +81,15 @@ Ticket VerbsSender::lend(std::span<const std::byte> bytes, const Envelope& envel
   return send_from_place(bytes, envelope, true);
 }
 
+bool VerbsSender::can_lend(std::span<const std::byte> bytes) {
+  return bytes.size() >= lent_from && state_.ok() && !gone() && path_.key_for(bytes) != 0;
+}
+
 Ticket VerbsSender::send_from_place(std::span<const std::byte> bytes, const Envelope& envelope, bool lent) {
   if (!state_.may_ask(bytes.size(), max_message_) || !has_slot()) return 0;
   reservation_ = Reservation::kNone;
-  enqueue(bytes, envelope, lent);
+  const bool beyond_host = lent && LastingMemory::of_process().beyond_host(bytes) != nullptr;
+  enqueue({bytes, envelope.digest(), lent, beyond_host});
   return last_stable_ = queued_;
 }
 
@@ -114,8 +119,8 @@ bool VerbsSender::has_slot() {
   return state_.ok() && queued_ - taken_ < kPipeDepth;
 }
 
-void VerbsSender::enqueue(std::span<const std::byte> bytes, const Envelope& envelope, bool lent) {
-  queue_[queued_ % kPipeDepth] = {bytes, envelope.digest(), lent, false};
+void VerbsSender::enqueue(const Outgoing& message) {
+  queue_[queued_ % kPipeDepth] = message;
   ++queued_;
   push();
 }
@@ -138,10 +143,13 @@ void VerbsSender::follow(Status moved) {
   if (moved.ok() && resumption) moved = send_again(*resumption);
   const auto request = path_.take_request();
   if (moved.ok() && request) moved = give(*request);
-  if (moved.ok()) return;
-  // What is lent is the caller's again as soon as the pipe has failed: no device reads it any more.
+  if (!moved.ok()) break_off(moved);
+}
+
+// What is lent is the caller's again as soon as the pipe has failed: no device reads it any more.
+void VerbsSender::break_off(const Status& why) {
   if (repaid_ != lent_) path_.close();
-  state_.fail(moved);
+  state_.fail(why);
 }
 
 void VerbsSender::push() {
@@ -159,7 +167,7 @@ void VerbsSender::push() {
     const size_t frame = next.lent ? wanted : std::min(wanted, to_end());
     if (frame > std::min(to_end(), room())) return;
     if (!next.lent) {
-      push_part(next, frame);
+      if (const Status pushed = push_part(next, frame); !pushed.ok()) break_off(pushed);
     } else if (lent_ - repaid_ < kPipeDepth) {
       push_loan(next);
     } else {
@@ -168,18 +176,19 @@ void VerbsSender::push() {
   }
 }
 
-void VerbsSender::push_part(Outgoing& next, size_t frame) {
+Status VerbsSender::push_part(Outgoing& next, size_t frame) {
   const size_t part = std::min(next.left.size(), frame - kFrameGrain);
-  if (part > 0) std::memcpy(mirror_at(written_.bytes) + kFrameGrain, next.left.data(), part);
+  HOCKET_TRY(copy_to_host(mirror_at(written_.bytes) + kFrameGrain, next.left.first(part), next.beyond_host));
   next.left = next.left.subspan(part);
   next.begun = true;
   const bool last = next.left.empty();
   send_frame(part, next.left.size(), next.digest);
   if (last) ++taken_;
+  return {};
 }
 
 void VerbsSender::push_loan(Outgoing& next) {
-  loan(lent_++) = {next.left, written_.bytes, ++taken_, false};
+  loan(lent_++) = {next.left, written_.bytes, ++taken_, next.beyond_host};
   const LentPlace place{reinterpret_cast<uint64_t>(next.left.data()), static_cast<uint32_t>(next.left.size()), 0, 0, 0};
   std::memcpy(mirror_at(written_.bytes) + kFrameGrain, &place, sizeof(place));
   send_frame(sizeof(place), kLent, next.digest);
@@ -211,8 +220,7 @@ Status VerbsSender::give(uint64_t position) {
                     fmt::format("{} asks once more for what was lent at {}", path_.peer_name(), position));
     }
     if (place_at(position).path == path_.number()) path_.stop_lending();
-    path_.give(position, asked.bytes);
-    return {};
+    return path_.give(position, asked.bytes, asked.beyond_host);
   }
   return Status(Code::kInternal,
                 fmt::format("{} asks for what was lent at {}, where nothing was", path_.peer_name(), position));

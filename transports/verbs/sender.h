@@ -29,6 +29,7 @@ class VerbsSender final : public Sender {
   void commit(size_t bytes, const Envelope& envelope) override;
   Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope) override;
   Ticket lend(std::span<const std::byte> bytes, const Envelope& envelope) override;
+  bool can_lend(std::span<const std::byte> bytes) override;
   bool done(Ticket ticket) override;
   void withdraw() override;
   Status progress() override;
@@ -40,6 +41,7 @@ class VerbsSender final : public Sender {
     std::span<const std::byte> left;
     uint32_t digest = 0;
     bool lent = false;
+    bool beyond_host = false;
     bool begun = false;
   };
   // What a frame has said of, and the receiver has not read yet.
@@ -47,6 +49,7 @@ class VerbsSender final : public Sender {
     std::span<const std::byte> bytes;
     uint64_t position = 0;  // of the frame
     Ticket ticket = 0;
+    bool beyond_host = false;
     bool given = false;  // over the socket
   };
   enum class Reservation : uint8_t { kNone, kMirror, kSlot };
@@ -58,8 +61,9 @@ class VerbsSender final : public Sender {
   void move();
   // Does what the path has learnt, when it was looked at with this outcome.
   void follow(Status moved);
+  void break_off(const Status& why);
   void push();
-  void push_part(Outgoing& next, size_t frame);
+  Status push_part(Outgoing& next, size_t frame);
   void push_loan(Outgoing& next);
   bool is_free(Ticket ticket) const;
   Loan& loan(uint64_t number) { return loans_[number % kPipeDepth]; }
@@ -91,7 +95,7 @@ class VerbsSender final : public Sender {
   // The frame at that position of the stream; returns what it takes.
   size_t post_frame(uint64_t position);
   Ticket send_from_place(std::span<const std::byte> bytes, const Envelope& envelope, bool lent);
-  void enqueue(std::span<const std::byte> bytes, const Envelope& envelope, bool lent = false);
+  void enqueue(const Outgoing& message);
   std::byte* slot() const { return slots_.bytes().data() + queued_ % kPipeDepth * slot_bytes_; }
   bool has_slot();
 

@@ -125,14 +125,15 @@ void SendingPath::close() {
   drop_pair();
 }
 
-void SendingPath::give(uint64_t position, std::span<const std::byte> bytes) {
-  for (size_t offset = 0; offset < bytes.size(); offset += LentBytes::kLongest) {
-    const auto part = bytes.subspan(offset, std::min(LentBytes::kLongest, bytes.size() - offset));
-    records_.send(
-        RecordKind::kLentBytes,
-        encode_lent_bytes(
-            {position, static_cast<uint32_t>(offset), {reinterpret_cast<const char*>(part.data()), part.size()}}));
+Status SendingPath::give(uint64_t position, std::span<const std::byte> bytes, bool beyond_host) {
+  std::string part;
+  for (size_t offset = 0; offset < bytes.size(); offset += part.size()) {
+    part.resize(std::min(LentBytes::kLongest, bytes.size() - offset));
+    auto* const to = reinterpret_cast<std::byte*>(part.data());
+    HOCKET_TRY(copy_to_host(to, bytes.subspan(offset, part.size()), beyond_host));
+    records_.send(RecordKind::kLentBytes, encode_lent_bytes({position, static_cast<uint32_t>(offset), part}));
   }
+  return {};
 }
 
 Status SendingPath::look() {

@@ -47,7 +47,7 @@ class SendingPath {
   uint32_t number() const { return path_; }
   // The receiver wants what is lent by the frame at this position to be given to it.
   std::optional<uint64_t> take_request() { return std::exchange(request_, std::nullopt); }
-  void give(uint64_t position, std::span<const std::byte> bytes);
+  Status give(uint64_t position, std::span<const std::byte> bytes, bool beyond_host);
   // Nothing more is sent, and the receiver reads nothing more.
   void close();
   // The receiver's device cannot read what is lent by this way: what follows is copied.

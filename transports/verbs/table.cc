@@ -19,6 +19,7 @@ void load_devices(Library& library, VerbsTable* table) {
   library.load("ibv_alloc_pd", &table->alloc_pd);
   library.load("ibv_dealloc_pd", &table->dealloc_pd);
   library.load("ibv_reg_mr", &table->reg_mr);
+  library.load_if_there("ibv_reg_dmabuf_mr", &table->reg_dmabuf_mr);
   library.load("ibv_dereg_mr", &table->dereg_mr);
 }
 

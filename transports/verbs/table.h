@@ -25,6 +25,8 @@ struct VerbsTable {
   ibv_pd* (*alloc_pd)(ibv_context* context);
   int (*dealloc_pd)(ibv_pd* domain);
   ibv_mr* (*reg_mr)(ibv_pd* domain, void* memory, size_t bytes, int access);
+  // Null: the library is older than rdma-core 34.
+  ibv_mr* (*reg_dmabuf_mr)(ibv_pd* domain, uint64_t offset, size_t bytes, uint64_t address, int descriptor, int access);
   int (*dereg_mr)(ibv_mr* region);
 
   ibv_comp_channel* (*create_comp_channel)(ibv_context* context);
