@@ -22,12 +22,11 @@ Status copy_out(const cuda::Stream& stream, std::byte* to, std::span<const std::
   const cuda::Driver& driver = stream.driver();
   const cuda::Entered entered(driver, stream.context());
   HOCKET_TRY(stream.copy(to, from.data(), from.size()));
-  const Result<cuda::Event> copied = stream.mark();
+  const Result<cuda::KeptEvent> copied = stream.mark();
   if (!copied.ok()) stream.wait_until_idle();
   HOCKET_TRY(copied.status());
   cuda::DriverResult state;
-  while ((state = driver.event_query(*copied)) == cuda::kNotReady) std::this_thread::yield();
-  driver.event_destroy(*copied);
+  while ((state = driver.event_query(copied->get())) == cuda::kNotReady) std::this_thread::yield();
   return checked(driver, state, "cuEventQuery");
 }
 
