@@ -171,12 +171,13 @@ class DeviceRunner final : public SliceRunner {
     const size_t slice = Execution::slice_elements(call);
     const size_t coded = call.codec == nullptr ? 0 : call.codec->max_encoded_bytes(slice, call.type);
     const size_t lanes = call.plan->lanes.size();
-    room_ = room_for(most.count, std::max(most.bytes, coded), bytes_beside(aligned(most.bytes), most.count));
+    const size_t room =
+        room_for(most.count, std::max(most.bytes, coded), bytes_beside(aligned(most.bytes), most.count));
     lanes_.resize(lanes);
     HOCKET_TRY(slices_.prepare(stream_, lanes));
     if (call.codec != nullptr) HOCKET_TRY(prepare_passes(*call.codec->form(), slice, element_bytes(call.type)));
-    HOCKET_TRY(pool_.have(lanes, room_));
-    return pool_.have(1, Execution::scratch_bytes(call));
+    for (Lane& lane : lanes_) HOCKET_TRY(lane.messages.prepare(pool_, room));
+    return scratch(Execution::scratch_bytes(call)).status();
   }
 
   Result<std::byte*> scratch(size_t bytes) override {
@@ -244,7 +245,7 @@ class DeviceRunner final : public SliceRunner {
     const auto sent = slice.reserved.first(std::min<size_t>(1, slice.reserved.size()));
     const auto alignment = in_pipes_ ? std::optional(kMessageAlignment) : std::nullopt;
     const Result<std::byte*> room =
-        lane.messages.place(pool_, slice.messages, sent, alignment, room_, bytes_beside(values, slice.messages.size()));
+        lane.messages.place(pool_, slice.messages, sent, alignment, bytes_beside(values, slice.messages.size()));
     HOCKET_TRY(room.status());
     CodedSlice reached = slice;
     reached.messages = lane.messages.messages();
@@ -264,7 +265,6 @@ class DeviceRunner final : public SliceRunner {
   const CallKernels kernels_;
   const bool in_pipes_;  // messages are coded where pipes have them
   cuda::MemoryPool& pool_;
-  size_t room_ = 0;  // pinned, of a lane
   cuda::GrowingBlock scratch_;
   std::byte* between_passes_ = nullptr;  // of the device
   cuda::GrowingBlock passes_;            // holds it

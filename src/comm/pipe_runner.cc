@@ -55,11 +55,11 @@ class PipeRunner final : public SliceRunner {
     const cuda::Entered entered(driver(), context());
     const MostMessages most = most_messages(call);
     const size_t lanes = call.plan->lanes.size();
-    room_ = room_for(most.count, most.bytes);
+    const size_t room = room_for(most.count, most.bytes);
     lanes_.resize(lanes);
     HOCKET_TRY(slices_.prepare(streams_.front(), lanes));
-    HOCKET_TRY(cuda::pinned_pool(driver()).have(lanes, room_));
-    return cuda::device_pool(driver(), context()).have(1, Execution::scratch_bytes(call));
+    for (Lane& lane : lanes_) HOCKET_TRY(lane.messages.prepare(cuda::pinned_pool(driver()), room));
+    return scratch(Execution::scratch_bytes(call)).status();
   }
 
   // On the device: nobody else needs it.
@@ -102,7 +102,7 @@ class PipeRunner final : public SliceRunner {
     cuda::MemoryPool& pinned = cuda::pinned_pool(driver());
     CodedSlice reached = slice;
     if (slice.landed) reached.messages = {};  // kernels reach them
-    HOCKET_TRY(lane.messages.place(pinned, reached.messages, slice.reserved, alignment, room_).status());
+    HOCKET_TRY(lane.messages.place(pinned, reached.messages, slice.reserved, alignment).status());
     reached.messages = slice.landed ? slice.messages : lane.messages.messages();
     reached.reserved = lane.messages.reserved();
     lane.batches.start(reached);
@@ -135,7 +135,6 @@ class PipeRunner final : public SliceRunner {
   const OwnStreams& streams_;
   const CombineKernels kernels_;
   const bool hides_card_writes_;
-  size_t room_ = 0;  // pinned, of a lane that needs any
   cuda::GrowingBlock scratch_;
   std::vector<Lane> lanes_;
   StreamSlices slices_;

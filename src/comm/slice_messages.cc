@@ -76,7 +76,7 @@ size_t room_for(size_t messages, size_t message_bytes, size_t more) {
 
 Result<std::byte*> SliceMessages::place(cuda::MemoryPool& pinned, std::span<const std::span<const std::byte>> messages,
                                         std::span<const std::span<std::byte>> reserved, std::optional<size_t> alignment,
-                                        size_t least, size_t more) {
+                                        size_t more) {
   messages_.assign(messages.begin(), messages.end());
   reserved_.assign(reserved.begin(), reserved.end());
   size_t bytes = in_lines(more);
@@ -85,7 +85,7 @@ Result<std::byte*> SliceMessages::place(cuda::MemoryPool& pinned, std::span<cons
   };
   std::ranges::for_each(messages_, count);
   std::ranges::for_each(reserved_, count);
-  const Result<std::byte*> room = room_.at_least(pinned, bytes == 0 ? 0 : std::max(bytes, least));
+  const Result<std::byte*> room = room_.at_least(pinned, bytes);
   HOCKET_TRY(room.status());
   std::byte* next = *room + in_lines(more);
   const auto move = [&](auto& message) {

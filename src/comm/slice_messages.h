@@ -28,12 +28,13 @@ size_t room_for(size_t messages, size_t message_bytes, size_t more = 0);
 // Of one slice after the other.
 class SliceMessages {
  public:
+  // Has so many bytes of pinned memory: room_for() what place() will be asked for. Before the call lies on its stream.
+  Status prepare(cuda::MemoryPool& pinned, size_t bytes) { return room_.at_least(pinned, bytes).status(); }
   // Finds places for all messages, beside `more` bytes of pinned memory, which it gives. Those of pipes are taken that
-  // begin at a multiple of `alignment`; nothing: none of them. Where pinned memory is needed, it is so many bytes at
-  // least, as lie in the pool.
+  // begin at a multiple of `alignment`; nothing: none of them.
   Result<std::byte*> place(cuda::MemoryPool& pinned, std::span<const std::span<const std::byte>> messages,
                            std::span<const std::span<std::byte>> reserved, std::optional<size_t> alignment,
-                           size_t least, size_t more = 0);
+                           size_t more = 0);
   std::span<const std::span<const std::byte>> messages() const { return messages_; }
   std::span<const std::span<std::byte>> reserved() const { return reserved_; }
 

@@ -38,16 +38,6 @@ Result<MemoryBlock> MemoryPool::take(size_t bytes) {
   return MemoryBlock(this, *memory, size);
 }
 
-Status MemoryPool::have(size_t blocks, size_t bytes) {
-  std::vector<MemoryBlock> taken;
-  for (size_t i = 0; bytes > 0 && i < blocks; ++i) {
-    Result<MemoryBlock> block = take(bytes);
-    HOCKET_TRY(block.status());
-    taken.push_back(std::move(*block));
-  }
-  return {};
-}
-
 Result<std::byte*> MemoryPool::allocate(size_t size) const {
   void* pinned = nullptr;
   Address address = 0;

@@ -42,8 +42,6 @@ class MemoryPool {
   MemoryPool(const Driver& driver, Kind kind) : driver_(driver), kind_(kind) {}
   // At least so many bytes, aligned to 256, in a context that was entered: for a device's, always the same one.
   Result<MemoryBlock> take(size_t bytes);
-  // So many blocks lie here to be taken, unless somebody else takes them before.
-  Status have(size_t blocks, size_t bytes);
   // What lies here unused.
   size_t kept_bytes() const;
 

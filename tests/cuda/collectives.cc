@@ -102,6 +102,7 @@ void Comparison::write(const Bytes& bytes) const {
 
 Bytes Comparison::read() const {
   Bytes bytes(bytes_);
+  stream_.synchronize();
   cuMemcpyAsync(reinterpret_cast<uintptr_t>(bytes.data()), reinterpret_cast<uintptr_t>(memory_), bytes.size(),
                 stream_.handle());
   stream_.synchronize();
