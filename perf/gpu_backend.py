@@ -161,6 +161,8 @@ CHECKS = {"training": training, "hooks": hooks, "failures": failures, "times": t
 
 
 def main():
+    if not sys.argv[1:] or not set(sys.argv[1:]) <= CHECKS.keys():
+        sys.exit(__doc__)
     torch.cuda.set_device(0)
     hocket.distributed.init_process_group()
     for name in sys.argv[1:]:

@@ -149,6 +149,7 @@ class Bench:
                 "cuEventDestroy": lambda: self.call("cuEventDestroy_v2", spare),
                 "cuStreamWaitEvent": lambda: self.call("cuStreamWaitEvent", self.own, self.ended, 0),
                 "cuStreamWaitValue32": lambda: self.call("cuStreamWaitValue32_v2", self.own, ones, 0, AT_LEAST),
+                "cuFlushGPUDirectRDMAWrites": lambda: self.image.driver.cuFlushGPUDirectRDMAWrites(0, 100),
                 "cuStreamQuery": lambda: self.image.driver.cuStreamQuery(self.own),
                 "cuStreamGetCaptureInfo": lambda: self.call("cuStreamGetCaptureInfo_v2", self.own, ctypes.byref(number), None, ctypes.byref(graph),
                                                             None, None),

@@ -24,8 +24,10 @@ struct Part {
   JointMember member;
 };
 
-// The context of the first stream, which most of them have: to enter it again costs nothing then.
+// The context of the first stream, which most of them have: to enter it again costs nothing then. Where there are
+// default streams, which are those of the thread's own context, that stays.
 std::optional<cuda::Entered> enter_first(const std::vector<PendingCall>& calls) {
+  if (std::ranges::any_of(calls, [](const PendingCall& call) { return cuda::is_default(call.stream); })) return {};
   const auto on_stream =
       std::ranges::find_if(calls, [](const PendingCall& call) { return is_cuda_stream(call.stream); });
   if (on_stream == calls.end()) return {};

@@ -2,6 +2,7 @@
 // Copyright The Hocket authors
 #include "comm/direct_memory.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -12,23 +13,59 @@
 #include "comm/stream_slices.h"
 #include "cuda/cards.h"
 #include "cuda/memory.h"
+#include "cuda/pool.h"
 #include "cuda/stream.h"
 
 namespace hocket {
 namespace {
 
-// Nothing waits on our streams, so this takes no longer than the copy and what kernels do there.
-Status copy_out(const cuda::Stream& stream, std::byte* to, std::span<const std::byte> from) {
-  const cuda::Driver& driver = stream.driver();
-  const cuda::Entered entered(driver, stream.context());
-  HOCKET_TRY(stream.copy(to, from.data(), from.size()));
-  const Result<cuda::KeptEvent> copied = stream.mark();
-  if (!copied.ok()) stream.wait_until_idle();
-  HOCKET_TRY(copied.status());
-  cuda::DriverResult state;
-  while ((state = driver.event_query(copied->get())) == cuda::kNotReady) std::this_thread::yield();
-  return checked(driver, state, "cuEventQuery");
-}
+// Copies memory of a device to the host's by way of pinned memory: a copy to the pipe's own, which may be pageable,
+// would wait within the driver for anybody else's (perf/gpu_locks.py). Nothing waits on the stream, so this takes no
+// longer than the copy and what kernels do there.
+class CopiesToHost {
+ public:
+  static Result<std::shared_ptr<CopiesToHost>> make(const cuda::Stream& stream) {
+    const cuda::Entered entered(stream.driver(), stream.context());
+    Result<cuda::MemoryBlock> pinned = cuda::pinned_pool(stream.driver()).take(kBytes);
+    HOCKET_TRY(pinned.status());
+    Result<cuda::KeptEvent> copied = cuda::KeptEvent::take(stream.driver(), stream.context());
+    HOCKET_TRY(copied.status());
+    return std::shared_ptr<CopiesToHost>(new CopiesToHost(stream, std::move(*pinned), std::move(*copied)));
+  }
+
+  Status copy(std::byte* to, std::span<const std::byte> from) {
+    const std::lock_guard lock(mutex_);
+    const cuda::Entered entered(stream_.driver(), stream_.context());
+    for (; !from.empty(); from = from.subspan(std::min(kBytes, from.size()))) {
+      const std::span<const std::byte> part = from.first(std::min(kBytes, from.size()));
+      HOCKET_TRY(stream_.copy(pinned_.memory(), part.data(), part.size()));
+      HOCKET_TRY(wait());
+      to = std::copy_n(pinned_.memory(), part.size(), to);
+    }
+    return {};
+  }
+
+ private:
+  static constexpr size_t kBytes = size_t{64} << 10;
+
+  CopiesToHost(const cuda::Stream& stream, cuda::MemoryBlock pinned, cuda::KeptEvent copied)
+      : stream_(stream), pinned_(std::move(pinned)), copied_(std::move(copied)) {}
+
+  // For what was put on the stream.
+  Status wait() {
+    const Status marked = stream_.mark(copied_.get());
+    if (!marked.ok()) stream_.wait_until_idle();
+    HOCKET_TRY(marked);
+    cuda::DriverResult state;
+    while ((state = stream_.driver().event_query(copied_.get())) == cuda::kNotReady) std::this_thread::yield();
+    return checked(stream_.driver(), state, "cuEventQuery");
+  }
+
+  const cuda::Stream stream_;
+  std::mutex mutex_;                // of several calls' copies
+  const cuda::MemoryBlock pinned_;  // guarded by mutex_
+  const cuda::KeptEvent copied_;    // guarded by mutex_
+};
 
 // The driver is asked here, in the program's thread, and not when a call is under way.
 Result<std::shared_ptr<const BeyondHost>> share(const cuda::Driver& driver, std::span<const std::byte> memory) {
@@ -38,11 +75,13 @@ Result<std::shared_ptr<const BeyondHost>> share(const cuda::Driver& driver, std:
   HOCKET_TRY(shared.status());
   const Result<const OwnStreams*> streams = own_streams(driver, context);
   HOCKET_TRY(streams.status());
+  const Result<std::shared_ptr<CopiesToHost>> copies = CopiesToHost::make((*streams)->front());
+  HOCKET_TRY(copies.status());
   auto beyond = std::make_shared<BeyondHost>();
   beyond->dma_buf = std::move(shared->descriptor);
   beyond->offset = shared->offset;
-  beyond->copy_out = [&stream = (*streams)->front()](std::byte* to, std::span<const std::byte> from) {
-    return copy_out(stream, to, from);
+  beyond->copy_out = [copies = *copies](std::byte* to, std::span<const std::byte> from) {
+    return copies->copy(to, from);
   };
   return std::shared_ptr<const BeyondHost>(std::move(beyond));
 }

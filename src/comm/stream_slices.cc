@@ -50,21 +50,20 @@ Status StreamSlices::prepare(const cuda::Stream& stream, size_t lanes) {
   return {};
 }
 
-Duration StreamSlices::next_nap() {
-  Duration shortest = Duration::max();
-  for (Lane& lane : lanes_) {
-    if (!lane.under_way) continue;
-    shortest = std::min(shortest, lane.nap);
-    lane.nap = std::min(2 * lane.nap, kLongestNap);
+Duration StreamSlices::next_nap() const {
+  Duration nap = Duration::max();
+  const auto now = std::chrono::steady_clock::now();
+  for (const Lane& lane : lanes_) {
+    if (lane.under_way) nap = std::min(nap, std::clamp<Duration>(now - lane.begun, kFirstNap, kLongestNap));
   }
-  return shortest;
+  return nap;
 }
 
 // What cannot be marked is waited for here: nobody else could tell when it no longer uses memory.
 Status StreamSlices::begin(size_t lane, const cuda::Stream& stream) {
   Lane& its = lanes_[lane];
   its.stream = stream;
-  its.nap = kFirstNap;
+  its.begun = std::chrono::steady_clock::now();
   const cuda::Entered entered(stream.driver(), stream.context());
   const Status marked = stream.mark(its.ended.get());
   its.under_way = marked.ok();

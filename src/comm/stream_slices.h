@@ -27,9 +27,10 @@ class StreamSlices {
   // What so many lanes need of the driver; for a call that does not lie on its stream yet.
   Status prepare(const cuda::Stream& stream, size_t lanes);
   bool is_under_way(size_t lane) const { return lanes_[lane].under_way; }
-  // How long whoever is about to sleep may do so: nobody wakes him when something has ended. Longer each time, so that
-  // he sees ends after about half as long again as they took, and long ones cost him few looks.
-  Duration next_nap();
+  // How long whoever is about to sleep may do so: nobody wakes him when something has ended. As long as the youngest
+  // has taken so far, so that he sees its end after at most twice the time that it took, and long ones cost him few
+  // looks.
+  Duration next_nap() const;
   // What was put on the stream so far is under way for the lane; it ends as a whole. When it fails, nothing of it is.
   Status begin(size_t lane, const cuda::Stream& stream);
   // Of a lane that has something under way; if it is done, nothing is any more.
@@ -43,7 +44,7 @@ class StreamSlices {
     cuda::Stream stream;
     cuda::KeptEvent ended;
     bool under_way = false;
-    Duration nap{};  // the next one
+    std::chrono::steady_clock::time_point begun{};
   };
 
   std::vector<Lane> lanes_;

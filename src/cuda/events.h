@@ -3,7 +3,7 @@
 //
 // Events that are kept for the next call. The driver neither makes nor destroys events while anybody in the process
 // copies to pageable memory in a stream that waits (perf/gpu_locks.py), perhaps for the very call that needs one: so
-// they are taken before the call lies on its stream, and never destroyed. Any thread.
+// the engine takes none, but has them with the call, and none is destroyed. Any thread.
 #pragma once
 
 #include <utility>

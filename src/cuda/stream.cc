@@ -20,6 +20,8 @@ Address address_of(const void* pointer) { return static_cast<Address>(reinterpre
 
 StreamHandle default_stream() { return reinterpret_cast<StreamHandle>(uintptr_t{1}); }  // CU_STREAM_LEGACY
 
+bool is_default(const void* handle) { return reinterpret_cast<uintptr_t>(handle) <= kLastDefaultStream; }
+
 Entered::Entered(const Driver& driver, Context context)
     : driver_(driver), before_(std::exchange(entered, context)), enters_(context != before_) {
   if (!enters_) return;
@@ -64,15 +66,13 @@ Result<Stream> Stream::make(const Driver& driver) {
   return find(driver, handle);
 }
 
-bool Stream::is_default() const { return reinterpret_cast<uintptr_t>(handle_) <= kLastDefaultStream; }
-
 bool Stream::is_apart() const {
   unsigned flags = 0;
-  return !is_default() && driver_->stream_get_flags(handle_, &flags) == kSuccess && (flags & kNonBlocking) != 0;
+  return !is_default(handle_) && driver_->stream_get_flags(handle_, &flags) == kSuccess && (flags & kNonBlocking) != 0;
 }
 
 bool Stream::is_idle() const {
-  return !is_default() && graph_ == nullptr && driver_->stream_query(handle_) == kSuccess;
+  return !is_default(handle_) && graph_ == nullptr && driver_->stream_query(handle_) == kSuccess;
 }
 
 void Stream::wait_until_idle() const {

@@ -15,6 +15,8 @@ namespace hocket::cuda {
 
 // What the argument NULL means for CUDA memory: the default stream.
 StreamHandle default_stream();
+// One of those that each context has: its handle says nothing of the context.
+bool is_default(const void* handle);
 
 // A context that this thread uses while the object lives; other threads' captures are not disturbed meanwhile. To enter
 // it once more within costs nothing.
@@ -86,8 +88,6 @@ class Stream {
   Status tie_to_graph(void* argument, HostFunction drop) const;
 
  private:
-  bool is_default() const;
-
   const Driver* driver_ = nullptr;
   StreamHandle handle_ = nullptr;
   Context context_ = nullptr;

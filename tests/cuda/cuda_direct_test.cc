@@ -402,9 +402,13 @@ TEST_F(CudaDirect, ADriverThatSharesNoRangeLeavesItToKernels) {
 TEST_F(CudaDirect, ACardThatRefusesLeavesItToKernels) {
   const int copies = fake::calls_of("cuMemcpyAsync");
   for (int after = 0; after < 4; ++after) {
+    const int launches = fake::calls_of("cuLaunchKernel");
     fail_fake_call(FakeCall::kRegisterDmaBuf, after, ENOMEM);
     broadcast_some();
     fail_fake_call(FakeCall::kNone, 0, 0);
+    if (after == 0) {
+      EXPECT_GT(fake::calls_of("cuLaunchKernel"), launches) << "no kernel has copied";
+    }
   }
   EXPECT_EQ(fake::calls_of("cuMemcpyAsync"), copies) << "the driver copies what has been lent";
 }

@@ -31,10 +31,10 @@ def _include():
 
 
 def file_name():
-    """Of the plug-in for this Python, this torch and these sources."""
+    """Of the plug-in for this Python, this torch, these sources and this way to compile them."""
     import torch
     digest = hashlib.sha256(str(torch.compiled_with_cxx11_abi()).encode())
-    for source in (*_SOURCES, *sorted((_HERE / "plugin").glob("*.h")), _include() / "hocket" / "hocket.h"):
+    for source in (pathlib.Path(__file__), *_SOURCES, *sorted((_HERE / "plugin").glob("*.h")), _include() / "hocket" / "hocket.h"):
         digest.update(source.read_bytes())
     return f"{_MODULE}-{torch.__version__}-{digest.hexdigest()[:12]}{sysconfig.get_config_var('EXT_SUFFIX')}"
 
