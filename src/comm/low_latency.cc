@@ -88,7 +88,7 @@ Result<std::shared_ptr<Inbox>> Inbox::make(const cuda::Driver& driver, System& s
   const std::span<std::byte> whole(memory.ok() ? static_cast<std::byte*>(*memory) : nullptr, bytes);
   const Status status = memory.ok() ? clear(driver, system, whole) : memory.status();
   HOCKET_TRY(status);
-  return std::shared_ptr<Inbox>(new Inbox(driver, whole, std::move(*launched)));
+  return std::shared_ptr<Inbox>(new Inbox(whole, std::move(*launched)));
 }
 
 Inbox::~Inbox() { cuda::free_shared(memory_.data()); }

@@ -39,10 +39,8 @@ class Inbox {
   Status launch(const cuda::Stream& stream, cuda::Kernel kernel, cuda::Grid grid, const device::LowLatencyWork& work);
 
  private:
-  Inbox(const cuda::Driver& driver, std::span<std::byte> memory, cuda::KeptEvent launched)
-      : driver_(driver), memory_(memory), launched_(std::move(launched)) {}
+  Inbox(std::span<std::byte> memory, cuda::KeptEvent launched) : memory_(memory), launched_(std::move(launched)) {}
 
-  const cuda::Driver& driver_;
   const std::span<std::byte> memory_;
   std::mutex mutex_;
   const cuda::KeptEvent launched_;     // the last kernel's

@@ -9,7 +9,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -213,16 +212,11 @@ TEST_F(Direct, AMessageThatWasCopiedStaysWithThePipe) {
 }
 
 TEST_F(Direct, TakesNothingOfWhatMayBeLocked) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &before), 0);
-  rlimit tight = before;
-  tight.rlim_cur = 2 * kMaxMessage - 1;
-  if (before.rlim_max < tight.rlim_cur) GTEST_SKIP() << "ulimit -l is " << before.rlim_max;
-  ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &tight), 0);
+  const LockLimit limit(2 * kMaxMessage - 1);
+  if (!limit.is_set()) GTEST_SKIP() << "ulimit -l is " << limit.highest();
   PipePair made = open_pair();
   EXPECT_TRUE(passes(made));
   EXPECT_TRUE(landed_);
-  ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &before), 0);
 }
 
 TEST_F(Direct, NothingStaysRegisteredWhenTheMemoryEnds) {

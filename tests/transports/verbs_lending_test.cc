@@ -6,7 +6,6 @@
 // (fake_verbs.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <vector>
@@ -240,17 +239,12 @@ TEST_F(Lending, MemoryWhosePagesAreReplacedIsRegisteredAnew) {
 }
 
 TEST_F(Lending, LeavesHalfOfWhatMayBeLockedToOthers) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &before), 0);
-  rlimit tight = before;
-  tight.rlim_cur = 2 * kMaxMessage - 1;
-  if (before.rlim_max < tight.rlim_cur) GTEST_SKIP() << "ulimit -l is " << before.rlim_max;
-  ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &tight), 0);
+  const LockLimit limit(2 * kMaxMessage - 1);
+  if (!limit.is_set()) GTEST_SKIP() << "ulimit -l is " << limit.highest();
   const LastingMemory::Hold source(source_);
   PipePair made = open_pair();
   EXPECT_TRUE(passes(made));
   EXPECT_EQ(fake_registered_bytes(), 2 * RingMemory::kLong) << "the rings";
-  ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &before), 0);
 }
 
 // ---- What breaks

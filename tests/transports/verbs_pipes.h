@@ -5,6 +5,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstring>
 
@@ -17,6 +18,29 @@ namespace hocket::test {
 
 inline constexpr size_t kMaxMessage = 100'000;
 inline constexpr size_t kShort = 100;
+
+// The process may lock so many bytes while this lives.
+class LockLimit {
+ public:
+  explicit LockLimit(rlim_t bytes) {
+    EXPECT_EQ(::getrlimit(RLIMIT_MEMLOCK, &before_), 0);
+    const rlimit tight{bytes, before_.rlim_max};
+    is_set_ = bytes <= before_.rlim_max;
+    if (is_set_) {
+      EXPECT_EQ(::setrlimit(RLIMIT_MEMLOCK, &tight), 0);
+    }
+  }
+  ~LockLimit() { EXPECT_EQ(::setrlimit(RLIMIT_MEMLOCK, &before_), 0); }
+  LockLimit(const LockLimit&) = delete;
+  LockLimit& operator=(const LockLimit&) = delete;
+  // No: the limit is lower, and cannot be raised.
+  bool is_set() const { return is_set_; }
+  rlim_t highest() const { return before_.rlim_max; }
+
+ private:
+  rlimit before_{};
+  bool is_set_ = false;
+};
 
 class Verbs : public testing::Test {
  protected:
