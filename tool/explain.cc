@@ -21,7 +21,6 @@
 namespace hocket::tool {
 namespace {
 
-constexpr size_t kMaxMessage = size_t{256} << 10;  // of a library that is not told otherwise
 
 struct Words {
   std::string collective = "all_reduce";
@@ -73,7 +72,7 @@ std::string_view why(Choice::Reason reason) {
 std::string how(const Builder& builder, int32_t lanes, size_t slice_bytes) {
   std::string text(builder.name);
   if (lanes > 1) text += fmt::format(" over {} lanes", lanes);
-  if (slice_bytes < kLongestSlice) text += fmt::format(" by {} KiB", slice_bytes >> 10);
+  if (slice_bytes <= kShortSlice) text += fmt::format(" by {} KiB", slice_bytes >> 10);
   return text;
 }
 
@@ -156,7 +155,7 @@ class Explanation {
     question_.ranks = words_.ranks;
     question_.bytes = static_cast<size_t>(*bytes);
 
-    Chooser chooser(*forced, tuning_, placement_, kMaxMessage, words_.lanes);
+    Chooser chooser(*forced, tuning_, placement_, longest_slice(medium_of(placement_)), words_.lanes);
     HOCKET_TRY(weigh_codec(chooser));
     const Result<Choice> choice = chooser.choose(question_);
     if (!choice.ok()) return choice.status();

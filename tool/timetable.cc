@@ -165,7 +165,7 @@ std::string Timetable::report(const Tuning& tuning) const {
                   "bytes", "fastest", "us", "the model's", "ratio", "tuned", "ratio", "untuned", "ratio");
   Score score;
   const std::vector<Sample> seen = samples();
-  const std::vector<Picoseconds> predicted = predict_all(tuning, seen, max_message_);
+  const std::vector<Picoseconds> predicted = predict_all(tuning, seen, max_message());
   size_t next = 0;
   for (const auto& [cell, times] : cells_) {
     std::vector<Row> rows;
@@ -196,7 +196,7 @@ std::string Timetable::report(const Tuning& tuning) const {
 }
 
 std::string Timetable::choice(const Cell& cell, const Tuning& tuning) const {
-  Chooser chooser({}, tuning, placement_over(medium_, cell.ranks), max_message_);
+  Chooser chooser({}, tuning, placement_over(medium_, cell.ranks), max_message());
   Question question;
   question.collective = cell.collective;
   question.ranks = cell.ranks;

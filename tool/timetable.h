@@ -10,11 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "choose/cut.h"
 #include "choose/fit.h"
 
 namespace hocket::tool {
-
-inline constexpr size_t kMaxMessage = size_t{256} << 10;  // of a library that is not told otherwise
 
 class Timetable {
  public:
@@ -25,12 +24,12 @@ class Timetable {
     auto operator<=>(const Cell&) const = default;
   };
 
-  // Of calls whose messages are at most so long.
-  explicit Timetable(Medium medium, size_t max_message = kMaxMessage) : medium_(medium), max_message_(max_message) {}
+  // `whole`: of a library that sends messages whole, not in slices.
+  explicit Timetable(Medium medium, bool whole = false) : medium_(medium), whole_(whole) {}
 
   Medium medium() const { return medium_; }
   void set_medium(Medium medium) { medium_ = medium; }
-  size_t max_message() const { return max_message_; }
+  size_t max_message() const { return whole_ ? kWhole : longest_slice(medium_); }
   bool empty() const { return cells_.empty(); }
   void add(const Cell& cell, const std::string& algorithm, double microseconds);
   // "all_reduce,ring,128,1048576,1650.5": collective, algorithm, ranks, bytes, microseconds. False: it is no such line.
@@ -52,7 +51,7 @@ class Timetable {
   std::string choice(const Cell& cell, const Tuning& tuning) const;
 
   Medium medium_;
-  size_t max_message_;
+  bool whole_;
   std::map<Cell, Times> cells_;
 };
 

@@ -60,7 +60,7 @@ struct Words {
 
 class Tuner {
  public:
-  explicit Tuner(const Words& words) : words_(words), timetable_(medium(words), words.whole ? kWhole : kMaxMessage) {}
+  explicit Tuner(const Words& words) : words_(words), timetable_(medium(words), words.whole) {}
 
   Status run() {
     HOCKET_TRY(check_is_ours("--out", words_.out));

@@ -49,7 +49,7 @@ struct Choice {
   const Builder* builder = nullptr;
   Reason reason = Reason::kPossible;
   int32_t lanes = 1;                        // over which its plans go (plan/lanes.h), at most as many as they can
-  size_t slice_bytes = kLongestSlice;       // at most
+  size_t slice_bytes = kWhole;              // at most
   std::optional<Prediction> expected = {};  // nothing: the model knows no time of it
 };
 

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "choose/predict.h"
+#include "choose/tuning.h"
 #include "plan/builders.h"
 
 namespace hocket {
@@ -16,15 +18,19 @@ struct Cut {
   size_t slice_bytes = 0;   // of a message
 };
 
-// Slices of this size stay in a core's cache between the copy in and the copy out: longer ones are never made.
-inline constexpr size_t kLongestSlice = size_t{128} << 10;
+// The longest slices of a communicator whose messages all go through that; nothing: through several things. Those in
+// memory stay in a core's cache between the copy in and the copy out.
+size_t longest_slice(std::optional<Medium> medium);
+inline constexpr size_t kLongestInMemory = size_t{128} << 10;
+// Short slices are tried with every algorithm: these, and a quarter as long.
+inline constexpr size_t kShortSlice = kLongestInMemory / 4;
 
 // As the longest message: of libraries that cut nothing. What peers read straight out of each other's buffers is not
 // cut either.
 inline constexpr size_t kWhole = size_t{1} << 62;
 
 // As large as the pipes allow: a step's message of one pass fits `depth` times into a pipe of kPipeDepth slices, which
-// are at most kLongestSlice and max_message long.
+// are at most max_message long.
 Cut cut(const Plan& plan, size_t max_message);
 // The same of a plan that is known by its head.
 Cut cut(int32_t depth, int32_t message_chunks, size_t max_message);

@@ -32,7 +32,7 @@ Tuning two_cores() {
                    .unbound = 88'400,
                    .near_bytes = 4'000,
                    .held_byte = 54'500,
-                   .held_bytes = 35'500'000};
+                   .held_bytes = 510'000'000};
   tuning.socket = {
       .latency = 1'000, .send = 3'000'000, .receive = 3'000'000, .send_byte = 124'000, .receive_byte = 124'000};
   tuning.network = tuning.socket;

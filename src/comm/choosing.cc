@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "choose/cut.h"
 #include "comm/crowd.h"
 #include "topology/machine.h"
 
@@ -35,10 +36,6 @@ bool shares_memory(const PeerInfo& a, const PeerInfo& b) {
   return between != nullptr && between->carrier() != Transport::Carrier::kSocket;
 }
 
-// In two packets of the loopback, of 65,483 bytes each, with a header in front: with a third one for a few bytes more
-// it takes a quarter longer.
-constexpr size_t kLongestOnSockets = 130'880;
-
 }  // namespace
 
 std::vector<int32_t> rails_of(const std::vector<std::string_view>& interfaces,
@@ -55,20 +52,22 @@ std::vector<int32_t> rails_of(const std::vector<std::string_view>& interfaces,
   return rails;
 }
 
-size_t longest_uncut(Rank ranks, const std::function<const PeerInfo&(Rank)>& peer) {
+size_t longest_uncut(Rank ranks, const std::function<const PeerInfo&(Rank)>& peer, size_t most) {
   size_t longest = 0;
   for (Rank rank = 1; rank < ranks; ++rank) {
     const Transport* const between = transport_between(peer(rank - 1), peer(rank));
     if (between != nullptr && between->carrier() == Transport::Carrier::kSocket)
-      longest = std::max(longest, std::min(between->uncut_message(), kLongestOnSockets));
+      longest = std::max(longest, std::min(between->uncut_message(), most));
   }
-  return longest == 0 ? kLongestOnSockets : longest;
+  return longest == 0 ? most : longest;
 }
 
 size_t longest_message(const Mesh& mesh, const Placement& placement) {
-  if (medium_of(placement) == Medium::kMemory) return mesh.max_message();
+  const std::optional<Medium> medium = medium_of(placement);
+  const size_t most = std::min(mesh.max_message(), longest_slice(medium));
+  if (medium == Medium::kMemory) return most;
   const auto peer = [&](Rank rank) -> const PeerInfo& { return mesh.peer(rank); };
-  return std::min(mesh.max_message(), longest_uncut(mesh.ranks(), peer));
+  return longest_uncut(mesh.ranks(), peer, most);
 }
 
 Placement placement(const Mesh& mesh) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "choose/choose.h"
@@ -59,6 +60,13 @@ void raise(CodingEffect& most, const CodingEffect& other) {
   most.absolute = std::max(most.absolute, other.absolute);
   most.noise = std::max(most.noise, other.noise);
   most.encodings = std::max(most.encodings, other.encodings);
+}
+
+// Over some medium: the longer its slices, the more plans have whole blocks.
+bool may_be_anywhere(const Builder& builder, const Question& question) {
+  return std::ranges::any_of(std::array{Medium::kMemory, Medium::kSocket, Medium::kNetwork}, [&](Medium medium) {
+    return obstacle(builder, question, longest_slice(medium)).empty();
+  });
 }
 
 }  // namespace
@@ -246,8 +254,8 @@ Result<CodingEffect> Coding::error_bound(Collective collective, DataType type, R
   for (const auto& codec : codecs_) {
     const Question question{.collective = collective, .ranks = ranks, .coded = true, .coding = cost_of(*codec, type)};
     for (const Builder& builder : builders()) {
-      const bool may_be = builder.collective == collective && obstacle(builder, question, kLongestSlice).empty();
-      if (!may_be || !builder.fits({.ranks = ranks, .coded = true})) continue;
+      if (builder.collective != collective || !may_be_anywhere(builder, question) ||
+          !builder.fits({.ranks = ranks, .coded = true})) continue;
       const Result<CodingEffect> effect = effect_of(builder, ranks, *codec, type);
       HOCKET_TRY(effect.status());
       raise(worst, *effect);

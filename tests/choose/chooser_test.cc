@@ -15,7 +15,7 @@
 namespace hocket {
 namespace {
 
-constexpr size_t kMaxMessage = size_t{1} << 18;
+constexpr size_t kMaxMessage = kLongestInMemory;
 
 Question all_reduce(Rank ranks, size_t bytes) {
   Question question;
@@ -45,6 +45,28 @@ TEST(Chooser, WhatWasMeasuredIsChosen) {
   EXPECT_EQ(here.choose(all_reduce(4, 1025))->builder->name, "chain");
   EXPECT_EQ(here.choose(all_reduce(4, 1025))->reason, Choice::Reason::kMeasured);
   EXPECT_EQ(here.choose(all_reduce(4, 65537))->reason, Choice::Reason::kPredicted);
+}
+
+// Ranks that share two cores, in memory: where messages go one way, lines are taken from their readers, however large
+// the buffers are.
+TEST(Chooser, CrowdsSendBothWays) {
+  Tuning tuning = built_in_tuning();
+  tuning.cores = 2;
+  for (const size_t bytes : {size_t{4} << 20, size_t{16} << 20, size_t{64} << 20}) {
+    Chooser here = chooser(tuning, {.ranks = 8, .per_host = 8, .memory = true});
+    EXPECT_THAT((std::vector<std::string_view>{"ring", "chain", "pairwise", "dual_root", "double_tree"}),
+                testing::Not(testing::Contains(here.choose(all_reduce(8, bytes))->builder->name)))
+        << bytes;
+  }
+}
+
+// Of plans that move the same bytes between two ranks.
+TEST(Chooser, WhatMakesTwoThingsOfASumAtOnceIsFasterInMemory) {
+  constexpr size_t kBytes = size_t{16} << 20;
+  Chooser memory = chooser(built_in_tuning(), {.ranks = 2, .per_host = 2, .memory = true});
+  EXPECT_EQ(memory.choose(all_reduce(2, kBytes))->builder->name, "ring");
+  Chooser sockets = chooser(built_in_tuning(), {.ranks = 2, .per_host = 2, .memory = false});
+  EXPECT_NE(sockets.choose(all_reduce(2, kBytes))->builder->name, "ring");
 }
 
 TEST(Chooser, WhatWasMeasuredElsewhereIsNot) {
@@ -339,12 +361,12 @@ TEST(Chooser, LongChainsTakeShortSlices) {
   Chooser here = chooser(built_in_tuning(), {.ranks = 64, .per_host = 64, .memory = true}, "chain");
   Question question = all_reduce(64, 1 << 20);
   question.collective = Collective::kBroadcast;
-  EXPECT_LT(here.choose(question)->slice_bytes, kLongestSlice);
+  EXPECT_LT(here.choose(question)->slice_bytes, kLongestInMemory);
   question.coded = true;
-  EXPECT_EQ(here.choose(question)->slice_bytes, kLongestSlice);
+  EXPECT_EQ(here.choose(question)->slice_bytes, kLongestInMemory);
   question.coded = false;
   question.bytes = 1 << 10;
-  EXPECT_EQ(here.choose(question)->slice_bytes, kLongestSlice);
+  EXPECT_EQ(here.choose(question)->slice_bytes, kLongestInMemory);
 }
 
 // Where messages cost nothing, sending to all is best; among many ranks it takes too many pipes.

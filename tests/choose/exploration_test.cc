@@ -15,7 +15,7 @@
 namespace hocket {
 namespace {
 
-constexpr size_t kMaxMessage = size_t{1} << 18;
+constexpr size_t kMaxMessage = kLongestInMemory;
 constexpr Placement kFour{.ranks = 4, .per_host = 4, .memory = true};
 
 Question all_reduce(size_t bytes) {

@@ -6,10 +6,12 @@
 
 #include <cmath>
 
+#include "choose/cut.h"
+
 namespace hocket {
 namespace {
 
-constexpr size_t kMaxMessage = size_t{1} << 18;
+constexpr size_t kMaxMessage = kLongestInMemory;
 
 // What a machine of these costs would have shown.
 std::vector<Sample> samples(const Tuning& truth, Medium medium = Medium::kMemory) {

@@ -16,7 +16,7 @@
 namespace hocket {
 namespace {
 
-constexpr size_t kMaxMessage = size_t{1} << 18;
+constexpr size_t kMaxMessage = kLongestInMemory;
 constexpr int kOrder[] = {0, 3, 5, 1, 7, 2, 6, 4};
 
 // GPUs in a ring that their numbers do not follow; everything else takes the slow way.

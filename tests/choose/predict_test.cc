@@ -17,7 +17,7 @@
 namespace hocket {
 namespace {
 
-constexpr size_t kMaxMessage = size_t{1} << 20;
+constexpr size_t kMaxMessage = kLongestInMemory;
 
 NetworkModel base() {
   NetworkModel model;
@@ -234,8 +234,8 @@ TEST(Predict, OnCrowdedCoresAShortCallTakesItsChainOrItsShare) {
 // In a long one, a rank in the middle of a chain, with four ends for each slice, has one with three beside it.
 TEST(Predict, OnCrowdedCoresALongCallTakesWhatIsOnOneCore) {
   constexpr int64_t kSlices = 256;
-  EXPECT_NEAR(units("chain", ends_only(2), kSlices * static_cast<int64_t>(kLongestSlice)) / kSlices, 7, 0.2);
-  EXPECT_NEAR(units("recursive_doubling", ends_only(2), kSlices * static_cast<int64_t>(kLongestSlice)) / kSlices, 8,
+  EXPECT_NEAR(units("chain", ends_only(2), kSlices * static_cast<int64_t>(kLongestInMemory)) / kSlices, 7, 0.2);
+  EXPECT_NEAR(units("recursive_doubling", ends_only(2), kSlices * static_cast<int64_t>(kLongestInMemory)) / kSlices, 8,
               0.2);
 }
 

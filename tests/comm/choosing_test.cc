@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "choose/cut.h"
 #include "mesh_fixture.h"
 #include "topology/machine.h"
 
@@ -123,8 +124,8 @@ PeerInfo on_fabric(const std::string& host, const std::string& fabric) {
 }
 
 size_t longest_uncut_of(const std::vector<PeerInfo>& peers) {
-  return longest_uncut(static_cast<Rank>(peers.size()),
-                       [&](Rank rank) -> const PeerInfo& { return peers[static_cast<size_t>(rank)]; });
+  const auto peer = [&](Rank rank) -> const PeerInfo& { return peers[static_cast<size_t>(rank)]; };
+  return longest_uncut(static_cast<Rank>(peers.size()), peer, 1 << 20);
 }
 
 // Within a host it is memory that carries them.
@@ -138,16 +139,19 @@ TEST(Choosing, CallsAreCutWhereEveryTransportBetweenHostsCuts) {
   EXPECT_GT(longest_uncut_of({on_fabric("a", "x"), on_fabric("b", "x"), on_fabric("c", "y")}), uncut);
 }
 
-TEST(Choosing, OnlyMessagesInMemoryAreAsLongAsPipesAllow) {
+TEST(Choosing, MessagesAreAsLongAsTheirMediumLikesAndPipesAllow) {
   ServiceOptions options = quick_options();
-  options.max_message = size_t{1} << 20;
-  for (const bool in_memory : {true, false}) {
-    if (!in_memory) options.transports = transports().back()->name();
+  for (const auto& [medium, pipes] : {std::pair{Medium::kMemory, size_t{1} << 20},
+                                      {Medium::kSocket, size_t{1} << 20},
+                                      {Medium::kMemory, size_t{1} << 16},
+                                      {Medium::kSocket, size_t{1} << 16}}) {
+    options.max_message = pipes;
+    options.transports = medium == Medium::kSocket ? transports().back()->name() : "";
     const auto services = make_services(2, options);
     const auto id = make_unique_id(*services[0]);
     auto meshes = join_all(*id, 2, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
     for (const MeshPointer& mesh : meshes)
-      EXPECT_EQ(longest_message(*mesh, placement(*mesh)) == options.max_message, in_memory);
+      EXPECT_EQ(longest_message(*mesh, placement(*mesh)), std::min(pipes, longest_slice(medium)));
     leave_all(meshes);
   }
 }
