@@ -21,7 +21,6 @@
 namespace hocket::tool {
 namespace {
 
-
 struct Words {
   std::string collective = "all_reduce";
   Rank ranks = 8;

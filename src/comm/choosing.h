@@ -20,9 +20,9 @@ std::vector<int32_t> rails_of(const std::vector<std::string_view>& interfaces,
                               const std::vector<std::vector<Rank>>& hosts);
 // As long as messages of the mesh's calls are at most; the same on all ranks.
 size_t longest_message(const Mesh& mesh, const Placement& placement);
-// What is not cut between ranks that do not share memory, by whatever carries the longest, and at most `most`: it may lose by shorter
-// messages, and the others cut for themselves. Neighbours show all transports that are worth it: of pairs there may be
-// too many.
+// What is not cut between ranks that do not share memory, by whatever carries the longest, and at most `most`: it may
+// lose by shorter messages, and the others cut for themselves. Neighbours show all transports that are worth it: of
+// pairs there may be too many.
 size_t longest_uncut(Rank ranks, const std::function<const PeerInfo&(Rank)>& peer, size_t most);
 
 // Rank 0's; without one what is built in, with as many cores as rank 0 may use.

@@ -64,9 +64,8 @@ void raise(CodingEffect& most, const CodingEffect& other) {
 
 // Over some medium: the longer its slices, the more plans have whole blocks.
 bool may_be_anywhere(const Builder& builder, const Question& question) {
-  return std::ranges::any_of(std::array{Medium::kMemory, Medium::kSocket, Medium::kNetwork}, [&](Medium medium) {
-    return obstacle(builder, question, longest_slice(medium)).empty();
-  });
+  return std::ranges::any_of(std::array{Medium::kMemory, Medium::kSocket, Medium::kNetwork},
+                             [&](Medium medium) { return obstacle(builder, question, longest_slice(medium)).empty(); });
 }
 
 }  // namespace
@@ -255,7 +254,8 @@ Result<CodingEffect> Coding::error_bound(Collective collective, DataType type, R
     const Question question{.collective = collective, .ranks = ranks, .coded = true, .coding = cost_of(*codec, type)};
     for (const Builder& builder : builders()) {
       if (builder.collective != collective || !may_be_anywhere(builder, question) ||
-          !builder.fits({.ranks = ranks, .coded = true})) continue;
+          !builder.fits({.ranks = ranks, .coded = true}))
+        continue;
       const Result<CodingEffect> effect = effect_of(builder, ranks, *codec, type);
       HOCKET_TRY(effect.status());
       raise(worst, *effect);

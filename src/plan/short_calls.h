@@ -8,8 +8,8 @@
 
 namespace hocket {
 
-// A call whose messages are no longer than this, in bytes, may take the fast path (docs/hot-path.md): messages in memory
-// are cut beyond that.
+// A call whose messages are no longer than this, in bytes, may take the fast path (docs/hot-path.md): messages in
+// memory are cut beyond that.
 inline constexpr int64_t kLongestBound = 128 << 10;
 
 }  // namespace hocket
