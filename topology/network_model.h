@@ -54,6 +54,7 @@ struct NetworkLevel {
   std::string name;
   int32_t children = 1;
   MessageCost cost;
+  bool in_memory = true;  // as its messages travel; else through sockets, at which ranks of a crowd sleep
   friend bool operator==(const NetworkLevel&, const NetworkLevel&) = default;
 };
 

@@ -47,8 +47,7 @@ class Predictor {
     core_bytes_ = of_core(buffers);
     const Femtoseconds cold_byte = share_beyond(model.local.cold_byte, core_bytes_, model.local.cache_bytes);
     place_byte_ = model.local.place_byte + cold_byte;
-    const bool in_memory = model.levels[0].cost.held_byte > 0;
-    reread_byte_ = in_memory ? model.local.place_byte / kRereadPart : 0;
+    reread_byte_ = in_memory() ? model.local.place_byte / kRereadPart : 0;
     if (sizes.window >= int64_t{kWhole}) reread_byte_ += cold_byte;
     if (!is_crowded()) return;
     // Of what all send before anybody takes it.
@@ -109,6 +108,7 @@ class Predictor {
   }
 
   int64_t neighbours() const { return std::min(ranks_, model_.levels[0].children); }
+  bool in_memory() const { return model_.levels[0].in_memory; }
   bool is_crowded() const { return model_.cores > 0 && neighbours() > model_.cores; }
 
   // Caches are cores': of so many bytes of a rank, those that share its core have as many each.
@@ -166,12 +166,13 @@ class Predictor {
   }
 
   // The first slice takes its way along the chain, or its share of a crowd's cores: while one rank waits, they do
-  // others' work. The slices after it take what a core's own ranks ask of it: who waits looks as busy as who works, so
-  // nobody moves them to where there is less to do.
+  // others' work. The slices after it take what a core's own ranks ask of it: who waits at memory looks as busy as who
+  // works, so nobody moves them to where there is less to do. Who waits at a socket sleeps, and cores share the work.
   Picoseconds busy(const RankDemand& rank, const Crowd& crowd, Picoseconds held_up) const {
     const Picoseconds own = work(rank) + later_turns(rank);
     const int64_t count = std::max<int64_t>(1, chunk_ * demand_.message_chunks / std::max<int64_t>(1, first_slice()));
-    return std::max(crowd.share / count - held_up, own / count) + (own + crowd.beside) / count * (count - 1);
+    const Picoseconds later = in_memory() ? own + crowd.beside : std::max(own, crowd.share);
+    return std::max(crowd.share / count - held_up, own / count) + later / count * (count - 1);
   }
 
   // Of a message that is longer than a slice, a rank of a crowd finds little more than one whenever it has its turn:
