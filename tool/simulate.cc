@@ -309,7 +309,7 @@ Command simulate(CLI::App& program) {
   app->add_option("--lanes", words->lanes, "Parts that run side by side")->check(CLI::Range(1, kMaxLanes));
   app->add_option("--bytes", words->bytes, "As callers count them: of the buffer, or of one rank's block")
       ->capture_default_str();
-  app->add_option("--slice", words->slice, "Longest message; at most 128K")->capture_default_str();
+  app->add_option("--slice", words->slice, "Longest message")->capture_default_str();
   app->add_option("--calls", words->calls, "One after the other; the time is that of one among them")
       ->check(CLI::Range(1, 1000));
   CLI::Option* network = app->add_option("--network", words->network, std::string(kNetworkHelp))->capture_default_str();

@@ -31,7 +31,8 @@ struct MessageCost {
   int64_t near_bytes = 0;      // bytes cost half where ranks that share a core have buffers as large as this together,
                                // less with smaller ones: they meet in its cache; 0: it makes no difference
   Femtoseconds held_byte = 0;  // more to send each byte while its reader still has the line from before in its cache,
-  int64_t held_bytes = 0;      // which is so for half of the lines where a core's buffers are as large as this
+  int64_t held_bytes = 0;      // which is so for half of the lines where a core's buffers are as large as this: much
+                               // larger than caches, in which slots stay when buffers do not
   int64_t incast = 0;  // thousandths of its time that a port takes longer where ever more send to one rank at once;
                        // half of that where two do
   friend bool operator==(const MessageCost&, const MessageCost&) = default;
@@ -54,7 +55,7 @@ struct NetworkLevel {
   std::string name;
   int32_t children = 1;
   MessageCost cost;
-  bool in_memory = true;  // as its messages travel; else through sockets, at which ranks of a crowd sleep
+  bool in_memory = true;  // as its messages travel; else through sockets
   friend bool operator==(const NetworkLevel&, const NetworkLevel&) = default;
 };
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "plan/short_calls.h"
+
 namespace hocket {
 namespace {
 
@@ -12,9 +14,11 @@ constexpr size_t kGrain = 64;
 constexpr size_t kSlicesPerPass = 4;
 
 // Packets of the loopback hold 65,483 bytes; these slices, with a header in front, fill four or two of them: with one
-// more packet for a few bytes it takes longer (docs/decisions/0036).
+// more packet for a few bytes it takes longer (docs/decisions/0036, 0140).
 constexpr size_t kLongestOnLoopback = 261'888;
 constexpr size_t kLongestElsewhere = 130'880;
+
+static_assert(kLongestBound == kLongestInMemory, "what is not cut in memory may take the fast path");
 
 }  // namespace
 

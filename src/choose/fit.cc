@@ -92,7 +92,7 @@ std::vector<Knob> knobs(Tuning& tuning, std::span<const Sample> samples, Fitted 
     for (int64_t* part : {&cost.wire_byte, &cost.unbound, &cost.near_bytes, &cost.held_byte, &cost.incast}) {
       if (*part > 0) result.push_back({part, nullptr});
     }
-    if (fitted == Fitted::kAll && cost.held_byte > 0) result.push_back({&cost.held_bytes, nullptr});  // a cache's size
+    if (fitted == Fitted::kAll && cost.held_byte > 0) result.push_back({&cost.held_bytes, nullptr});
   }
   return result;
 }

@@ -15,7 +15,7 @@ constexpr int64_t kMostBytes = int64_t{1} << 34;
 constexpr int64_t kThousand = 1000;
 constexpr int kShift = 12;  // pages
 // To read again what is still in a cache costs this part of what it cost before: little, but of plans that move the
-// same bytes through memory the faster one makes two things of a sum at once. Through sockets it is slower.
+// same bytes through memory that one is the fastest which keeps and sends a sum at once. Over sockets it is none.
 constexpr Femtoseconds kRereadPart = 6;
 
 // The product may be large; the result has room.
@@ -166,8 +166,9 @@ class Predictor {
   }
 
   // The first slice takes its way along the chain, or its share of a crowd's cores: while one rank waits, they do
-  // others' work. The slices after it take what a core's own ranks ask of it: who waits at memory looks as busy as who
-  // works, so nobody moves them to where there is less to do. Who waits at a socket sleeps, and cores share the work.
+  // others' work. The slices after it take what a core's own ranks ask of it: who waits looks as busy as who works, so
+  // nobody moves them to where there is less to do. Over sockets, where the kernel does most of the work, the share of
+  // all work on all cores is nearer to what was measured (docs/choosing.md).
   Picoseconds busy(const RankDemand& rank, const Crowd& crowd, Picoseconds held_up) const {
     const Picoseconds own = work(rank) + later_turns(rank);
     const int64_t count = std::max<int64_t>(1, chunk_ * demand_.message_chunks / std::max<int64_t>(1, first_slice()));
@@ -259,7 +260,7 @@ class Predictor {
   bool is_bound_ = false;  // takes the fast path
   // A rank's two buffers push each other out of its caches, the more the larger they are and the more ranks share them.
   Femtoseconds place_byte_ = 0;
-  Femtoseconds reread_byte_ = 0;   // passes are so short that it is in a cache
+  Femtoseconds reread_byte_ = 0;   // little: passes are so short that the byte is in a cache
   Femtoseconds message_byte_ = 0;  // more to read of messages that others' have pushed out
   int64_t core_bytes_ = 0;         // in buffers of the ranks of a core
 };

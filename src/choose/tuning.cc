@@ -81,8 +81,8 @@ NetworkModel network_of(const Tuning& tuning, const Placement& placement) {
   NetworkModel model;
   model.local = tuning.local;
   model.cores = tuning.cores;
-  model.levels.push_back(
-      {"host", placement.per_host, placement.memory ? tuning.memory : tuning.socket, placement.memory});
+  const bool in_memory = placement.memory && placement.per_host > 1;  // what goes between hosts does not
+  model.levels.push_back({"host", placement.per_host, placement.memory ? tuning.memory : tuning.socket, in_memory});
   if (placement.ranks > placement.per_host) model.levels.push_back({"network", kMaxChildren, tuning.network});
   if (!placement.hosts.empty()) model.seats.resize(static_cast<size_t>(placement.ranks));
   for (size_t host = 0; host < placement.hosts.size(); ++host) {

@@ -2,7 +2,7 @@
 // Copyright The Hocket authors
 //
 // The text of a tuning:
-//   hocket-tuning 8
+//   hocket-tuning 9
 //   machine AMD_EPYC-2-2-23
 //   cores 2
 //   rank 250000 60000 40 10 2000000 30 16777216   call, step, place_byte, combine_byte, turn, cold_byte, cache_bytes
@@ -30,7 +30,7 @@
 namespace hocket {
 namespace {
 
-constexpr std::string_view kVersion = "hocket-tuning 8";
+constexpr std::string_view kVersion = "hocket-tuning 9";
 constexpr std::array<std::string_view, 3> kMedia = {"memory", "socket", "network"};
 constexpr size_t kMaxMachine = 256;
 constexpr int64_t kMaxCost = int64_t{1} << 40;  // of a message: a second

@@ -62,7 +62,7 @@ void raise(CodingEffect& most, const CodingEffect& other) {
   most.encodings = std::max(most.encodings, other.encodings);
 }
 
-// Over some medium: the longer its slices, the more plans have whole blocks.
+// Over some medium: whether passes are whole blocks depends on how long its slices are.
 bool may_be_anywhere(const Builder& builder, const Question& question) {
   return std::ranges::any_of(std::array{Medium::kMemory, Medium::kSocket, Medium::kNetwork},
                              [&](Medium medium) { return obstacle(builder, question, longest_slice(medium)).empty(); });

@@ -63,8 +63,8 @@ struct CallCut {
 };
 
 // Of a call that would be cut like `plain` without a codec: no pass has more messages, and a window is whole blocks, if
-// one fits. Where little is left of values, messages carry twice as many, if pipes take such messages. No window: no
-// message is long enough for one element.
+// one fits. Where little is left of values, messages carry up to twice as many, as far as pipes take such messages. No
+// window: no message is long enough for one element.
 CallCut coded_cut(const Codec& codec, DataType type, CallCut plain, size_t max_message);
 
 struct Call;

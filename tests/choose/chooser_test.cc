@@ -52,12 +52,19 @@ TEST(Chooser, WhatWasMeasuredIsChosen) {
 TEST(Chooser, CrowdsSendBothWays) {
   Tuning tuning = built_in_tuning();
   tuning.cores = 2;
-  for (const size_t bytes : {size_t{4} << 20, size_t{16} << 20, size_t{64} << 20}) {
+  for (const size_t bytes : {size_t{16} << 20, size_t{64} << 20}) {
     Chooser here = chooser(tuning, {.ranks = 8, .per_host = 8, .memory = true});
     EXPECT_THAT((std::vector<std::string_view>{"ring", "chain", "pairwise", "dual_root", "double_tree"}),
                 testing::Not(testing::Contains(here.choose(all_reduce(8, bytes))->builder->name)))
         << bytes;
   }
+}
+
+// As they are fitted, so they are used.
+TEST(Chooser, RanksWithAHostEachHaveOneModel) {
+  const Tuning tuning = built_in_tuning();
+  for (const bool memory : {false, true})
+    EXPECT_EQ(network_of(tuning, {.ranks = 4, .per_host = 1, .memory = memory}).levels[0].in_memory, false);
 }
 
 // Of plans that move the same bytes between two ranks.

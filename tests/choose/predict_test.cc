@@ -239,7 +239,7 @@ TEST(Predict, OnCrowdedCoresALongCallTakesWhatIsOnOneCore) {
   EXPECT_NEAR(units("recursive_doubling", ends_only(2), kBytes) / kSlices, 8, 0.2);
 }
 
-// ... unless those who wait sleep, and cores share the work.
+// ... in memory: over sockets it takes its share of all cores.
 TEST(Predict, OnCrowdedCoresALongCallOverSocketsTakesItsShare) {
   constexpr int64_t kSlices = 256;
   NetworkModel sockets = ends_only(2);

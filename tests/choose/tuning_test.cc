@@ -80,29 +80,29 @@ std::string with_checksum(const std::string& text) {
 
 TEST(Tuning, WrongTextsAreRefusedByLine) {
   for (const auto& [text, reason] : std::initializer_list<std::pair<std::string, std::string_view>>{
-           {"hocket-tuning 7\n", "line 1: not 'hocket-tuning 8'"},
-           {"hocket-tuning 8\ncolour red\n", "line 2: 'colour' is nothing that a tuning says"},
-           {"hocket-tuning 8\ncores many\n", "line 2: 'many' is no number from 0 to"},
-           {"hocket-tuning 8\ncores 1 2\n", "line 2: the line is too long"},
-           {"hocket-tuning 8\nflow fast\n", "line 2: 'fast' is no number from 0 to"},
-           {"hocket-tuning 8\nrank 1 2 3\n", "line 2: '' is no number"},
-           {"hocket-tuning 8\nmemory 1 2 3 4 99999999999 6\n", "line 2: '99999999999' is no number from 0 to"},
-           {"hocket-tuning 8\nbest all_reduce 4 pigeon 8 ring\n",
+           {"hocket-tuning 7\n", "line 1: not 'hocket-tuning 9'"},
+           {"hocket-tuning 9\ncolour red\n", "line 2: 'colour' is nothing that a tuning says"},
+           {"hocket-tuning 9\ncores many\n", "line 2: 'many' is no number from 0 to"},
+           {"hocket-tuning 9\ncores 1 2\n", "line 2: the line is too long"},
+           {"hocket-tuning 9\nflow fast\n", "line 2: 'fast' is no number from 0 to"},
+           {"hocket-tuning 9\nrank 1 2 3\n", "line 2: '' is no number"},
+           {"hocket-tuning 9\nmemory 1 2 3 4 99999999999 6\n", "line 2: '99999999999' is no number from 0 to"},
+           {"hocket-tuning 9\nbest all_reduce 4 pigeon 8 ring\n",
             "line 2: messages go through 'memory', a 'socket' or the 'network'"},
-           {"hocket-tuning 8\nbest all_reduce 4 memory 8 pigeon\n", "line 2: there is no all_reduce by 'pigeon'"},
-           {"hocket-tuning 8\nbest pigeon 4 memory 8 ring\n", "line 2: there is no pigeon by 'ring'"},
-           {"hocket-tuning 8\nring 0 one\n", "line 2: 'one' is no number from 0 to"},
-           {"hocket-tuning 8\nring 0 1\nrails 0 1 2\n", "the rails are not of the ranks of the rings"},
-           {"hocket-tuning 8\nrails 0 1\nrails 0 1\n", "line 3: the rails are told twice"},
-           {"hocket-tuning 8\nring 0 1 1\n", "the rings are no orders of the same ranks"},
-           {"hocket-tuning 8\nring 0 1\nring 0 1 2\n", "the rings are no orders of the same ranks"},
-           {"hocket-tuning 8\ntree 0 0\n", "the rings are no orders of the same ranks"},
-           {"hocket-tuning 8\nring 0 1 2\ntree 0 2 1\n", "the trees do not join the ranks of the rings"},
-           {"hocket-tuning 8\nload all_reduce pigeon 8\n", "line 2: there is no all_reduce by 'pigeon'"},
-           {"hocket-tuning 8\nload all_reduce ring 8 8\n", "line 2: the line is too long"}}) {
+           {"hocket-tuning 9\nbest all_reduce 4 memory 8 pigeon\n", "line 2: there is no all_reduce by 'pigeon'"},
+           {"hocket-tuning 9\nbest pigeon 4 memory 8 ring\n", "line 2: there is no pigeon by 'ring'"},
+           {"hocket-tuning 9\nring 0 one\n", "line 2: 'one' is no number from 0 to"},
+           {"hocket-tuning 9\nring 0 1\nrails 0 1 2\n", "the rails are not of the ranks of the rings"},
+           {"hocket-tuning 9\nrails 0 1\nrails 0 1\n", "line 3: the rails are told twice"},
+           {"hocket-tuning 9\nring 0 1 1\n", "the rings are no orders of the same ranks"},
+           {"hocket-tuning 9\nring 0 1\nring 0 1 2\n", "the rings are no orders of the same ranks"},
+           {"hocket-tuning 9\ntree 0 0\n", "the rings are no orders of the same ranks"},
+           {"hocket-tuning 9\nring 0 1 2\ntree 0 2 1\n", "the trees do not join the ranks of the rings"},
+           {"hocket-tuning 9\nload all_reduce pigeon 8\n", "line 2: there is no all_reduce by 'pigeon'"},
+           {"hocket-tuning 9\nload all_reduce ring 8 8\n", "line 2: the line is too long"}}) {
     EXPECT_THAT(parse_tuning(with_checksum(text)).status().message(), HasSubstr(reason));
   }
-  EXPECT_TRUE(parse_tuning(with_checksum("hocket-tuning 8\ncores 3\n")).ok());
+  EXPECT_TRUE(parse_tuning(with_checksum("hocket-tuning 9\ncores 3\n")).ok());
 }
 
 TEST(Tuning, ANetworkFollowsFromThePlacement) {

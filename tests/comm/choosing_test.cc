@@ -9,6 +9,7 @@
 #include "choose/cut.h"
 #include "mesh_fixture.h"
 #include "topology/machine.h"
+#include "transports/tcp/wire.h"
 
 namespace hocket {
 namespace {
@@ -137,6 +138,17 @@ TEST(Choosing, CallsAreCutWhereEveryTransportBetweenHostsCuts) {
   EXPECT_EQ(longest_uncut_of({on_fabric("a", "x"), on_fabric("a", "x"), on_fabric("b", "x")}), uncut);
   EXPECT_GT(longest_uncut_of({on_fabric("a", "x"), on_fabric("b", "y")}), uncut);
   EXPECT_GT(longest_uncut_of({on_fabric("a", "x"), on_fabric("b", "x"), on_fabric("c", "y")}), uncut);
+}
+
+// Of 65,483 bytes; one more for a few bytes costs what many bytes do.
+TEST(Choosing, MessagesOnSocketsFillWholePacketsOfTheLoopback) {
+  constexpr size_t kPacket = 65'483, kWasted = 64;
+  for (const auto& [medium, packets] : {std::pair{Medium::kSocket, size_t{4}}, {Medium::kNetwork, size_t{2}}}) {
+    const size_t bytes = longest_slice(medium) + kWireHeaderBytes;
+    EXPECT_LE(bytes, packets * kPacket);
+    EXPECT_GT(bytes, packets * kPacket - kWasted - kWireHeaderBytes);
+  }
+  EXPECT_EQ(longest_slice(std::nullopt), longest_slice(Medium::kNetwork)) << "some in memory, some not";
 }
 
 TEST(Choosing, MessagesAreAsLongAsTheirMediumLikesAndPipesAllow) {
