@@ -6,6 +6,7 @@
 # each way, beside the bound: 2 (p - 1) / p of the bytes at the goodput that iperf3 reaches between two of them.
 # Needs root and iperf3.
 set -euo pipefail
+command -v iperf3 >/dev/null || { echo "line_rate.sh: iperf3 is missing (apt-get install iperf3)" >&2; exit 2; }
 readonly build=$1 rate=${2:-1gbit} ranks=${RANKS:-4}
 here=$(cd "$(dirname "$0")/.." && pwd)
 prefix=hkr$$
