@@ -205,7 +205,7 @@ TEST(Chooser, EncodesBetweenHosts) {
   for (const Collective collective : {Collective::kReduceScatter, Collective::kAllGather, Collective::kReduce,
                                       Collective::kAllToAll, Collective::kAllReduce}) {
     question.collective = collective;
-    question.bytes = (collective == Collective::kAllReduce ? 32 : 4) << 20;
+    question.bytes = size_t{collective == Collective::kAllReduce ? 32U : 4U} << 20;
     const Result<Choice> choice = chooser.choose(question);
     ASSERT_TRUE(choice.ok()) << name(collective) << ": " << choice.status().message();
     if (collective != Collective::kAllToAll) {
