@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{1} << 34;
 constexpr int64_t kThousand = 1000;
 constexpr int kShift = 12;  // pages
-// To read again what is still in a cache costs this part of what it cost before: little, but of plans that move the
-// same bytes through memory that one is the fastest which keeps and sends a sum at once. Over sockets it is none.
+// To read again what is still in a cache costs this part of what it cost before: of plans that move the same bytes
+// through memory, the one that keeps and sends a sum at once is faster by so little. Over sockets it is not.
 constexpr Femtoseconds kRereadPart = 6;
 
 // The product may be large; the result has room.
