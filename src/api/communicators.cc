@@ -151,8 +151,8 @@ hocketResult_t hocketCommAbort(hocketComm_t comm) {
     if (!pin) return report(no_communicator());
     if (pin->pending != nullptr) pin->pending->abandon();
     if (!pin->opened().ok()) return hocketSuccess;
-    pin->phase = Session::Phase::kFinalized;
     hocket::abort(*pin->communicator);
+    pin->phase = Session::Phase::kFinalized;
     return hocketSuccess;
   });
   remove(comm);

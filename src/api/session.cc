@@ -91,11 +91,11 @@ Status Occupy::opened() const {
 
 Status Occupy::fault() const {
   HOCKET_TRY(opened());
-  if (session()->phase == Session::Phase::kFinalized) {
-    return Status(Code::kInvalidUsage,
-                  fmt::format("rank {}: the communicator is finalized", session()->communicator->rank()));
-  }
-  return session()->communicator->mesh().status();
+  // First: a call that another thread's abort overtakes is told of the abort.
+  HOCKET_TRY(session()->communicator->mesh().status());
+  if (session()->phase == Session::Phase::kOpen) return {};
+  return Status(Code::kInvalidUsage,
+                fmt::format("rank {}: the communicator is finalized", session()->communicator->rank()));
 }
 
 }  // namespace hocket

@@ -19,6 +19,7 @@ namespace hocket::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using testing::AnyOf;
 using testing::HasSubstr;
 
 constexpr size_t kCount = 300000;  // longer than what pipes hold
@@ -204,6 +205,23 @@ TEST(Abort, WakesTheCallThatAnotherThreadOfTheSameRankIsIn) {
     caller.join();
     member.comm = nullptr;
   });
+}
+
+// Whenever the abort comes, a call succeeds, is told of it, or finds the handle gone.
+TEST(Abort, OvertakesACallThatAnotherThreadBegins) {
+  for (int round = 0; round < 200; ++round) {
+    hocketComm_t comm = nullptr;
+    ASSERT_EQ(hocketCommInitAll(&comm, 1, nullptr), hocketSuccess);
+    std::atomic<bool> calling = false;
+    hocketResult_t result = hocketSuccess;
+    std::thread caller([&] {
+      for (; result == hocketSuccess; calling = true) result = hocketBarrier(comm, nullptr);
+    });
+    while (!calling) std::this_thread::yield();
+    EXPECT_EQ(hocketCommAbort(comm), hocketSuccess);
+    caller.join();
+    EXPECT_THAT(result, AnyOf(hocketRemoteError, hocketInvalidArgument));
+  }
 }
 
 TEST(Abort, WakesAGroupOverSeveralCommunicators) {
