@@ -84,6 +84,7 @@ struct Combine {
   int64_t divide_last = 0;                    // epilogue: divide by this (0: none); integers truncate toward zero
   uint64_t strings_mask = 0;                  // destinations that are written by Streaming::kStrings ...
   uint64_t around_mask = 0;                   // ... and by kAround
+  bool in_shared_cache = false;               // the sources: another core that shares one with this has written them
   UserFunction user = nullptr;                // replaces `op`; no prologue or epilogue
   void* user_context = nullptr;
 

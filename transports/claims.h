@@ -26,6 +26,8 @@ class Claims {
   void look(std::byte* memory, size_t bytes);
   // By the shortest of the last few looks: what else the machine does makes one last longer, and nothing shorter.
   Distance distance() const { return distance_; }
+  // As many looks as count have said so.
+  bool is_sure() const { return looks_ >= taken_.size(); }
 
  private:
   Clock& clock_;

@@ -37,6 +37,7 @@ struct Message {
   const std::byte* data = nullptr;
   size_t size = 0;
   uint32_t digest = 0;
+  bool in_shared_cache = false;  // most likely in one that the reader's core shares with the writer's
 };
 
 // Names a stable send in progress; 0 is none.
@@ -188,6 +189,7 @@ struct PipeContext {
   std::string peer;                 // names the other end in messages: "rank 3 on node-b"
   bool checksum = true;             // of what is sent over a network; receivers check whatever has one
   std::shared_ptr<Ties> ties{};     // make_ties(), of this end and the rank's other one towards the peer
+  bool shares_cores = false;        // ranks of this kernel do, so that their caches are few
 };
 
 class Transport {

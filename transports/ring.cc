@@ -15,10 +15,9 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-// From here on looking for freed slots before each message costs little, and few slots in turn stay in the cache.
+// From here on looking for freed units before each message costs little, and few places in turn stay in the cache.
 constexpr size_t kReuseFrom = 16 << 10;
-// As many slots are used in turn as hold this: to write where the consumer has read just before takes up to a third
-// longer (docs/performance.md).
+// As many messages take turns as hold this, and two at least, unless all units do.
 constexpr size_t kTurnBytes = 128 << 10;
 
 bool is_amd() {
@@ -58,24 +57,29 @@ void wake_if(std::atomic<uint32_t>& waiting, const std::function<void()>& wake_p
 static_assert(sizeof(RingControl) <= Ring::kBesideOffset);
 static_assert(std::has_single_bit(kRingCells), "sequence numbers wrap at 2^16");
 
-size_t Ring::bytes(size_t max_message) { return kBulkOffset + kSlots * ((max_message + kPage - 1) / kPage * kPage); }
+size_t Ring::bytes(size_t max_message) {
+  constexpr size_t kSlots = kPipeDepth + size_t{kMostGiven};
+  return kBulkOffset + kSlots * ((max_message + kPage - 1) / kPage * kPage);
+}
 
 Ring::Ring(std::shared_ptr<void> owner, std::span<std::byte> memory, size_t max_message)
     : owner_(std::move(owner)),
       control_(reinterpret_cast<RingControl*>(memory.data())),
       bulk_(memory.data() + kBulkOffset),
-      slot_bytes_((bytes(max_message) - kBulkOffset) / kSlots),
+      unit_bytes_((max_message + kPage - 1) / kPage * kPage / kSlotUnits),
       max_message_(max_message) {}
 
+bool may_widen(const PipeContext& context) { return is_amd() && !context.shares_cores; }
+
 RingSender::RingSender(Ring ring, SharedMemory& memory, Clock& clock, std::string name, std::function<void()> wake_peer,
-                       std::shared_ptr<SlotTrade> trade)
+                       std::shared_ptr<SlotTrade> trade, bool may_widen)
     : ring_(std::move(ring)),
       pipe_memory_(ring_.memory()),
+      may_widen_(may_widen),
       trade_(std::move(trade)),
       claims_(clock),
       name_(std::move(name)),
       wake_peer_(std::move(wake_peer)) {
-  slot_of_.fill(kNoSlot);
   trade_->set_ours(ring_);
   streaming_from = kStreamFrom;
   std::random_device random;  // another container may have a process of our number, with a ring at our address
@@ -92,11 +96,14 @@ std::byte* RingSender::reserve(size_t bytes) {
   }
   if (!status_.ok() || !has_room()) return nullptr;
   if (bytes <= RingCell::kInlineBytes) return reserve_at(Home::kCell, RingCell::kInlineBytes);
-  const bool is_beside = reserved_ != 0 && home_ == Home::kBeside;  // and stays there, whatever comes meanwhile
-  if (bytes <= Ring::kBesideBytes && (bytes < kTradedFrom || is_beside || !reserve_traded_slot())) {
+  // It stays there, whatever comes meanwhile.
+  if (bytes <= reserved_ && (home_ == Home::kBeside || home_ == Home::kUnits)) return reserved_memory();
+  if (bytes <= Ring::kBesideBytes && (bytes < kTradedFrom || !reserve_traded_slot())) {
     return reserve_at(Home::kBeside, Ring::kBesideBytes);
   }
-  return reserve_slot(bytes) ? reserve_at(Home::kSlot, ring_.max_message()) : nullptr;
+  if (reserve_traded_slot()) return reserve_at(Home::kSlot, ring_.max_message());
+  if (!reserve_units(bytes)) return nullptr;
+  return reserve_at(Home::kUnits, std::min(static_cast<size_t>(units_) * ring_.unit_bytes(), ring_.max_message()));
 }
 
 std::byte* RingSender::reserve_at(Home home, size_t bytes) {
@@ -108,6 +115,7 @@ std::byte* RingSender::reserve_at(Home home, size_t bytes) {
 std::byte* RingSender::reserved_memory() const {
   if (home_ == Home::kCell) return ring_.cell(committed_).data;
   if (home_ == Home::kBeside) return ring_.beside(committed_);
+  if (home_ == Home::kUnits) return ring_.unit(static_cast<size_t>(place_));
   const auto slot = static_cast<uint32_t>(slot_);
   return slot < SlotTrade::kTheirs ? ring_.slot(slot) : trade_->their_slot(slot);
 }
@@ -124,22 +132,9 @@ bool RingSender::refresh() {
     return false;
   }
   for (; released_ < released; ++released_) {
-    int& slot = slot_of_[released_ % kRingCells];
-    if (slot != kNoSlot) free_slots_ |= 1u << slot;
-    slot = kNoSlot;
-  }
-  return true;
-}
-
-bool RingSender::reserve_slot(size_t bytes) {
-  if (reserve_traded_slot()) return true;
-  streaming_from = kStreamFrom;
-  if ((bytes >= kReuseFrom || free_slots_ == 0) && !refresh()) return false;
-  if (free_slots_ == 0) return false;
-  slot_ = last_slot_ = next_slot(bytes);
-  if (bytes >= streaming_from && (used_slots_ >> slot_ & 1) != 0) {
-    claims_.look(ring_.slot(static_cast<size_t>(slot_)), bytes);
-    reader_distance = claims_.distance();
+    const uint64_t units = std::exchange(units_of_[released_ % kRingCells], 0);
+    free_units_ |= units;
+    in_units_ -= units != 0 ? 1 : 0;
   }
   return true;
 }
@@ -153,26 +148,61 @@ bool RingSender::reserve_traded_slot() {
   return true;
 }
 
-// Of the slots that are used in turn, or else the first that is free.
-int RingSender::next_slot(size_t bytes) const {
-  const auto slots = static_cast<int>(std::clamp<size_t>(kTurnBytes / bytes, 2, kPipeDepth));
-  for (int i = 1; i <= slots; ++i) {
-    const int slot = (last_slot_ + i) % slots;
-    if ((free_slots_ >> slot & 1) != 0) return slot;
+int RingSender::units_for(size_t bytes) const {
+  const size_t needed = (bytes + ring_.unit_bytes() - 1) / ring_.unit_bytes();
+  return static_cast<int>(std::bit_ceil(needed));
+}
+
+uint64_t RingSender::mask(int first, int units) { return (~uint64_t{0} >> (Ring::kUnits - units)) << first; }
+
+bool RingSender::reserve_units(size_t bytes) {
+  streaming_from = kStreamFrom;
+  const bool is_wide = wide_ && bytes >= streaming_from;
+  if (!is_wide && bytes >= kReuseFrom && !refresh()) return false;
+  const int units = units_for(bytes);
+  const int places = Ring::kUnits / units;
+  const int in_turn = is_wide ? places : static_cast<int>(std::clamp<size_t>(kTurnBytes / bytes, 2, kPipeDepth));
+  const int next = place_ / units + 1;
+  auto place = free_place(next, units, in_turn);
+  if (!place && !refresh()) return false;
+  if (!place) place = free_place(next, units, in_turn);
+  if (!place && in_units_ < kPipeDepth) place = free_place(0, units, places);
+  if (!place) return false;
+  place_ = *place;
+  units_ = units;
+  if (bytes >= streaming_from && (read_units_ >> place_ & 1) != 0) look_at_reader(bytes);
+  return true;
+}
+
+std::optional<int> RingSender::free_place(int from, int units, int places) const {
+  for (int i = 0; i < places; ++i) {
+    const int place = (from + i) % places * units;
+    if ((free_units_ & mask(place, units)) == mask(place, units)) return place;
   }
-  return std::countr_zero(free_slots_);
+  return {};
+}
+
+void RingSender::look_at_reader(size_t bytes) {
+  claims_.look(ring_.unit(static_cast<size_t>(place_)), bytes);
+  reader_distance = claims_.distance();
+  wide_ = wide_ || (may_widen_ && claims_.is_sure() && reader_distance == Distance::kMiddle);
+}
+
+uint32_t RingSender::send_units(size_t bytes) {
+  const uint64_t taken = mask(place_, units_);
+  free_units_ &= ~taken;
+  units_of_[committed_ % kRingCells] = taken;
+  ++in_units_;
+  if (bytes < streaming_from) return static_cast<uint32_t>(place_);
+  read_units_ |= uint64_t{1} << place_;
+  const bool is_shared = wide_ && reader_distance == Distance::kNear;
+  return static_cast<uint32_t>(place_) + (is_shared ? RingPlace::kShared : 0);
 }
 
 uint32_t RingSender::send_slot() {
   const auto slot = static_cast<uint32_t>(std::exchange(slot_, kNoSlot));
-  const uint32_t bit = 1u << slot;
-  if ((free_slots_ & bit) != 0) {
-    free_slots_ &= ~bit;
-    slot_of_[committed_ % kRingCells] = static_cast<int>(slot);
-    return slot;
-  }
-  if ((traded_slots_ & bit) == 0) ++next_spare_;
-  traded_slots_ &= ~bit;
+  if ((traded_slots_ >> slot & 1) == 0) ++next_spare_;
+  traded_slots_ &= ~(1u << slot);
   trade_->let_go(slot);
   return slot < SlotTrade::kTheirs ? RingPlace::kGiven + slot : RingPlace::kHome + slot - SlotTrade::kTheirs;
 }
@@ -182,8 +212,9 @@ void RingSender::commit(size_t bytes, const Envelope& envelope) {
   if (bytes > reserved_) return fail(fmt::format("{} bytes were committed of {} reserved", bytes, reserved_));
   RingCell& cell = ring_.cell(committed_);
   if (bytes > RingCell::kInlineBytes) {
-    if (home_ == Home::kSlot && bytes >= streaming_from) used_slots_ |= 1u << slot_;
-    const RingPlace place{home_ == Home::kSlot ? send_slot() : RingPlace::kBeside};
+    const RingPlace place{home_ == Home::kSlot    ? send_slot()
+                          : home_ == Home::kUnits ? send_units(bytes)
+                                                  : RingPlace::kBeside};
     std::memcpy(cell.data, &place, sizeof(place));
   } else if (home_ != Home::kCell) {
     std::memcpy(cell.data, reserved_memory(), bytes);
@@ -274,8 +305,8 @@ const Message* RingReceiver::open(const RingCell& cell, RingHeader header, std::
       if (!borrow(place.address, into)) return nullptr;
     } else if (slot == RingPlace::kBeside && header.length <= Ring::kBesideBytes) {
       message_.data = ring_.beside(released_);
-    } else if (!find_slot(slot)) {
-      fail(fmt::format("message {} names slot {:#x}, which is not there, or cannot come now", released_, slot));
+    } else if (!(find_units(slot) || find_slot(slot))) {
+      fail(fmt::format("message {} names place {:#x}, which is not there, or cannot come now", released_, slot));
       return nullptr;
     }
   }
@@ -283,16 +314,21 @@ const Message* RingReceiver::open(const RingCell& cell, RingHeader header, std::
   return &message_;
 }
 
+bool RingReceiver::find_units(uint32_t number) {
+  const uint32_t first = number & ~RingPlace::kShared;
+  if (first >= Ring::kUnits || message_.size > (Ring::kUnits - first) * ring_.unit_bytes()) return false;
+  message_.data = ring_.unit(first);
+  message_.in_shared_cache = first != number;
+  return true;
+}
+
 bool RingReceiver::find_slot(uint32_t number) {
   const uint32_t slot = number & ~(RingPlace::kGiven | RingPlace::kHome);
-  if (slot >= Ring::kSlots) return false;
   const uint32_t kind = number - slot;
-  if (kind == (RingPlace::kGiven | RingPlace::kHome)) return false;
-  if (kind != 0) {
-    const uint32_t bit = kind == RingPlace::kHome ? slot : slot + SlotTrade::kTheirs;
-    if (!trade_->can_come(bit)) return false;
-    coming_ = bit;
-  }
+  if (slot >= Ring::kMostGiven || kind == 0 || kind == (RingPlace::kGiven | RingPlace::kHome)) return false;
+  const uint32_t bit = kind == RingPlace::kHome ? slot : slot + SlotTrade::kTheirs;
+  if (!trade_->can_come(bit)) return false;
+  coming_ = bit;
   message_.data = kind == RingPlace::kHome ? trade_->our_slot(slot) : ring_.slot(slot);
   return true;
 }

@@ -3,9 +3,8 @@
 //
 // A pipe in memory that both ends map: one cache line (cell) per message holding a short message or where a longer one
 // lies, and a header word, written last, that is at once ready flag, length and digest. Messages of medium length lie
-// beside the cells, one to each; long ones in a few bulk slots. The ends touch each other's lines only when there is
-// news. Does not know where the memory comes from; trusts nothing that the peer can
-// write.
+// beside the cells, one to each; long ones in units of a larger memory. The ends touch each other's lines only when
+// there is news. Does not know where the memory comes from; trusts nothing that the peer can write.
 //
 // A long message from memory that stays as it is may be lent instead: the cell says where it lies, and the consumer
 // reads it in the producer's process, once, as soon as it looks at it. So each byte is copied once instead of twice.
@@ -26,11 +25,16 @@
 
 namespace hocket {
 
+// Whether a sender whose reader is at middle distance takes all units in turn from then on, which leave the caches of
+// both for the one that they share (docs/decisions/0141): not where ranks share cores, and on processors of AMD, where
+// it was measured.
+bool may_widen(const PipeContext& context);
+
 class RingSender final : public Sender {
  public:
   // `trade` is what this end and its rank's receiver from the same peer have in common.
   RingSender(Ring ring, SharedMemory& memory, Clock& clock, std::string name, std::function<void()> wake_peer,
-             std::shared_ptr<SlotTrade> trade);
+             std::shared_ptr<SlotTrade> trade, bool may_widen);
   ~RingSender() override;
 
   std::byte* reserve(size_t bytes) override;
@@ -42,7 +46,7 @@ class RingSender final : public Sender {
   void set_waiting(bool waiting) override;
 
  private:
-  enum class Home : uint8_t { kCell, kBeside, kSlot };
+  enum class Home : uint8_t { kCell, kBeside, kUnits, kSlot };
   static constexpr int kNoSlot = -1;
 
   bool has_room();
@@ -50,14 +54,23 @@ class RingSender final : public Sender {
   bool refresh();
   std::byte* reserve_at(Home home, size_t bytes);
   std::byte* reserved_memory() const;
-  bool reserve_slot(size_t bytes);
   // One that we have read last and may write, or one more to give. True also when a slot is reserved already.
   bool reserve_traded_slot();
   // One more slot, of those that are beside what the pipe promises.
-  bool may_give() const { return next_spare_ < static_cast<int>(Ring::kSlots) && trade_->hears(); }
-  int next_slot(size_t bytes) const;
-  // The slot goes with the next message: what its cell says of it.
+  bool may_give() const { return next_spare_ < Ring::kMostGiven && trade_->hears(); }
+  // Units of our own; false when none are free.
+  bool reserve_units(size_t bytes);
+  // As many units as such a message takes, or a power of two that is more, from a multiple of their number on: so no
+  // more of the longest messages' places are taken than there are messages, and the pipe is as deep as it promises.
+  int units_for(size_t bytes) const;
+  static uint64_t mask(int first, int units);
+  // Of the first `places`, each of so many units, one that is free, by its first unit: looked for from `from` on.
+  std::optional<int> free_place(int from, int units, int places) const;
+  // How far its reader is, if that has read what lay at the place that is reserved.
+  void look_at_reader(size_t bytes);
+  // The slot, or the units, go with the next message of so many bytes: what its cell says of them.
   uint32_t send_slot();
+  uint32_t send_units(size_t bytes);
   // The cell of the next message has been filled.
   void publish(size_t bytes, const Envelope& envelope);
   void fail(std::string what);
@@ -69,15 +82,19 @@ class RingSender final : public Sender {
   uint64_t released_ = 0;    // as last seen
   size_t reserved_ = 0;      // bytes ...
   Home home_ = Home::kCell;  // ... there
-  int slot_ = kNoSlot;       // reserved: a bit of the masks
-  int last_slot_ = 0;
-  uint32_t free_slots_ = (1u << kPipeDepth) - 1;
-  int next_spare_ = kPipeDepth;  // slot: it becomes a traded one when it is first given
-  uint32_t used_slots_ = 0;      // those that held a message from streaming_from on
+  int slot_ = kNoSlot;       // reserved: a bit of the masks of those that are traded
+  int next_spare_ = 0;       // slot: it becomes a traded one when it is first given
+  int place_ = 0;            // the first unit that is reserved, or was last
+  int units_ = 1;            // ... and how many
+  uint64_t free_units_ = ~uint64_t{0};
+  size_t in_units_ = 0;      // messages under way, as last seen
+  uint64_t read_units_ = 0;  // those with which a message from streaming_from on began
+  const bool may_widen_;
+  bool wide_ = false;  // messages take all units in turn, not a few
   std::shared_ptr<SlotTrade> trade_;
   uint32_t traded_slots_ = 0;  // that have come: free, and read by us last
   Claims claims_;
-  std::array<int, kRingCells> slot_of_;  // of the message in each cell
+  std::array<uint64_t, kRingCells> units_of_{};  // that the message of each cell holds
   Status status_;
   std::string name_;
   std::function<void()> wake_peer_;
@@ -96,6 +113,7 @@ class RingReceiver final : public Receiver {
 
  private:
   // Sets message_.data to what such a number in a cell names; false when that is nothing.
+  bool find_units(uint32_t number);
   bool find_slot(uint32_t number);
   // Nothing there, unless the cell holds what no honest producer writes.
   const Message* not_ready(uint16_t sequence);

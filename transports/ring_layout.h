@@ -33,11 +33,14 @@ inline constexpr size_t kRingCells = 32;
 struct RingPlace {
   static constexpr uint32_t kLent = ~uint32_t{0};
   static constexpr uint32_t kBeside = kLent - 1;
-  // Added to a slot's number: the consumer keeps it, until it sends something there; it is the consumer's own.
+  // Added to the number of a slot that is traded: the consumer keeps it, until it sends something there; it is the
+  // consumer's own.
   static constexpr uint32_t kGiven = 1 << 8;
   static constexpr uint32_t kHome = 1 << 9;
+  // Added to the number of a unit: as Message::in_shared_cache says.
+  static constexpr uint32_t kShared = 1 << 10;
 
-  uint32_t slot = 0;     // or one of the first two
+  uint32_t slot = 0;     // a traded one; or the unit from which it lies; or one of the first two
   uint64_t address = 0;  // in the producer's process
 };
 
@@ -78,8 +81,10 @@ class Ring {
   static constexpr size_t kBesideOffset = 4096;  // an idle ring touches one page
   static constexpr size_t kBesideBytes = 1024;   // of each message there
   static constexpr size_t kBulkOffset = kBesideOffset + kRingCells * kBesideBytes;
-  static constexpr int kMostGiven = 4;                               // slots that the consumer may have ...
-  static constexpr size_t kSlots = kPipeDepth + size_t{kMostGiven};  // ... beside those that the pipe promises
+  static constexpr int kUnits = 64;     // in which messages of the producer's own lie, ...
+  static constexpr int kSlotUnits = 8;  // ... the longest in so many
+  static_assert(kUnits == kSlotUnits * kPipeDepth);
+  static constexpr int kMostGiven = 4;  // slots beside, which the consumer may have
 
   // Bytes that a ring for messages of up to max_message takes: computed alike at both ends.
   static size_t bytes(size_t max_message);
@@ -91,7 +96,10 @@ class Ring {
   std::byte* beside(uint64_t message) const {
     return reinterpret_cast<std::byte*>(control_) + kBesideOffset + message % kRingCells * kBesideBytes;
   }
-  std::byte* slot(size_t index) const { return bulk_ + index * slot_bytes_; }
+  std::byte* unit(size_t index) const { return bulk_ + index * unit_bytes_; }
+  // One that is traded, for one message of any length.
+  std::byte* slot(size_t index) const { return unit(kUnits + index * kSlotUnits); }
+  size_t unit_bytes() const { return unit_bytes_; }
   size_t max_message() const { return max_message_; }
   std::span<std::byte> memory() const { return {reinterpret_cast<std::byte*>(control_), bytes(max_message_)}; }
 
@@ -99,7 +107,7 @@ class Ring {
   std::shared_ptr<void> owner_;
   RingControl* control_;
   std::byte* bulk_;
-  size_t slot_bytes_;
+  size_t unit_bytes_;
   size_t max_message_;
 };
 

@@ -23,7 +23,7 @@ class SlotTrade final : public Ties {
  public:
   // Bits of the peer's slots lie above ours.
   static constexpr uint32_t kTheirs = 16;
-  static_assert(Ring::kSlots <= kTheirs);
+  static_assert(Ring::kMostGiven <= kTheirs);
 
   // ---- The sender's
   void set_ours(const Ring& ring) { ours_ = ring; }

@@ -62,11 +62,6 @@ bool on_device(std::span<std::byte> memory) {
   return driver != nullptr && cuda::recognise(*driver, memory.data()).is_cuda();
 }
 
-bool is_crowded(const Mesh& mesh) {
-  const Crowd here = crowd(mesh, mesh.rank());
-  return here.ranks > here.cores;
-}
-
 FlightMember flight_member(const Mesh& mesh, int hosts, const CommunicatorOptions& options) {
   uint64_t communicator = 0;
   std::memcpy(&communicator, public_id_of(options.key).data(), sizeof communicator);
@@ -106,7 +101,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       options_(std::move(options)),
       prefix_(options_.name.empty() ? "" : options_.name + ": "),
       placement_(hocket::placement(*mesh_)),
-      crowded_(is_crowded(*mesh_)),
+      crowded_(crowd(*mesh_, mesh_->rank()).shares_cores()),
       wait_(system, crowded_, options_.spin, &core_sharing_),
       longest_message_(longest_message(*mesh_, placement_)),
       planner_({.rank = rank(),

@@ -16,6 +16,7 @@ namespace hocket {
 struct Crowd {
   int32_t ranks = 0;
   int32_t cores = 0;  // that at least one of them may run on
+  bool shares_cores() const { return ranks > cores; }
 };
 // The ranks on a rank's kernel. Equal on all ranks.
 Crowd crowd(const Mesh& mesh, int32_t rank);

@@ -12,6 +12,7 @@
 #include "base/caught.h"
 #include "base/log.h"
 #include "comm/choosing.h"
+#include "comm/crowd.h"
 
 namespace hocket {
 namespace {
@@ -109,6 +110,7 @@ void MeshRank::publish(std::vector<PeerInfo> peers) {
   for (const PeerInfo& peer : peers_) {
     if (peer.max_message != 0) max_message_ = std::min<size_t>(max_message_, peer.max_message);
   }
+  shares_cores_ = crowd(*this, rank_).shares_cores();
   choose_transports_for_peers();
   reaches_devices_ = all_reach_devices();
   complete_ = true;

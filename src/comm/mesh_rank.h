@@ -244,6 +244,7 @@ class MeshRank final : public Mesh,
   std::vector<PeerInfo> peers_;
   std::vector<const Transport*> transports_;  // by peer; null: none reaches it
   size_t max_message_ = 0;
+  bool shares_cores_ = false;  // with other ranks of this kernel
   bool reaches_devices_ = false;
   std::atomic<bool> complete_ = false;
 

@@ -164,8 +164,7 @@ void MeshRank::tell_pace() {
       "{} is slow: the others wait {:.0f} % of the time in their calls, it waits {:.0f} % (in {} calls, {:.1f} s)",
       describe(slow->rank), 100 * slow->others_share, 100 * slow->share, slow->calls, seconds(slow->time));
   // Of ranks that share a core one is always slower.
-  const Crowd here = crowd(*this, slow->rank);
-  if (here.ranks > here.cores) return log_info("{}", text);
+  if (crowd(*this, slow->rank).shares_cores()) return log_info("{}", text);
   log_warn("{}", text);
 }
 

@@ -127,11 +127,12 @@ bool FastPath::may_copy(const Move& move) const {
   return true;
 }
 
-inline bool FastPath::take(const Move& move, uint32_t operation, Wait* wait) {
+inline bool FastPath::take(Move& move, uint32_t operation, Wait* wait) {
   for (const Arrival& from : move.arrivals) {
     const Message* message = await(*from.end, move.bytes, operation, wait);
     if (message == nullptr) return false;
     *from.address = const_cast<std::byte*>(message->data);
+    move.work.in_shared_cache = message->in_shared_cache;
   }
   return true;
 }

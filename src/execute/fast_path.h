@@ -62,7 +62,7 @@ class FastPath {
   bool may_copy(const Move& move) const;
   // What a move does: takes its messages, reserves those that it sends, and, when its kernel has run, sends and
   // releases. False: it is the execution's turn.
-  static bool take(const Move& move, uint32_t operation, Wait* wait);
+  static bool take(Move& move, uint32_t operation, Wait* wait);
   bool make_room(Move& move) const;
   static void pass_on(const Move& move, uint32_t operation);
 

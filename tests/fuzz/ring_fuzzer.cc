@@ -43,8 +43,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return Ring(memory, all.subspan(number * bytes, Ring::bytes(kMaxMessage)), kMaxMessage);
   };
   const std::shared_ptr<SlotTrade> trades[] = {std::make_shared<SlotTrade>(), std::make_shared<SlotTrade>()};
-  RingSender senders[] = {{ring(0), nobodys, real_system().clock, "sender", [] {}, trades[0]},
-                          {ring(1), nobodys, real_system().clock, "sender", [] {}, trades[1]}};
+  RingSender senders[] = {{ring(0), nobodys, real_system().clock, "sender", [] {}, trades[0], false},
+                          {ring(1), nobodys, real_system().clock, "sender", [] {}, trades[1], false}};
   RingReceiver receivers[] = {{ring(1), nobodys, "receiver", [] {}, trades[0]},
                               {ring(0), nobodys, "receiver", [] {}, trades[1]}};
   for (size_t at = 0; at + 3 < size;) {

@@ -60,6 +60,7 @@ class Case {
       combine_.scale_first = scale_.data();
       combine_.first_mask = random() % (uint64_t{1} << sources);
     }
+    combine_.in_shared_cache = random() % 2;
     if (random() % 2) combine_.divide_last = static_cast<int64_t>(1 + random() % 9);
     before_ = buffers_;
   }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <vector>
 
 namespace hocket {
@@ -32,8 +33,8 @@ class RingTest : public testing::Test {
         memory_(static_cast<std::byte*>(owner_.get())),
         control_(*reinterpret_cast<RingControl*>(memory_)),
         sender_(
-            ring(), real_system().memory, real_system().clock, "a pipe to rank 1", [this] { ++woken_reader_; },
-            alone()),
+            ring(), real_system().memory, real_system().clock, "a pipe to rank 1", [this] { ++woken_reader_; }, alone(),
+            false),
         receiver_(ring(), real_system().memory, "a pipe from rank 0", [this] { ++woken_writer_; }, alone()) {}
 
   Ring ring() { return Ring(owner_, {memory_, bytes_}, kMaxMessage); }
@@ -92,8 +93,13 @@ TEST_F(RingTest, RefusesALengthBeyondTheLimit) {
 }
 
 TEST_F(RingTest, RefusesASlotThatIsNotThere) {
-  plant({1, 1000, 0}, Ring::kSlots);
-  expect_receiver_fails("names slot 0xc, which is not there");
+  plant({1, 1000, 0}, Ring::kUnits);
+  expect_receiver_fails("names place 0x40, which is not there");
+}
+
+TEST_F(RingTest, RefusesAMessageThatEndsBehindTheLastUnit) {
+  plant({1, kMaxMessage, 0}, Ring::kUnits - Ring::kSlotUnits + 1);
+  expect_receiver_fails("names place 0x39, which is not there");
 }
 
 TEST_F(RingTest, RefusesAStrangeSequence) {
@@ -123,11 +129,11 @@ TEST_F(RingTest, RefusesAReleaseThatGoesBackward) {
 
 TEST_F(RingTest, RefusesALongMessageBesideItsCell) {
   plant({1, Ring::kBesideBytes + 1, 0}, RingPlace::kBeside);
-  expect_receiver_fails("names slot 0xfffffffe, which is not there");
+  expect_receiver_fails("names place 0xfffffffe, which is not there");
 }
 
-TEST_F(RingTest, LongMessagesWaitForASlotAndShortOnesForACell) {
-  for (size_t i = 0; i < kPipeDepth; ++i) send(2000);
+TEST_F(RingTest, LongMessagesWaitForUnitsAndShortOnesForACell) {
+  for (size_t i = 0; i < kPipeDepth; ++i) send(kMaxMessage);
   EXPECT_EQ(sender_.reserve(2000), nullptr);
   for (size_t i = kPipeDepth; i < kRingCells; ++i) send(i % 2 == 0 ? 8 : Ring::kBesideBytes);
   EXPECT_EQ(sender_.reserve(8), nullptr);
@@ -193,9 +199,9 @@ TEST_F(LendingRingTest, RefusesWhatIsNotThere) {
 // Containers may give their processes one number, and programs without address randomisation use one address.
 TEST_F(RingTest, ProvesItselfByWhatNoOtherProcessHolds) {
   std::optional<RingSender> sender;
-  sender.emplace(ring(), real_system().memory, real_system().clock, "to", nullptr, alone());
+  sender.emplace(ring(), real_system().memory, real_system().clock, "to", nullptr, alone(), false);
   const RingProof first = control_.proof;
-  sender.emplace(ring(), real_system().memory, real_system().clock, "to", nullptr, alone());
+  sender.emplace(ring(), real_system().memory, real_system().clock, "to", nullptr, alone(), false);
   EXPECT_EQ(first.process, control_.proof.process);
   EXPECT_EQ(first.address, control_.proof.address);
   EXPECT_NE(first.value, control_.proof.value);
@@ -213,7 +219,7 @@ class OnlyShared final : public SharedMemory {
 TEST_F(RingTest, LendsNothingToAReceiverThatCannotRead) {
   std::memset(memory_, 0, sizeof(RingControl));
   OnlyShared memory;
-  RingSender sender(ring(), memory, real_system().clock, "to", nullptr, alone());
+  RingSender sender(ring(), memory, real_system().clock, "to", nullptr, alone(), false);
   RingReceiver receiver(ring(), memory, "from", nullptr, alone());
   const std::vector<std::byte> bytes(kMaxMessage);
   for (int i = 0; i < 3; ++i) {
@@ -228,7 +234,7 @@ TEST_F(RingTest, SurvivesRandomControlMemory) {
   std::vector<std::byte> read(kMaxMessage);
   for (int round = 0; round < 20'000; ++round) {
     std::memset(memory_, 0, sizeof(RingControl));
-    RingSender sender(ring(), real_system().memory, real_system().clock, "to", nullptr, alone());
+    RingSender sender(ring(), real_system().memory, real_system().clock, "to", nullptr, alone(), false);
     RingReceiver receiver(ring(), real_system().memory, "from", nullptr, alone());
     for (int step = 0; step < 12; ++step) {
       auto* words = reinterpret_cast<uint64_t*>(memory_);
@@ -262,7 +268,7 @@ TEST_F(RingTest, IdleRingTouchesOnePage) {
   EXPECT_LE(resident_bytes(), 4096u);
 }
 
-TEST_F(RingTest, LongMessagesTakeTwoSlotsInTurnWhenTheReaderKeepsUp) {
+TEST_F(RingTest, LongMessagesTakeTwoPlacesInTurnWhenTheReaderKeepsUp) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_NO_FATAL_FAILURE(send(kMaxMessage));
     ASSERT_NE(receiver_.peek(), nullptr);
@@ -332,7 +338,7 @@ TEST(ClaimsTest, TellHowFarTheReaderIsByHowLongALookTakes) {
 }
 
 TEST_F(RingTest, AReaderAtMiddleDistanceIsFarForWhoOnlySends) {
-  RingSender sender(ring(), real_system().memory, real_system().clock, "to", nullptr, alone());
+  RingSender sender(ring(), real_system().memory, real_system().clock, "to", nullptr, alone(), false);
   const auto far = [&](Distance is) {
     sender.reader_distance = is;
     return std::pair(sender.reader_is_far(false), sender.reader_is_far(true));
@@ -347,7 +353,7 @@ TEST_F(RingTest, LooksHowFarItsReaderIsWhereThatHasRead) {
   std::memset(memory_, 0, sizeof(RingControl));
   Steps clock;
   clock.step = std::chrono::milliseconds(1);
-  RingSender sender(ring(), real_system().memory, clock, "to", nullptr, alone());
+  RingSender sender(ring(), real_system().memory, clock, "to", nullptr, alone(), false);
   RingReceiver receiver(ring(), real_system().memory, "from", nullptr, alone());
   const auto pass = [&](size_t bytes) {
     ASSERT_NE(sender.reserve(bytes), nullptr);
@@ -362,6 +368,70 @@ TEST_F(RingTest, LooksHowFarItsReaderIsWhereThatHasRead) {
   pass(8192);
   EXPECT_EQ(sender.reader_distance, Distance::kFar);
 }
+
+class WideRingTest : public RingTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(WideRingTest, TakesAllUnitsInTurnOnceTheReaderIsAtMiddleDistance) {
+  constexpr size_t kLong = 16 << 10;  // two units
+  std::memset(memory_, 0, sizeof(RingControl));
+  Steps clock;
+  RingSender sender(ring(), real_system().memory, clock, "to", nullptr, alone(), GetParam());
+  RingReceiver receiver(ring(), real_system().memory, "from", nullptr, alone());
+  const auto pass = [&](size_t messages) {
+    std::set<const std::byte*> places;
+    Message last;
+    for (size_t i = 0; i < messages; ++i) {
+      if (sender.reserve(kLong) == nullptr) break;
+      sender.commit(kLong, Envelope{});
+      if (const Message* message = receiver.peek()) last = *message;
+      places.insert(last.data);
+      receiver.release();
+    }
+    return std::pair(places.size(), last.in_shared_cache);
+  };
+  EXPECT_EQ(pass(100), std::pair(size_t{8}, false)) << "128 KiB";
+  const auto look = [&](Duration step, size_t times) {
+    clock.step = step;
+    for (size_t i = 0; i < times; ++i) pass(Claims::kInterval / kLong);
+  };
+  look(std::chrono::nanoseconds(400), 3);
+  EXPECT_EQ(pass(100).first, size_t{8}) << "an earlier look said near";
+  look({}, 1);
+  look(std::chrono::milliseconds(1), 5);
+  EXPECT_EQ(pass(100).first, size_t{8}) << "far, where it does not help";
+  look(std::chrono::nanoseconds(400), 1);
+  EXPECT_EQ(pass(100), std::pair(GetParam() ? size_t{32} : size_t{8}, false));
+  clock.step = {};
+  pass(Claims::kInterval / kLong);
+  EXPECT_EQ(pass(100), std::pair(GetParam() ? size_t{32} : size_t{8}, GetParam())) << "near, by way of all units";
+}
+
+// However the places of shorter ones lie among the units.
+TEST_P(WideRingTest, HoldsAsManyMessagesAsPromisedWhateverTheirLengths) {
+  std::memset(memory_, 0, sizeof(RingControl));
+  Steps clock;
+  clock.step = std::chrono::nanoseconds(400);
+  RingSender sender(ring(), real_system().memory, clock, "to", nullptr, alone(), GetParam());
+  RingReceiver receiver(ring(), real_system().memory, "from", nullptr, alone());
+  std::mt19937 random(11);
+  for (size_t on_way = 0, message = 0; message < 20'000; ++message) {
+    const size_t bytes = random() % 3 == 0 ? kMaxMessage : 2000 + random() % (random() % 2 == 0 ? 60'000 : 3000);
+    std::byte* const room = sender.reserve(bytes);
+    ASSERT_NE(room, nullptr) << bytes << " bytes beside " << on_way << " messages";
+    ASSERT_EQ(sender.reserve(bytes), room);
+    room[0] = room[bytes - 1] = static_cast<std::byte>(message);
+    sender.commit(bytes, Envelope{});
+    for (++on_way; on_way == kPipeDepth || (on_way > 0 && random() % 8 == 0); --on_way) {
+      const Message* const got = receiver.peek();
+      ASSERT_NE(got, nullptr) << receiver.progress().message();
+      ASSERT_EQ(got->data[0], static_cast<std::byte>(message - on_way + 1));
+      ASSERT_EQ(got->data[got->size - 1], got->data[0]);
+      receiver.release();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Units, WideRingTest, testing::Bool());
 
 }  // namespace
 }  // namespace hocket

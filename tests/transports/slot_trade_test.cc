@@ -45,7 +45,7 @@ struct Memory {
 struct Trader {
   Trader(const Memory& to, const Memory& from)
       : trade(std::make_shared<SlotTrade>()),
-        sender(to.ring(), real_system().memory, real_system().clock, "to the other", nullptr, trade),
+        sender(to.ring(), real_system().memory, real_system().clock, "to the other", nullptr, trade, false),
         receiver(from.ring(), real_system().memory, "from the other", nullptr, trade) {}
 
   bool send(size_t bytes, uint8_t value) {
@@ -113,8 +113,8 @@ TEST_F(SlotTradeTest, OnlyWhatTheReaderHoldsIsStreamed) {
   EXPECT_EQ(b_.sender.streaming_from, SIZE_MAX);
 }
 
-// As with nobody to trade with: two slots for long messages, one after the other.
-TEST_F(SlotTradeTest, WhatGoesOneWayStaysInFewSlotsInTurn) {
+// As with nobody to trade with: two places for long messages, one after the other.
+TEST_F(SlotTradeTest, WhatGoesOneWayStaysInFewPlacesInTurn) {
   const std::byte* before = nullptr;
   const std::byte* last = nullptr;
   for (int i = 0; i < 20; ++i) {
@@ -198,8 +198,8 @@ TEST(SlotTradeLife, MemoryStaysUntilBothEndsAreGone) {
   auto trade = std::make_shared<SlotTrade>();
   Memory to_peer, from_peer;
   Trader peer(from_peer, to_peer);
-  auto sender =
-      std::make_unique<RingSender>(to_peer.ring(), real_system().memory, real_system().clock, "to", nullptr, trade);
+  auto sender = std::make_unique<RingSender>(to_peer.ring(), real_system().memory, real_system().clock, "to", nullptr,
+                                             trade, false);
   auto receiver = std::make_unique<RingReceiver>(from_peer.ring(), real_system().memory, "from", nullptr, trade);
   trade.reset();
   std::memset(sender->reserve(2000), 3, 2000);
@@ -221,14 +221,15 @@ class LyingTraderTest : public SlotTradeTest, public testing::WithParamInterface
 TEST_P(LyingTraderTest, IsRefused) {
   to_a_.plant(GetParam(), 2000);
   EXPECT_EQ(a_.receiver.peek(), nullptr);
-  EXPECT_NE(a_.receiver.progress().message().find("message 0 names slot"), std::string::npos)
+  EXPECT_NE(a_.receiver.progress().message().find("message 0 names place"), std::string::npos)
       << a_.receiver.progress().message();
 }
 
 INSTANTIATE_TEST_SUITE_P(Slots, LyingTraderTest,
                          testing::Values(RingPlace::kHome, RingPlace::kHome + 3, RingPlace::kHome | RingPlace::kGiven,
-                                         RingPlace::kHome + Ring::kSlots, RingPlace::kGiven + Ring::kSlots,
-                                         RingPlace::kGiven << 2, uint32_t{Ring::kSlots}));
+                                         RingPlace::kHome + Ring::kMostGiven, RingPlace::kGiven + Ring::kMostGiven,
+                                         RingPlace::kShared << 1, uint32_t{Ring::kUnits},
+                                         RingPlace::kShared + Ring::kUnits, RingPlace::kShared + RingPlace::kGiven));
 
 TEST_F(SlotTradeTest, WhatIsHereCannotComeAgain) {
   to_a_.plant(RingPlace::kGiven + 2, 2000);
@@ -238,7 +239,7 @@ TEST_F(SlotTradeTest, WhatIsHereCannotComeAgain) {
   std::memcpy(to_a_.control().cells[1].data, &again, sizeof(again));
   to_a_.control().cells[1].header.store(RingHeader{2, 2000, 0}.pack());
   EXPECT_EQ(a_.receiver.peek(), nullptr);
-  EXPECT_NE(a_.receiver.progress().message().find("names slot 0x102"), std::string::npos)
+  EXPECT_NE(a_.receiver.progress().message().find("names place 0x102"), std::string::npos)
       << a_.receiver.progress().message();
 }
 
