@@ -18,6 +18,30 @@ const Layout& scratch_model(const Call& call) { return call.recv.chunks > call.s
 // Elements of a scratch chunk.
 size_t scratch_room(const Call& call) { return std::min(call.window, scratch_model(call).longest_chunk()); }
 
+// More than a core's part of the last cache holds on the processors that were seen (docs/decisions/0142).
+constexpr size_t kBeyondCaches = 24 << 20;
+
+// The caller's, as far as they differ.
+size_t buffer_bytes(const Call& call) {
+  const size_t send = call.send.base == call.recv.base ? 0 : call.send.most_elements();
+  return (send + call.recv.most_elements()) * element_bytes(call.type);
+}
+
+// Then what is overwritten lies in the caches, where writing past them takes longer.
+bool overwrites_what_it_sends(const Call& call) {
+  if (call.send.base != call.recv.base) return false;
+  return std::ranges::any_of(call.plan->lanes, [](const Lane& lane) {
+    return std::ranges::any_of(lane.steps, [](const Step& step) {
+      return std::ranges::any_of(step.destinations, is_message) && !std::ranges::all_of(step.sources, is_message);
+    });
+  });
+}
+
+bool fills_caches(const Call& call) {
+  return buffer_bytes(call) > kBeyondCaches && streaming_to(true) == Streaming::kAround &&
+         !overwrites_what_it_sends(call);
+}
+
 }  // namespace
 
 size_t Execution::scratch_bytes(const Call& call) {
@@ -35,6 +59,7 @@ void Execution::start(const Call& call, size_t steps_done) {
   element_bytes_ = element_bytes(call.type);
   scratch_ = Layout::scratch(call.scratch, plan.scratch_chunks, scratch_room(call), scratch_model(call));
   slice_elements_ = slice_elements(call);
+  fills_caches_ = fills_caches(call);
   const size_t longest = std::max(call.send.longest_chunk(), call.recv.longest_chunk());
   passes_ = longest == 0 ? 1 : (longest + call.window - 1) / call.window;
   lanes_.assign(plan.lanes.size(), LaneState{});
@@ -417,6 +442,7 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
   for (size_t i = 0; i < step.sources.size(); ++i) {
     const Place& place = step.sources[i];
     sources[i] = is_message(place) ? slice.messages[i]->data + message_offset : chunk_memory(place);
+    if (is_message(place)) work.in_shared_cache = slice.messages[i]->in_shared_cache;
     if (place.first && call_->has_prologue()) work.first_mask |= uint64_t{1} << i;
   }
   if (work.first_mask != 0) work.scale_first = call_->scale;
@@ -429,6 +455,9 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
       const Sender& pipe = *pipes_.to(place.peer, slice.lane_index).pipe;
       if (count * element_bytes_ >= pipe.streaming_from)
         work.write(written, streaming_to(pipe.reader_is_far(call_->receives)));
+    } else if (fills_caches_ && step.sources.size() == 1 && place.kind == Place::Kind::kChunk &&
+               place.buffer != Buffer::kScratch) {
+      work.write(written, Streaming::kAround);
     }
     destinations[written++] = memory;
   }

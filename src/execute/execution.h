@@ -219,6 +219,7 @@ class Execution {
   size_t element_bytes_ = 1;
   size_t slice_elements_ = 1;
   size_t passes_ = 1;
+  bool fills_caches_ = false;  // what the call writes in its buffers has left them before anybody reads it
   std::vector<LaneState> lanes_;
   std::vector<OpenTicket> tickets_;
   std::vector<Sender*> unflushed_;

@@ -56,6 +56,8 @@ struct Layout {
   size_t longest_chunk() const {
     return counts.empty() ? std::min(part, total) : *std::max_element(counts.begin(), counts.end());
   }
+  // All chunks hold no more.
+  size_t most_elements() const { return static_cast<size_t>(chunks) * longest_chunk(); }
 
   // `total` elements in `chunks` parts whose boundaries are multiples of 64 bytes and of `block` elements, as far as
   // they can be equal. One of the two is a multiple of the other.

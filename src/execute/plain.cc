@@ -26,8 +26,6 @@ size_t messages_in(const std::vector<Place>& places) {
   return static_cast<size_t>(std::ranges::count_if(places, is_message));
 }
 
-size_t most_elements(const Layout& layout) { return static_cast<size_t>(layout.chunks) * layout.longest_chunk(); }
-
 }  // namespace
 
 MostMessages most_messages(const Call& call) {
@@ -37,7 +35,7 @@ MostMessages most_messages(const Call& call) {
       most.count = std::max(most.count, messages_in(step.sources) + messages_in(step.destinations));
     }
   }
-  const size_t elements = std::max(most_elements(call.send), most_elements(call.recv));
+  const size_t elements = std::max(call.send.most_elements(), call.recv.most_elements());
   most.bytes = std::min(Execution::slice_elements(call), elements) * element_bytes(call.type);
   return most;
 }
