@@ -122,20 +122,12 @@ void copy_plain(std::byte* destination, const std::byte* source, size_t bytes, b
 // source, a slice at most, is read from the caches again.
 void copy_to_all(const Combine& combine) {
   const size_t bytes = combine.count * element_bytes(combine.type);
-  const std::byte* const from = combine.sources[0];
-  const auto& to = combine.destinations;
-  const bool is_plain = (combine.strings_mask | combine.around_mask) == 0;
-  if (is_plain && to.size() == 1) return copy_plain(to[0], from, bytes, combine.in_shared_cache);
-  if (is_plain) {
-    for (std::byte* destination : to) copy_plain(destination, from, bytes, combine.in_shared_cache);
-    return;
-  }
-  for (size_t i = 0; i < to.size(); ++i) {
+  for (size_t i = 0; i < combine.destinations.size(); ++i) {
     const Streaming way = way_of(combine, i);
     if (way == Streaming::kPlain) {
-      copy_plain(to[i], from, bytes, combine.in_shared_cache);
+      copy_plain(combine.destinations[i], combine.sources[0], bytes, combine.in_shared_cache);
     } else {
-      copy(to[i], from, bytes, way);
+      copy(combine.destinations[i], combine.sources[0], bytes, way);
     }
   }
 }

@@ -15,6 +15,9 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
+// For one message of any length.
+constexpr size_t slot_bytes(size_t max_message) { return (max_message + kPage - 1) / kPage * kPage; }
+
 // From here on looking for freed units before each message costs little, and few places in turn stay in the cache.
 constexpr size_t kReuseFrom = 16 << 10;
 // As many messages take turns as hold this, and two at least, unless all units do.
@@ -58,15 +61,14 @@ static_assert(sizeof(RingControl) <= Ring::kBesideOffset);
 static_assert(std::has_single_bit(kRingCells), "sequence numbers wrap at 2^16");
 
 size_t Ring::bytes(size_t max_message) {
-  constexpr size_t kSlots = kPipeDepth + size_t{kMostGiven};
-  return kBulkOffset + kSlots * ((max_message + kPage - 1) / kPage * kPage);
+  return kBulkOffset + (kPipeDepth + size_t{kMostGiven}) * slot_bytes(max_message);
 }
 
 Ring::Ring(std::shared_ptr<void> owner, std::span<std::byte> memory, size_t max_message)
     : owner_(std::move(owner)),
       control_(reinterpret_cast<RingControl*>(memory.data())),
       bulk_(memory.data() + kBulkOffset),
-      unit_bytes_((max_message + kPage - 1) / kPage * kPage / kSlotUnits),
+      unit_bytes_(slot_bytes(max_message) / kSlotUnits),
       max_message_(max_message) {}
 
 bool may_widen(const PipeContext& context) { return is_amd() && !context.shares_cores; }
