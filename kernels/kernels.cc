@@ -111,8 +111,11 @@ bool lie_alike(const std::byte* a, const std::byte* b) {
   return (reinterpret_cast<uintptr_t>(a) - reinterpret_cast<uintptr_t>(b)) % kLine == 0;
 }
 
-void copy_plain(std::byte* destination, const std::byte* source, size_t bytes, bool in_shared_cache) {
+// `in_shared_cache`: as Combine has it.
+void copy_by(Streaming way, std::byte* destination, const std::byte* source, size_t bytes, bool in_shared_cache) {
   if (destination == source || bytes == 0) return;
+  if (way == Streaming::kStrings) return move_string(destination, source, bytes);
+  if (way == Streaming::kAround) return copy_by_vectors(destination, source, bytes, true);
   if (bytes >= kStringFrom && (in_shared_cache || !lie_alike(destination, source)))
     return copy_by_vectors(destination, source, bytes, false);
   std::memcpy(destination, source, bytes);
@@ -122,14 +125,8 @@ void copy_plain(std::byte* destination, const std::byte* source, size_t bytes, b
 // source, a slice at most, is read from the caches again.
 void copy_to_all(const Combine& combine) {
   const size_t bytes = combine.count * element_bytes(combine.type);
-  for (size_t i = 0; i < combine.destinations.size(); ++i) {
-    const Streaming way = way_of(combine, i);
-    if (way == Streaming::kPlain) {
-      copy_plain(combine.destinations[i], combine.sources[0], bytes, combine.in_shared_cache);
-    } else {
-      copy(combine.destinations[i], combine.sources[0], bytes, way);
-    }
-  }
+  for (size_t i = 0; i < combine.destinations.size(); ++i)
+    copy_by(way_of(combine, i), combine.destinations[i], combine.sources[0], bytes, combine.in_shared_cache);
 }
 
 // What a logical operation makes of one operand: x or x.
@@ -198,10 +195,7 @@ void combine(const Combine& combine) {
 }
 
 void copy(std::byte* destination, const std::byte* source, size_t bytes, Streaming way) {
-  if (destination == source || bytes == 0) return;
-  if (way == Streaming::kStrings) return move_string(destination, source, bytes);
-  if (way == Streaming::kPlain) return copy_plain(destination, source, bytes, false);
-  copy_by_vectors(destination, source, bytes, true);
+  copy_by(way, destination, source, bytes, false);
 }
 
 std::string_view instruction_set() { return host::table_in_use().instruction_set; }

@@ -55,6 +55,9 @@ void wake_if(std::atomic<uint32_t>& waiting, const std::function<void()>& wake_p
   if (waiting.exchange(0) != 0 && wake_peer) wake_peer();
 }
 
+// Of so many units, from the first on.
+uint64_t mask(int first, int units) { return (~uint64_t{0} >> (Ring::kUnits - units)) << first; }
+
 }  // namespace
 
 static_assert(sizeof(RingControl) <= Ring::kBesideOffset);
@@ -154,8 +157,6 @@ int RingSender::units_for(size_t bytes) const {
   const size_t needed = (bytes + ring_.unit_bytes() - 1) / ring_.unit_bytes();
   return static_cast<int>(std::bit_ceil(needed));
 }
-
-uint64_t RingSender::mask(int first, int units) { return (~uint64_t{0} >> (Ring::kUnits - units)) << first; }
 
 bool RingSender::reserve_units(size_t bytes) {
   streaming_from = kStreamFrom;

@@ -63,7 +63,6 @@ class RingSender final : public Sender {
   // As many units as such a message takes, or a power of two that is more, from a multiple of their number on: so no
   // more of the longest messages' places are taken than there are messages, and the pipe is as deep as it promises.
   int units_for(size_t bytes) const;
-  static uint64_t mask(int first, int units);
   // Of the first `places`, each of so many units, one that is free, by its first unit: looked for from `from` on.
   std::optional<int> free_place(int from, int units, int places) const;
   // How far its reader is, if that has read what lay at the place that is reserved.
