@@ -113,6 +113,15 @@ class Sender {
   size_t lent_from = SIZE_MAX;
   // Committed ones.
   MessageCount messages;
+
+  // The receiver's rank has said, but not over this pipe, how many were released. Any thread.
+  void note_released(uint32_t count) { released_.store(count, std::memory_order_release); }
+  // All of them were, as far as is known by that: this process is needed for none of them, nor is their memory, though
+  // the pipe may hear of it only when the receiver looks again.
+  bool all_released() const { return released_.load(std::memory_order_acquire) == messages.get(); }
+
+ private:
+  std::atomic<uint32_t> released_ = 0;
 };
 
 class Receiver {

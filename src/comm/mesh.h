@@ -138,7 +138,8 @@ class Mesh {
   virtual bool answer(int32_t peer, CallReport* report) = 0;
   // Compares how far both ends of a pipe to another host have come, because `call` has waited there for long. To be
   // called every few hundred milliseconds while it does: when what the peer has sent does not come for longer than
-  // HOCKET_TIMEOUT, though both live, the communicator fails.
+  // HOCKET_TIMEOUT, though both live, the communicator fails. Where all was sent, the pipe is told how much the peer
+  // has released.
   virtual void compare(PipeClass pipe_class, const PipeWait& wait, const std::string& call) = 0;
 
   // Says farewell, closes links and pipes. No other call may be in progress. Idempotent.

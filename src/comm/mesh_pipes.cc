@@ -34,6 +34,12 @@ uint32_t PipeTable::messages(const PipeName& name, PipeEnd end) const {
   return end == PipeEnd::kSender ? count(senders_) : count(receivers_);
 }
 
+void PipeTable::note_released(const PipeName& name, uint32_t messages) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = senders_.find(name);
+  if (found != senders_.end() && found->second != nullptr) found->second->note_released(messages);
+}
+
 bool PipeTable::put(const PipeName& name, std::unique_ptr<Sender> sender) {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<Sender>& place = senders_[name];
@@ -70,7 +76,7 @@ bool PipeTable::flush() {
   bool flushed = true;
   for (Sender* sender : senders) {
     const bool works = sender->progress().ok();
-    if (works && !sender->flushed()) flushed = false;
+    if (works && !sender->flushed() && !sender->all_released()) flushed = false;
   }
   return flushed;
 }

@@ -23,6 +23,8 @@ class PipeTable {
   Receiver* receiver(const PipeName& name) const;
   // That have passed our end of a pipe; 0 where there is none.
   uint32_t messages(const PipeName& name, PipeEnd end) const;
+  // That many have been released at the other end of a pipe on which we send.
+  void note_released(const PipeName& name, uint32_t messages) const;
   // False when there is one already; then the new one is destroyed.
   bool put(const PipeName& name, std::unique_ptr<Sender> sender);
   bool put(const PipeName& name, std::unique_ptr<Receiver> receiver);

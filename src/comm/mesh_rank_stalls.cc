@@ -12,13 +12,13 @@
 
 namespace hocket {
 
-// Within a host nothing is lost.
+// Within a host nothing is lost. What was sent is not due: its receiver may come as late as it likes.
 void MeshRank::compare(PipeClass pipe_class, const PipeWait& wait, const std::string& call) {
-  if (!is_far(wait.peer) || has_left(wait.peer)) return;
+  if ((!is_far(wait.peer) && !wait.all_sent) || has_left(wait.peer)) return;
   service_.reactor().post([self = shared_from_this(), name = PipeName{pipe_class, wait.peer, wait.lane}, wait, call] {
     if (self->failed() || self->said_farewell_) return;
     const PipeEnd ours = wait.sending ? PipeEnd::kSender : PipeEnd::kReceiver;
-    self->stalls_[{name, ours}].wait(wait.messages, wait.arrived, call);
+    if (!wait.all_sent) self->stalls_[{name, ours}].wait(wait.messages, wait.arrived, call);
     self->links_.send(name.peer, count_message(MessageType::kCount, {name, ours, wait.messages, wait.messages, false}));
   });
 }
@@ -40,10 +40,11 @@ void MeshRank::on_count_answer(int32_t peer, Reader& reader) {
   if (!read_count(reader, &theirs)) return on_misbehaviour(peer, "its count of messages was malformed");
   theirs.name.peer = peer;
   const StreamName pipe{theirs.name, other(theirs.end)};
+  const bool we_send = pipe.second == PipeEnd::kSender;
+  if (we_send) pipes_.note_released(theirs.name, theirs.messages);
   const auto found = stalls_.find(pipe);
   if (found == stalls_.end() || found->second.messages() != theirs.asked || failed() || has_left(peer)) return;
   StallWatch& stall = found->second;
-  const bool we_send = pipe.second == PipeEnd::kSender;
   const Duration stalled = stall.hear(we_send, theirs.messages, theirs.rests, service_.system().clock.now());
   // HOCKET_TIMEOUT alone may be short.
   const Duration limit = service_.options().timeout + kOnItsWay;

@@ -12,6 +12,11 @@
 namespace hocket {
 namespace {
 
+template <typename T>
+void add_once(std::vector<T>& all, const T& one) {
+  if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+}
+
 // The user buffer whose chunks the scratch chunks are like.
 const Layout& scratch_model(const Call& call) { return call.recv.chunks > call.send.chunks ? call.recv : call.send; }
 
@@ -95,13 +100,10 @@ Execution::Progress Execution::advance() {
 
 std::vector<Rank> Execution::awaited() const {
   std::vector<Rank> peers;
-  const auto add = [&](Rank peer) {
-    if (peer >= 0 && std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
-  };
   for (const LaneState& lane : lanes_) {
-    if (!ended(lane)) add(lane.blocked.peer);
+    if (!ended(lane) && lane.blocked.peer >= 0) add_once(peers, lane.blocked.peer);
   }
-  for (const OpenTicket& open : tickets_) add(open.peer);
+  for (const OpenTicket& open : tickets_) add_once(peers, open.to.peer);
   return peers;
 }
 
@@ -115,6 +117,9 @@ std::vector<PipeWait> Execution::awaited_pipes() const {
     if (const Receiver* const from = blocked.receiver; from != nullptr)
       waits.push_back({blocked.peer, lane, false, from->messages.get(), from->arrived()});
   }
+  std::vector<Departure> sent = unflushed_;
+  for (const OpenTicket& open : tickets_) add_once(sent, open.to);
+  for (const auto& [peer, lane, pipe] : sent) waits.push_back({peer, lane, true, pipe->messages.get(), 0, true});
   return waits;
 }
 
@@ -124,14 +129,14 @@ void Execution::set_waiting(bool waiting) {
     if (lane.blocked.sender != nullptr) lane.blocked.sender->set_waiting(waiting);
     if (lane.blocked.receiver != nullptr) lane.blocked.receiver->set_waiting(waiting);
   }
-  for (const OpenTicket& open : tickets_) open.pipe->set_waiting(waiting);
-  for (Sender* pipe : unflushed_) pipe->set_waiting(waiting);
+  for (const OpenTicket& open : tickets_) open.to.pipe->set_waiting(waiting);
+  for (const Departure& to : unflushed_) to.pipe->set_waiting(waiting);
 }
 
 Duration Execution::next_nap() { return call_->runner == nullptr ? Duration::max() : call_->runner->next_nap(); }
 
 void Execution::withdraw() {
-  for (const OpenTicket& open : tickets_) open.pipe->withdraw();
+  for (const OpenTicket& open : tickets_) open.to.pipe->withdraw();
   tickets_.clear();
   for (const LaneState& lane : lanes_) {
     if (lane.landing != nullptr && lane.blocked.receiver != nullptr) lane.blocked.receiver->withdraw();
@@ -185,7 +190,7 @@ void Execution::leave_step(LaneState& lane) {
 void Execution::pass_over(size_t steps) {
   for (size_t i = 0; i < steps; ++i) {
     for (const Place& place : lanes_[0].lane->steps[i].destinations) {
-      if (is_message(place)) keep_flushing(pipes_.to(place.peer, 0).pipe);
+      if (is_message(place)) keep_flushing({place.peer, 0, pipes_.to(place.peer, 0).pipe});
     }
     leave_step(lanes_[0]);
   }
@@ -322,7 +327,7 @@ void Execution::give_back(const Slice& slice) {
     if (!is_message(place) || slice.home != nullptr) continue;
     Sender* const pipe = pipes_.to(place.peer, slice.lane_index).pipe;
     pipe->commit(slice.bytes, {call_->operation, pipe->messages.count_one()});
-    keep_flushing(pipe);
+    keep_flushing({place.peer, slice.lane_index, pipe});
   }
   for (const Place& place : slice.step->sources) {
     if (!is_message(place)) continue;
@@ -522,8 +527,9 @@ Execution::Outcome Execution::send_stable(LaneState& lane, const Slice& slice) {
     if (ticket == 0) return Outcome::kBlocked;
     lane.issued |= bit;
     pipe->messages.count_one();
-    if (!pipe->done(ticket)) tickets_.push_back({peer, pipe, ticket, memory, memory + guarded});
-    keep_flushing(pipe);
+    const Departure to{peer, slice.lane_index, pipe};
+    if (!pipe->done(ticket)) tickets_.push_back({to, ticket, memory, memory + guarded});
+    keep_flushing(to);
   }
   lane.blocked = {};
   return Outcome::kMoved;
@@ -544,7 +550,8 @@ std::byte* Execution::landing_place(const Slice& slice) const {
 }
 
 void Execution::drop_done_tickets() {
-  std::erase_if(tickets_, [](const OpenTicket& open) { return open.pipe->done(open.ticket); });
+  std::erase_if(tickets_,
+                [](const OpenTicket& open) { return open.to.pipe->done(open.ticket) || open.to.pipe->all_released(); });
 }
 
 // True when no stable send still reads what the slice will write.
@@ -572,23 +579,23 @@ bool Execution::memory_is_free(const Slice& slice) {
 
 // ---- Ending and failing
 
-void Execution::keep_flushing(Sender* pipe) {
-  if (pipe->flushed()) return;
-  if (std::find(unflushed_.begin(), unflushed_.end(), pipe) == unflushed_.end()) unflushed_.push_back(pipe);
+void Execution::keep_flushing(const Departure& to) {
+  if (!to.pipe->flushed()) add_once(unflushed_, to);
 }
 
-// The call ends when nothing of it is left in this process and no pipe reads the caller's memory.
+// The call ends when nothing of it is left in this process and no pipe reads the caller's memory. A pipe whose way has
+// changed learns that only from its receiver, whom nobody may look at any more: then its rank is asked.
 Execution::Progress Execution::finish() {
   if (!pipes_work()) return Progress::kFailed;
   return unflushed_.empty() && tickets_.empty() ? Progress::kDone : Progress::kIdle;
 }
 
 bool Execution::pipes_work() {
-  for (Sender* pipe : unflushed_) {
-    status_ = pipe->progress();
+  for (const Departure& to : unflushed_) {
+    status_ = to.pipe->progress();
     if (!status_.ok()) return false;
   }
-  std::erase_if(unflushed_, [](Sender* pipe) { return pipe->flushed(); });
+  std::erase_if(unflushed_, [](const Departure& to) { return to.pipe->flushed() || to.pipe->all_released(); });
   // To ask moves them on: who lends may be asked for the bytes themselves.
   drop_done_tickets();
   for (const LaneState& lane : lanes_) {

@@ -41,13 +41,14 @@ class Pipes {
   virtual ReceiveEnd& from(Rank peer, int lane) = 0;
 };
 
-// A lane waits at our end of a pipe: for room, or for a message.
+// A lane waits at our end of a pipe: for room, or for a message. Or the call does: for word that all has been received.
 struct PipeWait {
   Rank peer = -1;
   int lane = 0;
   bool sending = false;
   uint32_t messages = 0;  // that have passed our end
   uint64_t arrived = 0;   // Receiver::arrived()
+  bool all_sent = false;
 };
 
 // One of the two buffers as every rank has it, where it lies in a window.
@@ -126,7 +127,7 @@ class Execution {
   Rank broken_peer() const { return broken_peer_; }
   // The peers that lanes wait for, in the order of the lanes, and those that have not fetched what was lent to them.
   std::vector<Rank> awaited() const;
-  // The pipes that lanes wait for.
+  // The pipes that lanes wait for, and those that have not told that everything has been received.
   std::vector<PipeWait> awaited_pipes() const;
   // Announces to the pipes that lanes wait for that the caller is about to sleep, or has woken.
   void set_waiting(bool waiting);
@@ -152,10 +153,16 @@ class Execution {
     std::byte* landing = nullptr;  // where its only source is received without a copy
     Blocked blocked;
   };
+  // A pipe by which the call has sent.
+  struct Departure {
+    Rank peer;
+    int lane;
+    Sender* pipe;
+    bool operator==(const Departure&) const = default;
+  };
   // A stable send that may still read our memory; begin == end: memory that nothing is written to any more.
   struct OpenTicket {
-    Rank peer;
-    Sender* pipe;
+    Departure to;
     Ticket ticket;
     const std::byte* begin;
     const std::byte* end;
@@ -207,7 +214,7 @@ class Execution {
   Outcome code(const LaneState& lane, Slice& slice);
   Result<std::optional<size_t>> run_coded(int lane, const CodedSlice& slice);
   void give_back(const Slice& slice);
-  void keep_flushing(Sender* pipe);
+  void keep_flushing(const Departure& to);
 
   Progress finish();
   bool pipes_work();  // false: status_ says why not
@@ -222,7 +229,7 @@ class Execution {
   bool fills_caches_ = false;  // what the call writes in its buffers has left them before anybody reads it
   std::vector<LaneState> lanes_;
   std::vector<OpenTicket> tickets_;
-  std::vector<Sender*> unflushed_;
+  std::vector<Departure> unflushed_;
   std::vector<PieceWalk> walks_;  // of the slice at hand: one per chunk place, sources first
   Coder coder_;
   Status status_;

@@ -3,7 +3,6 @@
 //
 // Calls on device memory that cards read and write where it lies: whole calls, over verbs. The devices, of both sorts,
 // are not there; in a guest there is one that knows no dma-bufs.
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,6 +20,7 @@
 #include "tests/api/ranks.h"
 #include "tests/cuda/collectives.h"
 #include "tests/cuda/device.h"
+#include "tests/transports/fake_library.h"
 #include "tests/transports/fake_verbs.h"
 
 namespace hocket::test {
@@ -34,15 +34,9 @@ constexpr size_t kHalf = size_t{3} << 15;  // whole messages, all of them
 
 const bool in_guest = std::getenv("GUEST_ID") != nullptr;
 
-// Takes the place of libibverbs before anybody looks for that.
 const bool stands_in = [] {
   if (in_guest) return false;
-  reset_fake_verbs();
-  set_two_fake_ports();
-  ::setenv("SYSFS_PATH", FAKE_SYSFS, 1);  // which has a device
-  void* const library = ::dlopen(FAKE_IBVERBS, RTLD_NOW | RTLD_GLOBAL);
-  const auto use = reinterpret_cast<void (*)(const VerbsTable*)>(::dlsym(library, "use_verbs_table"));
-  use(*fake_verbs());
+  stand_in_for_libibverbs();
   return true;
 }();
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// Calls over verbs of which everything arrives, and then every way breaks before its sender hears of that: who has
+// all that it wants does not look at its receivers any more. The devices are not there (fake_verbs.h).
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "tests/api/ranks.h"
+#include "tests/transports/fake_library.h"
+#include "tests/transports/fake_verbs.h"
+
+namespace hocket::test {
+namespace {
+
+constexpr size_t kValues = 32 << 10;
+constexpr std::chrono::milliseconds kArrival(100);  // after that everything has arrived, and been read
+
+const bool stands_in = [] {
+  stand_in_for_libibverbs();
+  return true;
+}();
+
+using Call = std::function<hocketResult_t(const Member& member, std::vector<float>& values)>;
+
+hocketResult_t all_reduce(const Member& member, std::vector<float>& values) {
+  return hocketAllReduce(values.data(), values.data(), kValues, hocketFloat, hocketSum, member.comm, nullptr);
+}
+
+hocketResult_t broadcast(const Member& member, std::vector<float>& values) {
+  return hocketBroadcast(values.data(), values.data(), kValues, hocketFloat, 0, member.comm, nullptr);
+}
+
+// Both ranks make the call three times, and lose the acknowledgements of the second one, which has ended on both before
+// the third begins.
+void expect_ends(const Call& call, float result) {
+  std::barrier meeting(2);
+  run_threads(2, [&](Member& member) {
+    for (const bool loses : {false, true, false}) {
+      std::thread loss;
+      if (loses && member.rank == 0) hold_fake_acknowledgements(true);
+      meeting.arrive_and_wait();
+      if (loses && member.rank == 0) {
+        loss = std::thread([] {
+          std::this_thread::sleep_for(kArrival);
+          break_fake_pairs();
+        });
+      }
+      std::vector<float> values(kValues, 1);
+      EXPECT_EQ(call(member, values), hocketSuccess) << hocketGetLastError(member.comm);
+      EXPECT_EQ(values, std::vector<float>(kValues, result)) << "rank " << member.rank;
+      if (loss.joinable()) loss.join();
+      meeting.arrive_and_wait();
+      if (member.rank == 0) hold_fake_acknowledgements(false);
+    }
+  });
+}
+
+TEST(VerbsCalls, EndWhenEitherRankWaitsForWordOfTheOther) { expect_ends(all_reduce, 2); }
+
+TEST(VerbsCalls, EndWhenTheOtherRankHasLeftThem) { expect_ends(broadcast, 1); }
+
+}  // namespace
+}  // namespace hocket::test
