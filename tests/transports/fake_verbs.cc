@@ -266,8 +266,9 @@ int poll_cq(ibv_cq* polled, int max, ibv_wc* completions) {
 int modify_qp(ibv_qp* modified, ibv_qp_attr* attributes, int mask) {
   const std::lock_guard lock(world().mutex);
   auto& pair = *static_cast<Pair*>(modified);
-  if (world().fails(FakeCall::kModifyPair)) return errno;
   const ibv_qp_state wanted = attributes->qp_state;
+  if (wanted == IBV_QPS_ERR) return pair.state = wanted, 0;
+  if (world().fails(FakeCall::kModifyPair)) return errno;
   const bool in_turn = (pair.state == IBV_QPS_RESET && wanted == IBV_QPS_INIT) ||
                        (pair.state == IBV_QPS_INIT && wanted == IBV_QPS_RTR) ||
                        (pair.state == IBV_QPS_RTR && wanted == IBV_QPS_RTS);

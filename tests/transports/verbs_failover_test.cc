@@ -502,6 +502,21 @@ TEST_F(Failover, AReceiverWhoseEndBreaksTellsTheSender) {
   EXPECT_EQ(fake_connected_pairs(2), 2u);
 }
 
+// Who has heard that all has arrived need not look any more, and may have left.
+TEST_F(Failover, WhatCameJustBeforeItsPortWentDownIsThere) {
+  PipePair made = open_pair();
+  ASSERT_TRUE(send(*made.sender, sent_, kShort));
+  ASSERT_TRUE(made.sender->progress().ok() && made.sender->flushed());
+  set_fake_port_up(1, false);
+  pass(std::chrono::milliseconds(100));
+  made.receiver->set_waiting(true);
+  EXPECT_EQ(fake_connected_pairs(1), 1u) << "the receiver has left the port";
+  ASSERT_NE(made.receiver->peek(), nullptr);
+  ASSERT_TRUE(receive(made, sent_, kShort));
+  received_ = ++sent_;
+  exchange(made, 10);
+}
+
 TEST_F(Failover, ASenderThatLeavesOverTheSocketLosesNothing) {
   PipePair made = open_pair();
   set_fake_port_up(1, false);

@@ -263,6 +263,12 @@ Status QueuePair::poll(RingAmount* told) {
   return first.ok() ? posted : first;
 }
 
+void QueuePair::stop() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  (void)table_.modify_qp(pair_, &attributes, IBV_QP_STATE);
+}
+
 Status QueuePair::on_completion(const ibv_wc& completion, RingAmount* told) {
   if (completion.status != IBV_WC_SUCCESS) {
     refused_ |= completion.status == IBV_WC_REM_ACCESS_ERR;

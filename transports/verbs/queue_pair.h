@@ -80,6 +80,8 @@ class QueuePair {
   bool has_news() { return news_ != 0 || (news_ = table_.poll_cq(completions_, kBatch, batch_.data())) != 0; }
   // Takes in what has happened, and adds to `told` what the peer told.
   Status poll(RingAmount* told);
+  // No send of the peer's is acknowledged any more; the next poll() has all that ever were.
+  void stop();
 
   // The handle has news at the next completion. Look once more after arming.
   Status arm();

@@ -45,8 +45,13 @@ ReceivingPath::~ReceivingPath() {
   drop_pair();
 }
 
+// What it has got is ours; what is still on its way is acknowledged no more, and sent again.
 void ReceivingPath::drop_pair() {
-  if (pair_ != nullptr) poller_.remove(pair_->handle());
+  if (pair_ != nullptr) {
+    pair_->stop();
+    (void)collect();
+    poller_.remove(pair_->handle());
+  }
   pair_.reset();
   if (port_) rails_.leave(*port_);
   port_.reset();
@@ -113,8 +118,9 @@ Status ReceivingPath::check_arrived() const {
 
 // The sender goes another way when it hears it.
 void ReceivingPath::lose(std::string_view why) {
-  rails_.report_broken(*port_, pipe_, why, system_.clock.now());
+  const size_t port = *port_;
   drop_pair();
+  rails_.report_broken(port, pipe_, why, system_.clock.now());
   records_.send(RecordKind::kBroken, encode_path(path_));
 }
 
@@ -187,13 +193,8 @@ Status ReceivingPath::on_turn(const Turn& turn) {
   }
   const bool first = !ring_;
   if (first) ring_of_pipe_.emplace(ring_.emplace(std::min<size_t>(RingMemory::wanted(), turn.ring)).bytes());
-  if (pair_ != nullptr) {  // what it has got is ours; what is still on its way is sent again
-    RingAmount last;
-    (void)pair_->poll(&last);
-    arrived_ += last;
-    HOCKET_TRY(check_arrived());
-  }
   drop_pair();
+  HOCKET_TRY(check_arrived());
   pay_all();
   Answer answer{turn.path, static_cast<uint32_t>(ring_->bytes().size()), {arrived_.bytes, returned_}, {}};
   if (turn.card) {
