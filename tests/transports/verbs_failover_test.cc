@@ -517,6 +517,25 @@ TEST_F(Failover, WhatCameJustBeforeItsPortWentDownIsThere) {
   exchange(made, 10);
 }
 
+// A receiver that has all it wants is not looked at any more.
+TEST_F(Failover, WhatTheSocketBringsBeforeASleepIsTold) {
+  PipePair made = open_pair();
+  set_fake_port_up(1, false);
+  set_fake_port_up(2, false);
+  pass(std::chrono::seconds(1));
+  exchange(made, 1);
+  ASSERT_TRUE(send(*made.sender, sent_, kShort));
+  ASSERT_TRUE(made.sender->progress().ok());
+  const uint64_t before = made.receiver->arrived();
+  ASSERT_TRUE(wait_until(real_system(), [&] {
+    made.receiver->set_waiting(true);
+    return made.receiver->arrived() != before;
+  }));
+  ASSERT_NE(made.receiver->peek(), nullptr);
+  made.receiver->release();
+  EXPECT_TRUE(wait_until(real_system(), [&] { return made.sender->progress().ok() && made.sender->flushed(); }));
+}
+
 TEST_F(Failover, ASenderThatLeavesOverTheSocketLosesNothing) {
   PipePair made = open_pair();
   set_fake_port_up(1, false);

@@ -68,6 +68,10 @@ Status ReceivingPath::look() {
     HOCKET_TRY(poll_all());
     return heard;
   }
+  return tend();
+}
+
+Status ReceivingPath::tend() {
   watch();
   pay(kGiveBackIdly);
   return records_.flush();
@@ -298,8 +302,7 @@ Status ReceivingPath::arm() {
     if (!armed.ok()) lose(armed.message());
   }
   HOCKET_TRY(hear());
-  watch();
-  return records_.flush();
+  return tend();
 }
 
 }  // namespace hocket

@@ -77,6 +77,8 @@ class ReceivingPath {
   void drop_pair();
   void lose(std::string_view why);
   void watch();
+  // After listening: looks after the port, and tells the sender what there is to tell.
+  Status tend();
   Status hear();
   Status hear(const Record& record);
   Status on_turn(const Turn& turn);
