@@ -104,6 +104,7 @@ std::vector<Rank> Execution::awaited() const {
     if (!ended(lane) && lane.blocked.peer >= 0) add_once(peers, lane.blocked.peer);
   }
   for (const OpenTicket& open : tickets_) add_once(peers, open.to.peer);
+  for (const Departure& to : unflushed_) add_once(peers, to.peer);
   return peers;
 }
 

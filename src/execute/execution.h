@@ -125,7 +125,7 @@ class Execution {
   Rank mismatch_peer() const { return mismatch_peer_; }
   // The peer at the other end of the pipe that broke; -1: none did, or it is not known.
   Rank broken_peer() const { return broken_peer_; }
-  // The peers that lanes wait for, in the order of the lanes, and those that have not fetched what was lent to them.
+  // The peers that lanes wait for, in the order of the lanes, and those that have not got what was sent to them.
   std::vector<Rank> awaited() const;
   // The pipes that lanes wait for, and those that have not told that everything has been received.
   std::vector<PipeWait> awaited_pipes() const;

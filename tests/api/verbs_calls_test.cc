@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/api/errors.h"
 #include "tests/api/ranks.h"
 #include "tests/transports/fake_library.h"
 #include "tests/transports/fake_verbs.h"
@@ -64,6 +65,25 @@ void expect_ends(const Call& call, float result) {
 TEST(VerbsCalls, EndWhenEitherRankWaitsForWordOfTheOther) { expect_ends(all_reduce, 2); }
 
 TEST(VerbsCalls, EndWhenTheOtherRankHasLeftThem) { expect_ends(broadcast, 1); }
+
+// Over the socket a message has been sent when its receiver has looked.
+TEST(VerbsCalls, GiveUpARankThatNeverLooksAtWhatWasSent) {
+  std::barrier meeting(2);
+  run_threads(
+      2,
+      [&](Member& member) {
+        for (const size_t port : {1, 2}) set_fake_port_up(port, false);
+        meeting.arrive_and_wait();
+        float value = 1;
+        hocketResult_t state = hocketSuccess;
+        if (member.rank == 0) state = hocketSend(&value, 1, hocketFloat, 1, member.comm, nullptr);
+        while (state == hocketSuccess) hocketCommGetAsyncError(member.comm, &state);
+        expect_error(state, hocketTimeout, member.comm,
+                     {"rank 0: send(count 1, float32, to rank 1)", "rank 1 has not come within 300 ms"});
+      },
+      config_with_timeout(300));
+  for (const size_t port : {1, 2}) set_fake_port_up(port, true);
+}
 
 }  // namespace
 }  // namespace hocket::test
