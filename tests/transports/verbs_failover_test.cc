@@ -502,6 +502,34 @@ TEST_F(Failover, AReceiverWhoseEndBreaksTellsTheSender) {
   EXPECT_EQ(fake_connected_pairs(2), 2u);
 }
 
+TEST_F(Failover, WhatTheDeviceDoesNotTakeHasNotArrived) {
+  PipePair made = open_pair();
+  fail_fake_call(FakeCall::kPost, 0, EIO);
+  ASSERT_TRUE(send(*made.sender, sent_, kShort));
+  EXPECT_FALSE(made.sender->flushed());
+  EXPECT_TRUE(receive(made, sent_, kShort));
+  EXPECT_TRUE(flush(made));
+}
+
+TEST_F(Failover, WhatIsToBeSentAgainHasNotArrivedWhenTheNextWayIsLeftAtOnce) {
+  PipePair made = open_pair();
+  break_fake_pairs(1);
+  ASSERT_TRUE(send(*made.sender, sent_, kShort));
+  ASSERT_TRUE(made.sender->progress().ok());
+  ASSERT_TRUE(
+      wait_until(real_system(), [&] { return made.receiver->progress().ok() && fake_connected_pairs(2) == 1; }));
+  set_fake_port_up(2, false);
+  pass(std::chrono::milliseconds(200));
+  const uint64_t turns = made.receiver->arrived();
+  ASSERT_TRUE(wait_until(real_system(), [&] {
+    EXPECT_FALSE(made.sender->flushed());
+    return made.sender->progress().ok() && made.receiver->progress().ok() && made.receiver->arrived() != turns;
+  }));
+  EXPECT_FALSE(made.sender->flushed());
+  EXPECT_TRUE(receive(made, sent_, kShort));
+  EXPECT_TRUE(flush(made));
+}
+
 // Who has heard that all has arrived need not look any more, and may have left.
 TEST_F(Failover, WhatCameJustBeforeItsPortWentDownIsThere) {
   PipePair made = open_pair();

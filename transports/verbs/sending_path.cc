@@ -99,7 +99,7 @@ void SendingPath::turn_elsewhere() {
 bool SendingPath::has_delivered(uint64_t position) const {
   if (position != sent_.bytes) return false;
   if (!open_) return settled_;
-  return pair_ != nullptr ? pair_->idle() : arrived_ == sent_.bytes;
+  return pair_ != nullptr ? posted_ == sent_.bytes && pair_->idle() : arrived_ == sent_.bytes;
 }
 
 void SendingPath::send(uint64_t position, std::span<const std::byte> frame, RingAmount amount) {
@@ -111,6 +111,7 @@ void SendingPath::send(uint64_t position, std::span<const std::byte> frame, Ring
   const uint64_t address = ring_.address + position % ring_bytes_ + kHeaderOffset;
   const Status posted = pair_->write(frame, address, ring_.key, amount);
   if (!posted.ok()) return lose(posted.message());
+  posted_ = position + amount.bytes;
   burst_.sent(frame.size(), pair_->sent(), system_.clock);
 }
 
@@ -262,7 +263,7 @@ Status SendingPath::on_answer(const Answer& answer) {
   if (answer.path != path_) return {};  // it did not connect, and another way is sought
   ring_bytes_ = answer.ring;
   open_ = true;
-  resumption_ = answer.stand.arrived;
+  resumption_ = posted_ = answer.stand.arrived;
   return {};
 }
 

@@ -100,6 +100,7 @@ class SendingPath {
   bool lends_ = true;     // by this way
   bool settled_ = true;   // when the path was left, everything had arrived
   RingTotal sent_;        // of the stream
+  uint64_t posted_ = 0;   // of those bytes, so far by this way
   uint64_t arrived_ = 0;  // of those bytes, as far as the receiver has told
   RingTotal returned_;
   std::optional<uint64_t> resumption_;
