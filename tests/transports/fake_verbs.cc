@@ -51,7 +51,8 @@ struct Pair : ibv_qp {
   uint32_t first_packet_in = 0;
   uint32_t first_packet_out = 0;
   int access = 0;
-  uint32_t posted = 0;     // receives
+  uint32_t posted = 0;  // receives
+  bool silent = false;
   uint32_t under_way = 0;  // sends, as far as their owner knows
   std::vector<ibv_wc> held;
 };
@@ -225,6 +226,7 @@ int post_send(ibv_qp* posted, ibv_send_wr* request, ibv_send_wr** bad) {
   const int access = request->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
   if (request->num_sge == 1 && !is_inline && !is_registered(pair, request->sg_list[0], access)) return EFAULT;
   ++pair.under_way;
+  if (pair.silent && pair.state != IBV_QPS_ERR) return 0;
   if (is_inline) ++world().inline_sends;
   if (world().delay && pair.state != IBV_QPS_ERR && request->opcode == IBV_WR_RDMA_WRITE) {
     const ibv_sge& piece = request->sg_list[0];
@@ -443,6 +445,7 @@ int dealloc_pd(ibv_pd* domain) {
 }
 
 int query_port(ibv_context*, uint8_t number, ibv_port_attr* attributes) {
+  const std::lock_guard lock(world().mutex);
   if (number == 0 || number > world().ports.size()) return EINVAL;
   if (world().gone) return EIO;
   const FakePort& port = world().ports[number - 1u];
@@ -545,7 +548,7 @@ void fail_fake_call(FakeCall call, int after, int error) { world().fault = {call
 void break_fake_pairs(size_t port) {
   const std::lock_guard lock(world().mutex);
   for (auto& [number, pair] : world().pairs) {
-    if (port != 0 && pair->port != port) continue;
+    if ((port != 0 && pair->port != port) || pair->state == IBV_QPS_ERR) continue;
     pair->state = IBV_QPS_ERR;
     ++pair->under_way;
     complete(*pair, IBV_WC_RETRY_EXC_ERR, IBV_WC_RDMA_WRITE);
@@ -569,10 +572,16 @@ void set_fake_port_up(size_t port, bool up) {
 void break_fake_senders() {
   const std::lock_guard lock(world().mutex);
   for (auto& [number, pair] : world().pairs) {
-    if (pair->under_way == 0) continue;
+    if (pair->under_way == 0 || pair->state == IBV_QPS_ERR) continue;
     pair->state = IBV_QPS_ERR;
     complete(*pair, IBV_WC_RETRY_EXC_ERR, IBV_WC_RDMA_WRITE);
   }
+}
+
+void silence_fake_pair(size_t which) {
+  const std::lock_guard lock(world().mutex);
+  if (world().pairs.empty()) return;
+  std::next(world().pairs.begin(), static_cast<std::ptrdiff_t>(which % world().pairs.size()))->second->silent = true;
 }
 
 void delay_fake_writes() {

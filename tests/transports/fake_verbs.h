@@ -54,6 +54,8 @@ void break_fake_pairs(size_t port = 0);
 void set_fake_port_up(size_t port, bool up);
 // The same for those alone that have sends under way.
 void break_fake_senders();
+// What one of all queue pairs sends from now on does not arrive, and it says nothing of it.
+void silence_fake_pair(size_t which);
 // Writes that tell their receiver nothing stay on their way, and what is posted after them waits, until they are
 // delivered to whom still takes them: so many.
 void delay_fake_writes();
