@@ -11,6 +11,7 @@
 #include <random>
 
 #include "base/crc32c.h"
+#include "counting_socket.h"
 #include "pipe_pair.h"
 #include "transports/tcp/wire.h"
 
@@ -216,34 +217,6 @@ TEST(TcpWire, RandomBytesAreRefused) {
     ASSERT_FALSE(decode_header(bytes.data(), 1, kMaxMessage, &header).ok());
   }
 }
-
-// Counts what reaches the socket, and can pretend that it takes only so much.
-class CountingSocket final : public Socket {
- public:
-  explicit CountingSocket(std::unique_ptr<Socket> socket) : socket_(std::move(socket)) {}
-
-  Result<size_t> send(std::span<const std::span<const std::byte>> parts) override {
-    ++sends;
-    return socket_->send(parts);
-  }
-  Result<size_t> receive(std::span<std::byte> into) override {
-    auto got = socket_->receive(into);
-    if (!got.ok() || *got > 0) ++receives;
-    return got;
-  }
-  Result<size_t> send_handles(std::span<const std::byte>, std::span<const Handle>) override { return size_t{0}; }
-  std::vector<Handle> take_handles() override { return {}; }
-  Handle handle() const override { return socket_->handle(); }
-  std::string peer_name() const override { return socket_->peer_name(); }
-  size_t held_back() const override { return held; }
-
-  int sends = 0;
-  int receives = 0;
-  size_t held = 0;
-
- private:
-  std::unique_ptr<Socket> socket_;
-};
 
 class TcpCalls : public testing::Test {
  protected:

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "counting_socket.h"
 #include "pipe_pair.h"
 #include "transports/exchange.h"
 #include "transports/ucx/card.h"
@@ -41,12 +42,12 @@ std::string refusal(size_t at, char value) {
 
 TEST(UcxCards, AreRefusedNamingTheFirstValueThatCannotBe) {
   EXPECT_EQ(refusal(0, 'X'), "no card of ours");
-  EXPECT_EQ(refusal(4, 9), "a card of version 9; ours is 1");
+  EXPECT_EQ(refusal(4, 9), "a card of version 9; ours is 2");
   EXPECT_EQ(refusal(16, 0), "an address of 0 bytes; 1 to 65536 are possible");
   EXPECT_EQ(refusal(18, 2),
             fmt::format("an address of {} bytes; 1 to 65536 are possible", (2 << 16) + kAddress.size()));
   UcxCard card;
-  EXPECT_EQ(decode_card("HUCX", &card).message(), "a card of version 0; ours is 1");
+  EXPECT_EQ(decode_card("HUCX", &card).message(), "a card of version 0; ours is 2");
 }
 
 TEST(UcxCards, AnAddressThatWasDamagedIsRefused) {
@@ -77,7 +78,8 @@ class UcxInboxes : public testing::Test {
   bool has(uint64_t number) { return inbox_.at(number).kind == UcxArrival::Kind::kHere; }
 
   char byte_ = 0;
-  UcxInbox inbox_{kMaxMessage};
+  const std::shared_ptr<UcxTies> ties_ = std::make_shared<UcxTies>();
+  UcxInbox inbox_{kMaxMessage, ties_};
 };
 
 TEST_F(UcxInboxes, KeepTheOrderOfNumbers) {
@@ -122,6 +124,107 @@ TEST_F(UcxInboxes, RefuseAMessageThatIsTooLong) {
   EXPECT_EQ(inbox_.status().message(), "message 0 of 4097 bytes came; the limit is 4096");
 }
 
+TEST_F(UcxInboxes, HearWhatComesAlong) {
+  EXPECT_TRUE(inbox_.put({1, 0, 0, 5}, UcxArrival::Kind::kHere, &byte_, 1));
+  EXPECT_EQ(ties_->heard_beyond(2), 3u);
+}
+
+// ---- Room that is told along with messages
+
+TEST(UcxTies, TellWhatWasReleased) {
+  UcxTies ties;
+  ties.release(5);
+  EXPECT_EQ(ties.untold(5), 5u);
+  EXPECT_EQ(ties.tell(), 5u);
+  EXPECT_EQ(ties.untold(5), 0u);
+  EXPECT_EQ(ties.untold(7), 2u);
+}
+
+TEST(UcxTies, BelieveTheMostThatCame) {
+  UcxTies ties;
+  ties.hear(5);
+  ties.hear(3);  // overtaken
+  EXPECT_EQ(ties.heard_beyond(4), 1u);
+  EXPECT_EQ(ties.heard_beyond(6), 0u) << "what the socket has told is more";
+}
+
+TEST(UcxTies, CountBeyondFourBillion) {
+  constexpr uint64_t kBefore = (uint64_t{1} << 32) - 2;
+  UcxTies ties;
+  for (const uint64_t count : {kBefore / 4, kBefore / 2, kBefore}) ties.hear(static_cast<uint32_t>(count));
+  ties.hear(static_cast<uint32_t>(kBefore + 5));
+  EXPECT_EQ(ties.heard_beyond(kBefore), 5u);
+}
+
+// Two pipes between two ranks, one each way.
+class UcxBothWays : public testing::Test {
+ protected:
+  struct Rank {
+    std::unique_ptr<Poller> poller = std::move(*real_system().network.make_poller());
+    std::shared_ptr<Ties> ties = std::make_shared<UcxTies>();
+    std::unique_ptr<Sender> sender;
+    std::unique_ptr<Receiver> receiver;
+    CountingSocket* telling = nullptr;  // the receiver's
+
+    PipeContext context() const { return {system_, *poller, {}, kMaxMessage, "the other", true, ties}; }
+    System& system_ = real_system();
+  };
+
+  UcxBothWays() {
+    connect(first_, second_);
+    connect(second_, first_);
+  }
+
+  void connect(Rank& from, Rank& to) {
+    SocketPair sockets = connect_pair(system_, "127.0.0.1:0");
+    auto counting = std::make_unique<CountingSocket>(std::move(sockets.accepted));
+    to.telling = counting.get();
+    Offer offer;
+    Offer received;
+    offer.socket = std::move(sockets.connected);
+    received.socket = std::move(counting);
+    from.sender = std::move(*transport_.open(from.context(), offer));
+    to.receiver = std::move(*transport_.accept(to.context(), std::move(received)));
+  }
+
+  // One message, which the other end has read when this returns.
+  void send(Rank& from, Rank& to) {
+    ASSERT_TRUE(wait_until(system_, [&] {
+      (void)to.receiver->progress();
+      return from.sender->reserve(8) != nullptr || !from.sender->progress().ok();
+    }));
+    ASSERT_TRUE(from.sender->progress().ok()) << from.sender->progress().message();
+    from.sender->commit(8, {});
+    ASSERT_TRUE(wait_until(system_, [&] {
+      (void)from.sender->progress();
+      return to.receiver->peek() != nullptr;
+    }));
+    to.receiver->release();
+  }
+
+  System& system_ = real_system();
+  UcxTransport transport_{libucp, "tcp"};
+  Rank first_, second_;
+};
+
+TEST_F(UcxBothWays, NeedNoSocket) {
+  send(first_, second_);
+  send(second_, first_);
+  const int before = first_.telling->sends + second_.telling->sends;
+  for (int i = 0; i < 500; ++i) {
+    send(first_, second_);
+    send(second_, first_);
+  }
+  EXPECT_EQ(first_.telling->sends + second_.telling->sends, before);
+}
+
+TEST_F(UcxBothWays, WhoDoesNotAnswerTellsByTheSocket) {
+  send(first_, second_);
+  const int before = second_.telling->sends;
+  for (int i = 0; i < 500; ++i) send(first_, second_);
+  EXPECT_GT(second_.telling->sends - before, 500 / static_cast<int>(kUcxWindow) - 1);
+}
+
 // ---- A peer that is not what it says
 
 class UcxPeers : public testing::Test {
@@ -133,7 +236,14 @@ class UcxPeers : public testing::Test {
     poller_ = std::move(*poller);
   }
 
-  PipeContext context() { return {system_, *poller_, {}, kMaxMessage, "rank 1"}; }
+  PipeContext context() { return {system_, *poller_, {}, kMaxMessage, "rank 1", true, ties_}; }
+
+  // As if the other end had sent a card of a worker that there is.
+  void meet() {
+    other_poller_ = std::move(*system_.network.make_poller());
+    other_worker_ = std::move(*UcxWorker::make(*UcxContext::open(**libucp(), "tcp"), system_, *other_poller_));
+    say(encode_card(7, other_worker_->address()));
+  }
 
   void open_sender() {
     Offer offer;
@@ -158,7 +268,10 @@ class UcxPeers : public testing::Test {
   System& system_ = real_system();
   SocketPair sockets_;
   std::unique_ptr<Poller> poller_;
+  const std::shared_ptr<UcxTies> ties_ = std::make_shared<UcxTies>();
   UcxTransport transport_{libucp, "tcp"};
+  std::unique_ptr<Poller> other_poller_;
+  std::shared_ptr<UcxWorker> other_worker_;
   std::unique_ptr<Sender> sender_;
 };
 
@@ -179,13 +292,15 @@ TEST_F(UcxPeers, WhoseAddressIsDamagedAreNamed) {
 
 TEST_F(UcxPeers, ThatReportMoreThanWasSentAreNamed) {
   open_sender();
-  auto poller = system_.network.make_poller();
-  ASSERT_TRUE(poller.ok());
-  auto context = UcxContext::open(**libucp(), "tcp");
-  ASSERT_TRUE(context.ok());
-  auto worker = UcxWorker::make(*context, system_, **poller);
-  ASSERT_TRUE(worker.ok());
-  say(encode_card(7, (*worker)->address()) + encode_report({UcxReport::Kind::kReleased, 3}));
+  meet();
+  say(encode_report({UcxReport::Kind::kReleased, 3}));
+  EXPECT_THAT(failure(), HasSubstr("reports 3 messages; 0 were sent, and it had released 0"));
+}
+
+TEST_F(UcxPeers, ThatTellOfMoreThanWasSentAlongWithMessagesAreNamed) {
+  open_sender();
+  meet();
+  ties_->hear(3);
   EXPECT_THAT(failure(), HasSubstr("reports 3 messages; 0 were sent, and it had released 0"));
 }
 

@@ -11,7 +11,7 @@ namespace hocket {
 namespace {
 
 constexpr uint32_t kMagic = 'H' | 'U' << 8 | 'C' << 16 | 'X' << 24;
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 uint32_t sum_of(std::string_view text) {
   return crc32c({reinterpret_cast<const std::byte*>(text.data()), text.size()});

@@ -25,6 +25,7 @@ bool UcxInbox::put(const UcxHeader& header, UcxArrival::Kind kind, void* data, s
     is_wrong_.store(true, std::memory_order_release);
     return false;
   }
+  ties_->hear(header.released);
   const bool keep = length > 0 || kind == UcxArrival::Kind::kOffered;
   UcxArrival& arrival = arrivals_[header.number % kUcxWindow];
   arrival.data = keep ? data : nullptr;
@@ -39,6 +40,7 @@ void UcxInbox::release() {
   const uint64_t number = released();
   at(number).kind.store(UcxArrival::Kind::kNone, std::memory_order_release);
   released_.store(number + 1, std::memory_order_release);
+  ties_->release(number + 1);
 }
 
 Status UcxInbox::status() const {

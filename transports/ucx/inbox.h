@@ -9,9 +9,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "base/status.h"
+#include "transports/ucx/ties.h"
 
 namespace hocket {
 
@@ -20,7 +23,7 @@ struct UcxHeader {
   uint64_t to = 0;      // the token by which the receiver knows its pipe
   uint64_t number = 0;  // of the message on its pipe
   uint32_t digest = 0;
-  uint32_t zero = 0;
+  uint32_t released = 0;  // of the messages that come the other way (ties.h)
 };
 
 // Messages that were sent and are not released, at most.
@@ -37,7 +40,7 @@ struct UcxArrival {
 
 class UcxInbox {
  public:
-  explicit UcxInbox(size_t max_message) : max_message_(max_message) {}
+  UcxInbox(size_t max_message, std::shared_ptr<UcxTies> ties) : max_message_(max_message), ties_(std::move(ties)) {}
 
   // One caller at a time. False: nothing of it is kept, as it is empty, or cannot be.
   bool put(const UcxHeader& header, UcxArrival::Kind kind, void* data, size_t length);
@@ -55,6 +58,7 @@ class UcxInbox {
   std::string mistake(const UcxHeader& header, size_t length) const;
 
   const size_t max_message_;
+  const std::shared_ptr<UcxTies> ties_;
   std::array<UcxArrival, kUcxWindow> arrivals_;
   std::atomic<uint64_t> released_ = 0;
   std::atomic<uint64_t> arrived_ = 0;

@@ -8,8 +8,8 @@ namespace hocket {
 namespace {
 
 constexpr size_t kAlign = 64;
-// Of released messages: to tell is a call of the system. Less when nothing is there to be read, so that who answers a
-// message does it first.
+// Of released messages that no message of ours has told: to tell is a call of the system. Less when nothing is there to
+// be read, so that who answers a message does it first.
 constexpr uint64_t kTellAt = kUcxWindow / 2;
 constexpr uint64_t kTellIdly = kUcxWindow / 4;
 // Asking the socket is a call of the system: it is done once in so many looks.
@@ -27,7 +27,8 @@ UcxReceiver::UcxReceiver(const PipeContext& context, std::shared_ptr<UcxWorker> 
       slot_bytes_((max_message_ + kAlign - 1) / kAlign * kAlign),
       worker_(std::move(worker)),
       token_(token),
-      inbox_(max_message_),
+      ties_(UcxTies::of(context)),
+      inbox_(max_message_, ties_),
       exchange_(context.poller, std::move(socket)) {
   worker_->open(token_, &inbox_);
   exchange_.send(encode_card(token_, worker_->address()));
@@ -109,8 +110,9 @@ void UcxReceiver::release() {
 }
 
 void UcxReceiver::tell_released(uint64_t least) {
-  if (inbox_.released() - told_ < least) return;
-  told_ = inbox_.released();
+  const uint64_t released = inbox_.released();
+  if (released - told_ < least || ties_->untold(released) < least) return;
+  told_ = released;
   exchange_.send(encode_report({UcxReport::Kind::kReleased, told_}));
   // What cannot go now goes at the next look; that the sender is gone is noticed where that matters.
   if (lost_.ok()) (void)exchange_.flush();

@@ -61,13 +61,14 @@ class UcxReceiver final : public Receiver {
   const size_t slot_bytes_;
   const std::shared_ptr<UcxWorker> worker_;
   const uint64_t token_;
+  const std::shared_ptr<UcxTies> ties_;
   UcxInbox inbox_;
   Exchange exchange_;
   std::shared_ptr<PageMemory> memory_;  // slots for what is fetched; made at the first
   std::optional<PipeMemory> pipe_memory_;
   std::array<Fetch, kUcxWindow> fetches_;
   uint64_t looked_at_ = 0;  // messages whose fetching has begun, or which need none
-  uint64_t told_ = 0;       // messages that the sender knows to be released
+  uint64_t told_ = 0;       // messages that the socket told to be released
   bool ready_ = false;
   Message message_;
   std::optional<UcxReport> left_;  // the sender's last word

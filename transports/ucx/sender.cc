@@ -31,6 +31,7 @@ UcxSender::UcxSender(const PipeContext& context, std::shared_ptr<UcxWorker> work
       max_message_(context.max_message),
       slot_bytes_(kLine + in_lines(max_message_)),
       worker_(std::move(worker)),
+      ties_(UcxTies::of(context)),
       exchange_(context.poller, std::move(socket)),
       memory_(std::make_shared<PageMemory>(kUcxWindow * slot_bytes_)) {}
 
@@ -77,6 +78,7 @@ void UcxSender::commit(size_t bytes, const Envelope& envelope) {
 Status UcxSender::post(size_t slot) {
   auto* header = reinterpret_cast<UcxHeader*>(line(slot) + kLine - sizeof(UcxHeader));
   header->to = card_.token;
+  header->released = ties_->tell();
   const auto sent = worker_->send(*link_, *header, {line(slot) + kLine, slots_[slot].bytes});
   if (!sent.ok()) return sent.status();
   slots_[slot].operation = *sent;
@@ -89,6 +91,7 @@ Status UcxSender::progress() {
   if (link_ != nullptr) worker_->progress();
   Status moved = link_ == nullptr ? meet() : Status();
   if (moved.ok() && link_ != nullptr) moved = move();
+  if (moved.ok()) moved = hear_along();
   if (moved.ok() && (!has_room() || !broken_.ok() || ++looks_ % kHearEvery == 0)) moved = hear();
   if (!moved.ok()) state_.fail(moved);
   return state_.status();
@@ -143,6 +146,11 @@ Status UcxSender::on_broken(const Status& status) {
   return gone_ || system_.clock.now() - broken_at_ < kGrace ? Status() : broken_;
 }
 
+Status UcxSender::hear_along() {
+  const uint32_t more = ties_->heard_beyond(released_);
+  return more == 0 ? Status() : take({UcxReport::Kind::kReleased, released_ + more});
+}
+
 Status UcxSender::hear() {
   while (link_ != nullptr && !gone_) {
     const auto got = exchange_.receive(UcxReport::kBytes);
@@ -158,6 +166,8 @@ Status UcxSender::hear() {
 }
 
 Status UcxSender::take(const UcxReport& report) {
+  // The socket may be behind what came with messages.
+  if (report.kind == UcxReport::Kind::kReleased && report.messages < released_) return {};
   if (report.messages < released_ || report.messages > sent_) {
     return Status(Code::kInternal, fmt::format("{} reports {} messages; {} were sent, and it had released {}",
                                                exchange_.peer_name(), report.messages, sent_, released_));

@@ -47,7 +47,8 @@ class UcxSender final : public Sender {
   Status post(size_t slot);
   // Forgets what UCX is done with.
   Status reap();
-  // Looks at what the receiver has reported.
+  // Looks at what came with the peer's messages, and at what its receiver has reported.
+  Status hear_along();
   Status hear();
   Status take(const UcxReport& report);
   // The connection broke: no failure if the receiver says that it left with everything.
@@ -66,6 +67,7 @@ class UcxSender final : public Sender {
   const size_t max_message_;
   const size_t slot_bytes_;
   const std::shared_ptr<UcxWorker> worker_;
+  const std::shared_ptr<UcxTies> ties_;
   Exchange exchange_;
   UcxCard card_;  // of the receiver; without an address yet
   std::shared_ptr<UcxLink> link_;

@@ -29,6 +29,7 @@ class UcxTransport final : public Transport {
   // hour when one of these is lost.
   bool follows_socket() const override;
   std::string presence() const override;
+  std::shared_ptr<Ties> make_ties() const override { return std::make_shared<UcxTies>(); }
   bool reaches(const PeerInfo& self, const PeerInfo& peer) const override;
   Result<std::unique_ptr<Sender>> open(const PipeContext& context, Offer& offer) const override;
   Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const override;
