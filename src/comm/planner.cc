@@ -9,6 +9,7 @@
 #include "plan/coded.h"
 #include "plan/joint.h"
 #include "plan/lanes.h"
+#include "plan/lending.h"
 
 namespace hocket {
 namespace {
@@ -95,6 +96,7 @@ const Plan* Planner::chosen_plan(const Choice& choice, const Question& question,
   options.in_place = in_place;
   Plan plan = build(*choice.builder, options);
   if (choice.lanes > 1) plan = over_lanes(plan, std::min(choice.lanes, most_lanes(plan)));
+  mark_what_stays(plan, in_place);
   kept_.push_back({choice.builder, question.root, in_place, question.coded, choice.lanes,
                    std::make_unique<const Plan>(std::move(plan))});
   return kept_.back().plan.get();

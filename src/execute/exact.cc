@@ -81,7 +81,7 @@ void ExactPieces::begin(const Call& call, std::byte* memory) {
   staged_.type = accumulator_of(call.type);
   staged_.scale = nullptr;
   staged_.divide = 0;
-  staged_.lends = false;  // memory is used again before the call has ended
+  staged_.lending = Lending::kNever;  // memory is used again before the call has ended
   load();
 }
 

@@ -254,7 +254,7 @@ Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
 // Once for each slice: what has begun one way goes on in it.
 void Execution::decide(LaneState& lane, const Slice& slice) {
   // Beyond the host only what stays may be left to cards.
-  const bool may_skip_copies = call_->runner == nullptr || call_->lends;
+  const bool may_skip_copies = call_->runner == nullptr || call_->lending == Lending::kAlways;
   lane.home = may_skip_copies ? find_home(slice) : nullptr;
   lane.landing = may_skip_copies ? landing_place(slice) : nullptr;
   if (lane.landing != nullptr && !memory_is_free(slice)) lane.landing = nullptr;
@@ -491,7 +491,7 @@ const Place* Execution::find_home(const Slice& slice) const {
                       !(step.last && call_->divide != 0);
   const auto result = std::ranges::find_if(step.destinations, is_home);
   const Place* home = copies ? &source : result != step.destinations.end() ? &*result : nullptr;
-  if (home == nullptr || (result != step.destinations.end() && !stays(*home))) return nullptr;
+  if (home == nullptr || (result != step.destinations.end() && !stays(*home, slice))) return nullptr;
   bool sends = false;
   for (const Place& place : step.destinations) {
     if (!is_message(place)) continue;
@@ -503,17 +503,24 @@ const Place* Execution::find_home(const Slice& slice) const {
 }
 
 bool Execution::sends_from(const Place& home, Sender& pipe, const Slice& slice) const {
-  if (call_->runner != nullptr) return stays(home) && pipe.can_lend({only_piece(home, slice), slice.bytes});
-  return slice.bytes >= (stays(home) ? std::min(pipe.stable_from, pipe.lent_from) : pipe.stable_from);
+  const bool may_lend = stays(home, slice);
+  const bool only_without_copies = call_->runner != nullptr || call_->lending == Lending::kWithoutCopies;
+  if (may_lend && only_without_copies && pipe.can_lend({only_piece(home, slice), slice.bytes})) return true;
+  if (call_->runner != nullptr) return false;
+  return slice.bytes >=
+         (may_lend && !only_without_copies ? std::min(pipe.stable_from, pipe.lent_from) : pipe.stable_from);
 }
 
 // Whether nothing is written there after it was sent.
-bool Execution::stays(const Place& home) const { return call_->lends && home.buffer != Buffer::kScratch; }
+bool Execution::stays(const Place& home, const Slice& slice) const {
+  if (home.buffer == Buffer::kScratch || call_->lending == Lending::kNever) return false;
+  return call_->lending == Lending::kAlways || slice.step->stays;
+}
 
 Execution::Outcome Execution::send_stable(LaneState& lane, const Slice& slice) {
   if (slice.home == nullptr) return Outcome::kMoved;
   const std::byte* memory = only_piece(*slice.home, slice);
-  const bool lends = stays(*slice.home);
+  const bool lends = stays(*slice.home, slice);
   const size_t guarded = lends ? 0 : slice.bytes;
   const auto& destinations = slice.step->destinations;
   for (size_t i = 0; i < destinations.size(); ++i) {

@@ -58,6 +58,10 @@ struct PeerBuffers {
   std::byte* of(Rank rank) const { return windows[static_cast<size_t>(rank)] + offset; }
 };
 
+// What is sent from the buffers may be lent (plan/lending.h): never, what stays to pipes that can lend it without any
+// copy, or all of it.
+enum class Lending : uint8_t { kNever, kWithoutCopies, kAlways };
+
 // What turns a plan into a call. The plan, the scratch memory and the user function outlive the execution.
 struct Call {
   const Plan* plan = nullptr;
@@ -72,8 +76,8 @@ struct Call {
   CodedTraffic* traffic = nullptr;  // counts what the codec sends; null: nobody does
   float* losses = nullptr;          // of a sum's elements, as encodings lose something of them; null: it is lost
   SliceRunner* runner = nullptr;    // of slices, on buffers that we do not reach; null: we do
-  bool lends = false;               // what is sent from the buffers may be lent (plan/lending.h)
-  bool receives = false;            // data: does not have the memory to itself while it sends
+  Lending lending = Lending::kNever;
+  bool receives = false;  // data: does not have the memory to itself while it sends
   Layout send;
   Layout recv;
   PeerBuffers peers_send;  // for plans that reach into these
@@ -195,7 +199,7 @@ class Execution {
   size_t extent_of(const Step& step, Window window) const;
 
   const Place* find_home(const Slice& slice) const;
-  bool stays(const Place& home) const;
+  bool stays(const Place& home, const Slice& slice) const;
   bool sends_from(const Place& home, Sender& pipe, const Slice& slice) const;
   Outcome write(LaneState& lane, Slice& slice);
   Outcome send_stable(LaneState& lane, const Slice& slice);

@@ -44,59 +44,86 @@ class Chunks {
   const bool in_place_;
 };
 
-// Follows one rank's lanes.
-class Follower {
+// What one rank's lanes write.
+class Writes {
  public:
-  Follower(const Plan& plan, bool in_place)
-      : chunks_(plan, in_place), sent_by_(chunks_.count(), kNoLane), written_by_(chunks_.count(), kNoLane) {}
-
-  // False when the step writes what was sent, or sends what another lane writes.
-  bool pass(const Step& step, int lane) {
-    const bool sends = std::ranges::any_of(step.destinations, is_message);
-    const std::vector<size_t> read = step.sources.size() == 1 ? chunks_.of(step.sources[0]) : std::vector<size_t>{};
-    for (const Place& place : step.destinations) {
-      if (place.kind == Place::Kind::kWindow) return false;
-      const std::vector<size_t> written = chunks_.of(place);
-      if (written == read) continue;  // onto itself
-      if (!write(written, lane)) return false;
-      // What is received and passed on is sent from where it was written.
-      if (sends && !send(written, lane)) return false;
+  Writes(const Plan& plan, bool in_place) : chunks_(plan, in_place), last_(chunks_.count()) {
+    for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+      const std::vector<Step>& steps = plan.lanes[lane].steps;
+      for (size_t step = 0; step < steps.size(); ++step) note(steps[step], lane, step);
     }
-    return !sends || send(read, lane);
+  }
+
+  // Whether what the step's messages carry stays where it lies.
+  bool leave(const Step& step, size_t lane, size_t number) const {
+    if (into_windows_ || !is_free(chunks_read(step), lane, number)) return false;
+    // What is received and passed on, or summed, is sent from where it was written.
+    return std::ranges::all_of(step.destinations, [&](const Place& place) {
+      return is_onto_itself(place, step) || is_free(chunks_.of(place), lane, number + 1);
+    });
   }
 
  private:
-  bool write(const std::vector<size_t>& chunks, int lane) {
-    for (const size_t chunk : chunks) {
-      if (sent_by_[chunk] != kNoLane) return false;
-      written_by_[chunk] = lane;
+  static constexpr size_t kNever = SIZE_MAX;
+  struct Write {
+    size_t lane = kNever;
+    size_t step = 0;  // the last one's
+    bool by_several = false;
+  };
+
+  void note(const Step& step, size_t lane, size_t number) {
+    for (const Place& place : step.destinations) {
+      into_windows_ |= place.kind == Place::Kind::kWindow;
+      if (is_onto_itself(place, step)) continue;
+      for (const size_t chunk : chunks_.of(place)) {
+        Write& last = last_[chunk];
+        last = {lane, number, last.lane != kNever && (last.by_several || last.lane != lane)};
+      }
     }
-    return true;
   }
 
-  bool send(const std::vector<size_t>& chunks, int lane) {
-    for (const size_t chunk : chunks) {
-      if (written_by_[chunk] != kNoLane && written_by_[chunk] != lane) return false;
-      sent_by_[chunk] = lane;
-    }
-    return true;
+  // The lane writes them before that step, or nobody does.
+  bool is_free(const std::vector<size_t>& chunks, size_t lane, size_t before) const {
+    return std::ranges::all_of(chunks, [&](size_t chunk) {
+      const Write& last = last_[chunk];
+      return last.lane == kNever || (!last.by_several && last.lane == lane && last.step < before);
+    });
   }
 
-  static constexpr int kNoLane = -1;
+  // Of a step that copies.
+  std::vector<size_t> chunks_read(const Step& step) const {
+    return step.sources.size() == 1 ? chunks_.of(step.sources[0]) : std::vector<size_t>{};
+  }
 
-  Chunks chunks_;
-  std::vector<int> sent_by_;  // by chunk
-  std::vector<int> written_by_;
+  bool is_onto_itself(const Place& place, const Step& step) const {
+    const std::vector<size_t> written = chunks_.of(place);
+    return written.empty() || written == chunks_read(step);
+  }
+
+  const Chunks chunks_;
+  std::vector<Write> last_;  // by chunk
+  bool into_windows_ = false;
 };
+
+bool sends(const Step& step) { return std::ranges::any_of(step.destinations, is_message); }
 
 }  // namespace
 
+void mark_what_stays(Plan& plan, bool in_place) {
+  const Writes writes(plan, in_place);
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    std::vector<Step>& steps = plan.lanes[lane].steps;
+    for (size_t i = 0; i < steps.size(); ++i) steps[i].stays = sends(steps[i]) && writes.leave(steps[i], lane, i);
+  }
+}
+
 bool may_lend(const Plan& plan, bool in_place) {
   if (is_reducing(plan.collective)) return false;
-  Follower follower(plan, in_place);
+  const Writes writes(plan, in_place);
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    for (const Step& step : plan.lanes[lane].steps) {
-      if (!follower.pass(step, static_cast<int>(lane))) return false;
+    const std::vector<Step>& steps = plan.lanes[lane].steps;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (sends(steps[i]) && !writes.leave(steps[i], lane, i)) return false;
     }
   }
   return true;

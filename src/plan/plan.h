@@ -90,6 +90,7 @@ struct Step {
   std::vector<Place> destinations;
   bool last = false;   // the result is complete: the epilogue applies to what is written
   bool plain = false;  // its messages carry values, also in a call that has a codec
+  bool stays = false;  // what its messages carry stays in the buffers as it is until the call ends (lending.h)
   std::vector<After> after{};
   friend bool operator==(const Step&, const Step&) = default;
 };

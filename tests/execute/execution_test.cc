@@ -178,7 +178,9 @@ void check(const Shape& shape, uint32_t seed) {
     call.slice_bytes = 192;
     // Twice a slice per message: trains, and several passes.
     call.window = std::max<size_t>(16, 2 * call.slice_bytes / 4 / static_cast<size_t>(plans[i].message_chunks));
-    call.lends = may_lend(plans[i], is_in_place(request, static_cast<Rank>(i)));
+    const bool in_place = is_in_place(request, static_cast<Rank>(i));
+    mark_what_stays(plans[i], in_place);
+    call.lending = seed % 2 == 0 && may_lend(plans[i], in_place) ? Lending::kAlways : Lending::kWithoutCopies;
     scratch[i].resize(Execution::scratch_bytes(call) + 64);
     call.scratch = scratch[i].data();
   }
@@ -245,7 +247,7 @@ TEST(Execution, AwaitsWhoHasNotFetchedWhatIsLent) {
   request.send = request.recv = values.data();
   Call call;
   call.plan = &plan;
-  call.lends = true;
+  call.lending = Lending::kAlways;
   call.window = values.size();
   call.slice_bytes = kMaxMessage;
   bind_arithmetic(request, options.ranks, call);

@@ -7,6 +7,43 @@
 #include <utility>
 
 namespace hocket::test {
+namespace {
+
+// A sender that knows what it can lend, as one whose card reads registered memory.
+class KnowingSender final : public Sender {
+ public:
+  explicit KnowingSender(std::unique_ptr<Sender> sender) : sender_(std::move(sender)) { learn(); }
+
+  std::byte* reserve(size_t bytes) override {
+    std::byte* memory = sender_->reserve(bytes);
+    learn();
+    return memory;
+  }
+  void commit(size_t bytes, const Envelope& envelope) override { sender_->commit(bytes, envelope); }
+  Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope) override {
+    return sender_->send_stable(bytes, envelope);
+  }
+  Ticket lend(std::span<const std::byte> bytes, const Envelope& envelope) override {
+    return sender_->lend(bytes, envelope);
+  }
+  bool can_lend(std::span<const std::byte> bytes) override { return bytes.size() >= LocalRanks::kLentFrom; }
+  bool done(Ticket ticket) override { return sender_->done(ticket); }
+  void withdraw() override { sender_->withdraw(); }
+  Status progress() override { return sender_->progress(); }
+  bool flushed() override { return sender_->flushed(); }
+
+ private:
+  void learn() {
+    streaming_from = sender_->streaming_from;
+    reader_distance = sender_->reader_distance;
+    stable_from = sender_->stable_from;
+    lent_from = sender_->lent_from;
+  }
+
+  const std::unique_ptr<Sender> sender_;
+};
+
+}  // namespace
 
 LocalRanks::LocalRanks(Rank ranks, size_t max_message)
     : max_message_(max_message), poller_(std::move(*real_system().network.make_poller())) {
@@ -46,6 +83,7 @@ LocalRanks::Pair& LocalRanks::pair(Rank from, Rank to, int lane) {
     found.sender = std::move(*local.open(context(from, to), offer));
     found.receiver = std::move(*local.accept(context(to, from), std::move(offer)));
     found.sender->lent_from = found.receiver->into_from = kLentFrom;
+    found.sender = std::make_unique<KnowingSender>(std::move(found.sender));
   }
   return found;
 }

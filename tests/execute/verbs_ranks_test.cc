@@ -85,7 +85,9 @@ class PartOfCall {
     bind_layouts(request, call_);
     call_.slice_bytes = shape.slice_bytes;
     call_.window = 2 * shape.slice_bytes / sizeof(int32_t) / static_cast<size_t>(plan_.message_chunks);
-    call_.lends = may_lend(plan_, is_in_place(request, rank));
+    const bool in_place = is_in_place(request, rank);
+    mark_what_stays(plan_, in_place);
+    call_.lending = may_lend(plan_, in_place) ? Lending::kAlways : Lending::kWithoutCopies;
     call_.operation = shape.operation;
     scratch_.resize(Execution::scratch_bytes(call_) + 64);
     call_.scratch = scratch_.data();

@@ -11,6 +11,7 @@ namespace hocket {
 namespace {
 
 using plan::add;
+using plan::at;
 using plan::from;
 using plan::recv;
 using plan::scratch;
@@ -100,6 +101,48 @@ TEST_F(Written, ScratchMemoryIsNobodysBusiness) {
   add(lane(), {to(2)}, {scratch(0)});
   add(lane(), {scratch(0)}, {from(2)});
   EXPECT_TRUE(may_lend(plan_, false));
+}
+
+// ---- Step by step
+
+// For each step of the first lane that sends: whether what it sends stays.
+std::string what_stays(Plan plan, bool in_place) {
+  mark_what_stays(plan, in_place);
+  std::string marks;
+  for (const Step& step : plan.lanes[0].steps) {
+    if (std::ranges::any_of(step.destinations, is_message)) marks += step.stays ? 's' : '-';
+  }
+  return marks;
+}
+
+// Rank 2 of 5. By a ring it sends a contribution, three partial sums, which lie nowhere, its own sum, and passes on
+// three.
+TEST(Lending, SumsThatAreCompleteStay) {
+  EXPECT_EQ(what_stays(built(Collective::kAllReduce, "ring", 2, false), false), "ssssssss");
+  EXPECT_EQ(what_stays(built(Collective::kAllReduce, "ring", 2, true), true), "-sssssss");
+}
+
+TEST_F(Written, EachStepIsForItself) {
+  add(lane(), {to(2)}, {send(0)});
+  add(lane(), {recv(1), to(2)}, {from(1)});
+  add(lane(), {recv(1)}, {from(2)});
+  add(lane(), {recv(0)}, {from(2)});
+  EXPECT_EQ(what_stays(plan_, false), "s-");
+  EXPECT_EQ(what_stays(plan_, true), "--");
+}
+
+TEST_F(Written, SumsOfWhatIsWrittenBeforeStay) {
+  add(lane(), {recv(0)}, {send(0)});
+  add(lane(), {recv(0), to(2)}, {recv(0), from(1)});
+  add(lane(), {recv(1), to(2)}, {recv(1), from(1)});
+  add(lane(), {recv(1)}, {recv(1), from(1)});
+  EXPECT_EQ(what_stays(plan_, false), "s-");
+}
+
+TEST_F(Written, WhatGoesIntoWindowsStaysNowhere) {
+  add(lane(), {to(2)}, {send(0)});
+  add(lane(), {at(1, recv(0))}, {send(0)});
+  EXPECT_EQ(what_stays(plan_, false), "-");
 }
 
 TEST_F(Written, WhoOnlySendsDoesNothingBeside) {
