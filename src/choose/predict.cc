@@ -124,9 +124,11 @@ class Predictor {
   }
 
   // Lines that a message's reader still holds are taken from it before they are written. Where it sends as much back,
-  // it writes there itself (docs/decisions/0081).
+  // it writes there itself (docs/decisions/0081). Between cores of their own that is a third, measured near and far:
+  // messages take turns through more memory there, or go past the caches (docs/decisions/0141).
   Femtoseconds held_byte(const MessageCost& cost) const {
-    return cost.held_byte - share_beyond(cost.held_byte, core_bytes_, cost.held_bytes);
+    const Femtoseconds held = cost.held_byte - share_beyond(cost.held_byte, core_bytes_, cost.held_bytes);
+    return is_crowded() ? held : held / 3;
   }
 
   Picoseconds work(const RankDemand& rank) const {

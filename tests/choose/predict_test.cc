@@ -197,19 +197,23 @@ TEST(Predict, OnlyTheFastPathIsSparedWhatTheOthersPay) {
   EXPECT_EQ(time(one, {.bytes = 64 << 10, .coding = {.encode_byte = 1}}) / bound, 2);
 }
 
-// A root and a leaf whose buffers are together as large as `held_bytes` find half of the lines held.
+// A root and a leaf whose buffers are together as large as `held_bytes` find half of the lines held. On cores of their
+// own a third of it counts.
 TEST(Predict, WhatAReaderStillHoldsCostsItsSender) {
   NetworkModel model;
   model.levels.resize(1);
+  model.levels[0].children = 2;
   model.levels[0].cost = {.held_byte = 1'000'000, .held_bytes = 1 << 20};
-  const auto of_byte = [&](Collective collective, std::string_view algorithm, int64_t bytes) {
+  const auto of_byte = [&](Collective collective, std::string_view algorithm, int64_t bytes, int32_t cores = 2) {
     BuildOptions options;
     options.ranks = 2;
+    model.cores = cores;
     const Demand asked = *demand(*find_builder(collective, algorithm), options, model);
     return static_cast<double>(predict(asked, model, 2, {.bytes = bytes}).total()) / static_cast<double>(bytes) / 1000;
   };
-  EXPECT_NEAR(of_byte(Collective::kBroadcast, "binomial", 16 << 10), 1, 0.01);
-  EXPECT_NEAR(of_byte(Collective::kBroadcast, "binomial", 512 << 10), 0.5, 0.01);
+  EXPECT_NEAR(of_byte(Collective::kBroadcast, "binomial", 16 << 10), 0.333, 0.01);
+  EXPECT_NEAR(of_byte(Collective::kBroadcast, "binomial", 16 << 10, 1), 1, 0.01);
+  EXPECT_NEAR(of_byte(Collective::kBroadcast, "binomial", 512 << 10), 0.167, 0.01);
   EXPECT_NEAR(of_byte(Collective::kBroadcast, "binomial", 16 << 20), 0, 0.01);
   EXPECT_EQ(of_byte(Collective::kAllReduce, "recursive_doubling", 16 << 10), 0) << "slots are traded";
 }
