@@ -7,6 +7,7 @@
 
 #include <barrier>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -24,6 +25,7 @@ constexpr std::chrono::milliseconds kArrival(100);  // after that everything has
 
 const bool stands_in = [] {
   stand_in_for_libibverbs();
+  setenv("HOCKET_TRANSPORTS", "verbs", 1);
   return true;
 }();
 
