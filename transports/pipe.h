@@ -116,12 +116,15 @@ class Sender {
 
   // The receiver's rank has said, but not over this pipe, how many were released. Any thread.
   void note_released(uint32_t count) { released_.store(count, std::memory_order_release); }
-  // All of them were, as far as is known by that: this process is needed for none of them, nor is their memory, though
-  // the pipe may hear of it only when the receiver looks again.
+  // What was said is of an earlier message.
+  void forget_released() { released_.store(kNotSaid, std::memory_order_relaxed); }
+  // All of them were, as was said since: this process is needed for none of them, nor is their memory, though the pipe
+  // may hear of it only when the receiver looks again.
   bool all_released() const { return released_.load(std::memory_order_acquire) == messages.get(); }
 
  private:
-  std::atomic<uint32_t> released_ = 0;
+  static constexpr uint64_t kNotSaid = ~uint64_t{0};
+  std::atomic<uint64_t> released_ = kNotSaid;
 };
 
 class Receiver {

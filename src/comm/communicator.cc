@@ -304,7 +304,13 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   call.receives = recent.receives;
   // A card that reads beside the device leaves cores alone.
   const size_t lends_up_to = request.runner != nullptr && recent.lends_up_to > 0 ? SIZE_MAX : recent.lends_up_to;
-  if (request.lendable) call.lending = bytes <= lends_up_to ? Lending::kAlways : Lending::kWithoutCopies;
+  // Whoever only gives to a sum goes on before the others take it.
+  const bool may_wait = recent.lends_up_to > 0 || recent.receives;
+  if (request.lendable && bytes <= lends_up_to) {
+    call.lending = Lending::kAlways;
+  } else if (request.lendable && may_wait) {
+    call.lending = Lending::kWithoutCopies;
+  }
   call.runner = request.runner.get();
   bind_windows(request, mesh_->windows(), call);
   // Told before any window.

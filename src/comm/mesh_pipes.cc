@@ -60,7 +60,7 @@ void PipeTable::abandon(const PipeName& name) {
 
 std::shared_ptr<Ties> PipeTable::ties(const PipeName& name, const Transport& transport) {
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<Ties>& found = ties_[name];
+  std::shared_ptr<Ties>& found = ties_[{name, &transport}];
   if (found == nullptr) found = transport.make_ties();
   return found;
 }

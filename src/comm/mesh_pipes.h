@@ -29,7 +29,7 @@ class PipeTable {
   bool put(const PipeName& name, std::unique_ptr<Sender> sender);
   bool put(const PipeName& name, std::unique_ptr<Receiver> receiver);
   void abandon(const PipeName& name);
-  // Of a pipe's sender and receiver here, which have one name.
+  // Of a pipe's sender and receiver here, which have one name, where both are of that transport.
   std::shared_ptr<Ties> ties(const PipeName& name, const Transport& transport);
 
   // Moves what waits in this process; true when nothing does, or can any more.
@@ -40,7 +40,7 @@ class PipeTable {
   mutable std::mutex mutex_;
   std::map<PipeName, std::unique_ptr<Sender>> senders_;  // null: being opened
   std::map<PipeName, std::unique_ptr<Receiver>> receivers_;
-  std::map<PipeName, std::shared_ptr<Ties>> ties_;
+  std::map<std::pair<PipeName, const Transport*>, std::shared_ptr<Ties>> ties_;
 };
 
 // Wakes whoever drives a peer on this host, from the time its handle is known.

@@ -506,7 +506,9 @@ bool Execution::sends_from(const Place& home, Sender& pipe, const Slice& slice) 
   const bool may_lend = stays(home, slice);
   const bool only_without_copies = call_->runner != nullptr || call_->lending == Lending::kWithoutCopies;
   if (may_lend && only_without_copies && pipe.can_lend({only_piece(home, slice), slice.bytes})) return true;
-  if (call_->runner != nullptr) return false;
+  // A sum is better written into the pipe and beside it at once.
+  const bool copies = &home == slice.step->sources.data();
+  if (call_->runner != nullptr || (only_without_copies && !copies)) return false;
   return slice.bytes >=
          (may_lend && !only_without_copies ? std::min(pipe.stable_from, pipe.lent_from) : pipe.stable_from);
 }
@@ -558,8 +560,7 @@ std::byte* Execution::landing_place(const Slice& slice) const {
 }
 
 void Execution::drop_done_tickets() {
-  std::erase_if(tickets_,
-                [](const OpenTicket& open) { return open.to.pipe->done(open.ticket) || open.to.pipe->all_released(); });
+  std::erase_if(tickets_, [](const OpenTicket& open) { return open.to.pipe->done(open.ticket); });
 }
 
 // True when no stable send still reads what the slice will write.
@@ -588,6 +589,7 @@ bool Execution::memory_is_free(const Slice& slice) {
 // ---- Ending and failing
 
 void Execution::keep_flushing(const Departure& to) {
+  to.pipe->forget_released();
   if (!to.pipe->flushed()) add_once(unflushed_, to);
 }
 

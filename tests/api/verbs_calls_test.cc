@@ -64,6 +64,23 @@ void expect_ends(const Call& call, float result) {
   });
 }
 
+// Also from memory that the device could read where it lies. Before the others, whose broken ways rest for a while.
+TEST(VerbsCalls, WhoOnlyGivesToASumGoesOnBeforeTheOthersTakeIt) {
+  std::barrier meeting(2);
+  run_threads(2, [&](Member& member) {
+    void* values = nullptr;
+    ASSERT_EQ(hocketMemAlloc(&values, kValues * sizeof(float)), hocketSuccess);
+    for (const bool late : {false, true}) {  // pipes open in the first call
+      meeting.arrive_and_wait();
+      if (late && member.rank == 0) meeting.arrive_and_wait();
+      EXPECT_EQ(hocketReduce(values, values, kValues, hocketFloat, hocketSum, 0, member.comm, nullptr), hocketSuccess)
+          << hocketGetLastError(member.comm);
+      if (late && member.rank == 1) meeting.arrive_and_wait();
+    }
+    EXPECT_EQ(hocketMemFree(values), hocketSuccess);
+  });
+}
+
 TEST(VerbsCalls, EndWhenEitherRankWaitsForWordOfTheOther) { expect_ends(all_reduce, 2); }
 
 TEST(VerbsCalls, EndWhenTheOtherRankHasLeftThem) { expect_ends(broadcast, 1); }

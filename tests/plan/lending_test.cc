@@ -139,6 +139,12 @@ TEST_F(Written, SumsOfWhatIsWrittenBeforeStay) {
   EXPECT_EQ(what_stays(plan_, false), "s-");
 }
 
+TEST_F(Written, WhatIsDividedWhereItLiesDoesNotStay) {
+  add(lane(), {to(2)}, {recv(0)});
+  plan::finish(lane(), {recv(0)}, {recv(0)});
+  EXPECT_EQ(what_stays(plan_, false), "-");
+}
+
 TEST_F(Written, WhatGoesIntoWindowsStaysNowhere) {
   add(lane(), {to(2)}, {send(0)});
   add(lane(), {at(1, recv(0))}, {send(0)});

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace hocket {
 namespace {
 
@@ -111,7 +113,7 @@ void UcxReceiver::release() {
 
 void UcxReceiver::tell_released(uint64_t least) {
   const uint64_t released = inbox_.released();
-  if (released - told_ < least || ties_->untold(released) < least) return;
+  if (released - told_ < least || released - std::min(released, ties_->told()) < least) return;
   told_ = released;
   exchange_.send(encode_report({UcxReport::Kind::kReleased, told_}));
   // What cannot go now goes at the next look; that the sender is gone is noticed where that matters.

@@ -147,8 +147,8 @@ Status UcxSender::on_broken(const Status& status) {
 }
 
 Status UcxSender::hear_along() {
-  const uint32_t more = ties_->heard_beyond(released_);
-  return more == 0 ? Status() : take({UcxReport::Kind::kReleased, released_ + more});
+  const uint64_t heard = ties_->heard();
+  return heard > released_ ? take({UcxReport::Kind::kReleased, heard}) : Status();
 }
 
 Status UcxSender::hear() {
@@ -173,6 +173,7 @@ Status UcxSender::take(const UcxReport& report) {
                                                exchange_.peer_name(), report.messages, sent_, released_));
   }
   released_ = report.messages;
+  ties_->know(released_);
   if (report.kind == UcxReport::Kind::kReleased) return {};
   gone_ = report.messages == sent_;
   if (gone_) return {};

@@ -13,7 +13,7 @@
 
 namespace hocket {
 
-// What a rank's sender to a peer and its receiver from it have in common. Messages are counted modulo 2^32.
+// What a rank's sender to a peer and its receiver from it have in common.
 class UcxTies final : public Ties {
  public:
   // Those of the pipe's context, or new ones where it has none.
@@ -25,38 +25,32 @@ class UcxTies final : public Ties {
   // ---- The sender's
   // For the message that goes now.
   uint32_t tell() {
-    const uint32_t released = released_.load(std::memory_order_acquire);
+    const uint64_t released = released_.load(std::memory_order_acquire);
     told_.store(released, std::memory_order_relaxed);
-    return released;
+    return static_cast<uint32_t>(released);
   }
-  // How many more of ours the peer says that it has released than the sender knows.
-  uint32_t heard_beyond(uint64_t known) const {
-    return beyond(heard_.load(std::memory_order_acquire), static_cast<uint32_t>(known));
-  }
+  // Of ours, as the peer has said along with its messages.
+  uint64_t heard() const { return heard_.load(std::memory_order_acquire); }
+  // The sender knows of so many, however it was told.
+  void know(uint64_t released) { known_.store(released, std::memory_order_release); }
 
   // ---- The receiver's
-  void release(uint64_t messages) { released_.store(static_cast<uint32_t>(messages), std::memory_order_release); }
-  // Of those released, how many no message has told of.
-  uint32_t untold(uint64_t released) const {
-    return beyond(static_cast<uint32_t>(released), told_.load(std::memory_order_relaxed));
-  }
-  // Messages may overtake each other. One caller at a time.
+  void release(uint64_t messages) { released_.store(messages, std::memory_order_release); }
+  uint64_t told() const { return told_.load(std::memory_order_relaxed); }
+  // The low half of a count, which is no further from what the sender knows than messages may be under way. Messages
+  // may overtake each other. One caller at a time.
   void hear(uint32_t released) {
-    if (beyond(released, heard_.load(std::memory_order_relaxed)) != 0) {
-      heard_.store(released, std::memory_order_release);
-    }
+    const uint64_t known = known_.load(std::memory_order_acquire);
+    const auto more = static_cast<int32_t>(released - static_cast<uint32_t>(known));
+    const uint64_t count = known + static_cast<uint64_t>(int64_t{more});
+    if (more > 0 && count > heard()) heard_.store(count, std::memory_order_release);
   }
 
  private:
-  // 0 as well when `count` is behind.
-  static uint32_t beyond(uint32_t count, uint32_t other) {
-    const uint32_t more = count - other;
-    return more < uint32_t{1} << 31 ? more : 0;
-  }
-
-  std::atomic<uint32_t> released_ = 0;
-  std::atomic<uint32_t> told_ = 0;
-  std::atomic<uint32_t> heard_ = 0;
+  std::atomic<uint64_t> released_ = 0;
+  std::atomic<uint64_t> told_ = 0;
+  std::atomic<uint64_t> heard_ = 0;
+  std::atomic<uint64_t> known_ = 0;
 };
 
 }  // namespace hocket

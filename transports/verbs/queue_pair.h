@@ -80,7 +80,7 @@ class QueuePair {
   bool has_news() { return news_ != 0 || (news_ = table_.poll_cq(completions_, kBatch, batch_.data())) != 0; }
   // Takes in what has happened, and adds to `told` what the peer told.
   Status poll(RingAmount* told);
-  // No send of the peer's is acknowledged any more; the next poll() has all that ever were.
+  // No send of the peer's is acknowledged any more, and the next poll() has what was.
   void stop();
 
   // The handle has news at the next completion. Look once more after arming.

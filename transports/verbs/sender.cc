@@ -208,6 +208,7 @@ LentPlace VerbsSender::place_at(uint64_t position) const {
 }
 
 void VerbsSender::end_loans() {
+  if (all_released()) repaid_ = lent_;
   while (repaid_ < lent_ && loan(repaid_).position < path_.returned().bytes) ++repaid_;
 }
 
