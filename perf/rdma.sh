@@ -70,6 +70,7 @@ beside_mpi() {
     HOCKET_TUNING_FILE=/tmp/tuning ours hocket all_reduce "$size"
     ours model all_reduce "$size"
   done
+  ours registered all_reduce 1048576:10 -R 1
   open_mpi all_gather 1048576:10
   ours model all_gather 1048576:10
   ours registered all_gather 1048576:10 -R 1
