@@ -91,7 +91,7 @@ TEST(VerbsCalls, GiveUpARankThatNeverLooksAtWhatWasSent) {
   run_threads(
       2,
       [&](Member& member) {
-        for (const size_t port : {1, 2}) set_fake_port_up(port, false);
+        for (const size_t port : {size_t{1}, size_t{2}}) set_fake_port_up(port, false);
         meeting.arrive_and_wait();
         float value = 1;
         hocketResult_t state = hocketSuccess;
@@ -101,7 +101,7 @@ TEST(VerbsCalls, GiveUpARankThatNeverLooksAtWhatWasSent) {
                      {"rank 0: send(count 1, float32, to rank 1)", "rank 1 has not come within 300 ms"});
       },
       config_with_timeout(300));
-  for (const size_t port : {1, 2}) set_fake_port_up(port, true);
+  for (const size_t port : {size_t{1}, size_t{2}}) set_fake_port_up(port, true);
 }
 
 }  // namespace

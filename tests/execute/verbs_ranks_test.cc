@@ -200,7 +200,7 @@ class VerbsRanks : public testing::Test {
   PipePair& pair(Rank from, int lane) {
     PipePair& found = pairs_[{from, lane}];
     if (found.sender != nullptr) return found;
-    for (const size_t port : {1, 2}) set_fake_port_up(port, true);  // a pipe that is new finds them
+    for (const size_t port : {size_t{1}, size_t{2}}) set_fake_port_up(port, true);  // a pipe that is new finds them
     return found = make_pair(system_, {"verbs", kHosts[from], "127.0.0.1:0", 0, {}, kHosts[1 - from]}, kMaxMessage);
   }
 
@@ -263,12 +263,12 @@ class VerbsRanks : public testing::Test {
   const uint32_t trouble_ = number_from("VERBS_TROUBLE", 16);  // comes once in so many looks
   StillClock clock_;
   System system_{clock_, real_system().threads, real_system().network, real_system().memory};
-  std::array<VerbsTransport, kRanks> transports_{VerbsTransport(fake_verbs), VerbsTransport(fake_verbs)};
+  VerbsTransport transports_[kRanks]{VerbsTransport(fake_verbs), VerbsTransport(fake_verbs)};
   std::map<std::pair<Rank, int>, PipePair> pairs_;
-  std::array<View, kRanks> views_{View(*this, 0), View(*this, 1)};
-  std::array<Execution, kRanks> executions_{Execution(views_[0]), Execution(views_[1])};
-  std::array<size_t, kRanks> ended_{};
-  std::array<bool, kRanks> runs_{};
+  View views_[kRanks]{View(*this, 0), View(*this, 1)};
+  Execution executions_[kRanks]{Execution(views_[0]), Execution(views_[1])};
+  size_t ended_[kRanks]{};
+  bool runs_[kRanks]{};
   uint32_t operations_ = 0;
 };
 
