@@ -7,7 +7,7 @@
 namespace hocket {
 
 std::string UcxInbox::mistake(const UcxHeader& header, size_t length) const {
-  const uint64_t first = released_.load(std::memory_order_acquire);
+  const uint64_t first = released();
   if (header.number < first || header.number - first >= kUcxWindow) {
     return fmt::format("message {} came where {} to {} may", header.number, first, first + kUcxWindow - 1);
   }
@@ -39,7 +39,6 @@ bool UcxInbox::put(const UcxHeader& header, UcxArrival::Kind kind, void* data, s
 void UcxInbox::release() {
   const uint64_t number = released();
   at(number).kind.store(UcxArrival::Kind::kNone, std::memory_order_release);
-  released_.store(number + 1, std::memory_order_release);
   ties_->release(number + 1);
 }
 

@@ -47,7 +47,7 @@ class UcxInbox {
 
   // The rest is the reader's.
   UcxArrival& at(uint64_t number) { return arrivals_[number % kUcxWindow]; }
-  uint64_t released() const { return released_.load(std::memory_order_relaxed); }
+  uint64_t released() const { return ties_->released(); }
   // The next message is done with.
   void release();
   uint64_t arrived() const { return arrived_.load(std::memory_order_acquire); }
@@ -60,7 +60,6 @@ class UcxInbox {
   const size_t max_message_;
   const std::shared_ptr<UcxTies> ties_;
   std::array<UcxArrival, kUcxWindow> arrivals_;
-  std::atomic<uint64_t> released_ = 0;
   std::atomic<uint64_t> arrived_ = 0;
   std::string wrong_;
   std::atomic<bool> is_wrong_ = false;

@@ -25,9 +25,8 @@ class UcxTies final : public Ties {
   // ---- The sender's
   // For the message that goes now.
   uint32_t tell() {
-    const uint64_t released = released_.load(std::memory_order_acquire);
-    told_.store(released, std::memory_order_relaxed);
-    return static_cast<uint32_t>(released);
+    told_.store(released(), std::memory_order_relaxed);
+    return static_cast<uint32_t>(told());
   }
   // Of ours, as the peer has said along with its messages.
   uint64_t heard() const { return heard_.load(std::memory_order_acquire); }
@@ -35,6 +34,7 @@ class UcxTies final : public Ties {
   void know(uint64_t released) { known_.store(released, std::memory_order_release); }
 
   // ---- The receiver's
+  uint64_t released() const { return released_.load(std::memory_order_acquire); }
   void release(uint64_t messages) { released_.store(messages, std::memory_order_release); }
   uint64_t told() const { return told_.load(std::memory_order_relaxed); }
   // The low half of a count, which is no further from what the sender knows than messages may be under way. Messages
