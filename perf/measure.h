@@ -56,6 +56,7 @@ class Bench {
   Outcome prepare(const Job& job, Prepared& prepared);
   void release(Prepared& prepared);
   Outcome issue(const Prepared& prepared, size_t iteration);
+  Outcome issue_all(const Prepared& prepared);
   Outcome time(Prepared& prepared, Measurement& result);
   Outcome iterate(const Prepared& prepared, int iteration, std::vector<double>& times, double& seconds);
   Outcome gather_iterations(const std::vector<double>& times, Measurement& result);
