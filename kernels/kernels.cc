@@ -121,8 +121,16 @@ void copy_by(Streaming way, std::byte* destination, const std::byte* source, siz
   std::memcpy(destination, source, bytes);
 }
 
-// One source, unchanged: bytes are bytes. To one destination after the other: each is written as suits it best, and the
-// source, a slice at most, is read from the caches again.
+// One source, unchanged: bytes are bytes.
+void copy_plainly(const Combine& combine) {
+  const size_t bytes = combine.count * element_bytes(combine.type);
+  for (std::byte* destination : combine.destinations) {
+    if (destination != combine.sources[0]) std::memcpy(destination, combine.sources[0], bytes);
+  }
+}
+
+// The same to one destination after the other: each is written as suits it best, and the source, a slice at most, is
+// read from the caches again.
 void copy_to_all(const Combine& combine) {
   const size_t bytes = combine.count * element_bytes(combine.type);
   for (size_t i = 0; i < combine.destinations.size(); ++i)
@@ -181,7 +189,7 @@ CombineFunction kernel_of(const Combine& combine) {
   const bool unscaled = combine.scale_first == nullptr || combine.first_mask == 0;
   const bool enters = combine.first_mask != 0 && unscaled;
   if (is_alone && enters && combine.op >= ReduceOp::kLogicalAnd) return combine_with_itself;
-  if (is_alone && unscaled && combine.divide_last == 0) return copy_to_all;
+  if (is_alone && unscaled && combine.divide_last == 0) return copy_plainly;
   if (combine.user) return combine_user;
   return kernel(combine.type, combine.op);
 }
@@ -190,7 +198,8 @@ void combine(const Combine& combine) {
   assert(!combine.sources.empty() && !combine.destinations.empty());
   assert(combine.user || supports(combine.type, combine.op));
   const CombineFunction at_once = kernel_of(combine);
-  if (combine.strings_mask != 0 && at_once != copy_to_all) return combine_and_move(combine);
+  if (at_once == copy_plainly) return copy_to_all(combine);
+  if (combine.strings_mask != 0) return combine_and_move(combine);
   at_once(combine);
 }
 

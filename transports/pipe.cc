@@ -15,7 +15,7 @@
 
 namespace hocket {
 
-Ticket Sender::send_stable(std::span<const std::byte> bytes, const Envelope& envelope) {
+Ticket Sender::send_stable(std::span<const std::byte> bytes, Envelope envelope) {
   std::byte* memory = reserve(bytes.size());
   if (memory == nullptr) return 0;
   if (!bytes.empty()) std::memcpy(memory, bytes.data(), bytes.size());

@@ -74,14 +74,12 @@ class Sender {
   virtual std::byte* reserve(size_t bytes) = 0;
   // Sends the first `bytes` of what was reserved. Whoever wrote past the caches has fenced the stores (sfence):
   // the release store in here does not order them. kernels::copy and combine end with that fence.
-  virtual void commit(size_t bytes, const Envelope& envelope) = 0;
+  virtual void commit(size_t bytes, Envelope envelope) = 0;
   // Sends one message from the caller's memory, which must stay unchanged until done(ticket). 0: full now, come back.
   // The default copies.
-  virtual Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope);
+  virtual Ticket send_stable(std::span<const std::byte> bytes, Envelope envelope);
   // The same, and the bytes may stay there until the receiver has looked at the message. The default sends them stable.
-  virtual Ticket lend(std::span<const std::byte> bytes, const Envelope& envelope) {
-    return send_stable(bytes, envelope);
-  }
+  virtual Ticket lend(std::span<const std::byte> bytes, Envelope envelope) { return send_stable(bytes, envelope); }
   // As far as is known now, lend() leaves these bytes where they are: then it takes them although the host does not
   // reach them (lasting_memory.h). The default reaches what the host does.
   virtual bool can_lend(std::span<const std::byte>) { return false; }

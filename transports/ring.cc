@@ -210,7 +210,7 @@ uint32_t RingSender::send_slot() {
   return slot < SlotTrade::kTheirs ? RingPlace::kGiven + slot : RingPlace::kHome + slot - SlotTrade::kTheirs;
 }
 
-void RingSender::commit(size_t bytes, const Envelope& envelope) {
+void RingSender::commit(size_t bytes, Envelope envelope) {
   if (!status_.ok()) return;
   if (bytes > reserved_) return fail(fmt::format("{} bytes were committed of {} reserved", bytes, reserved_));
   RingCell& cell = ring_.cell(committed_);
@@ -226,7 +226,7 @@ void RingSender::commit(size_t bytes, const Envelope& envelope) {
   publish(bytes, envelope);
 }
 
-void RingSender::publish(size_t bytes, const Envelope& envelope) {
+void RingSender::publish(size_t bytes, Envelope envelope) {
   reserved_ = 0;
   home_ = Home::kCell;
   const RingHeader header{sequence_of(committed_), static_cast<uint32_t>(bytes), envelope.digest()};
@@ -237,7 +237,7 @@ void RingSender::publish(size_t bytes, const Envelope& envelope) {
   wake_if(control.reader_waiting, wake_peer_);
 }
 
-Ticket RingSender::lend(std::span<const std::byte> bytes, const Envelope& envelope) {
+Ticket RingSender::lend(std::span<const std::byte> bytes, Envelope envelope) {
   if (bytes.size() < lent_from || bytes.size() > ring_.max_message()) return Sender::send_stable(bytes, envelope);
   if (!status_.ok() || !has_room()) return 0;
   slot_ = kNoSlot;

@@ -38,8 +38,8 @@ class RingSender final : public Sender {
   ~RingSender() override;
 
   std::byte* reserve(size_t bytes) override;
-  void commit(size_t bytes, const Envelope& envelope) override;
-  Ticket lend(std::span<const std::byte> bytes, const Envelope& envelope) override;
+  void commit(size_t bytes, Envelope envelope) override;
+  Ticket lend(std::span<const std::byte> bytes, Envelope envelope) override;
   bool done(Ticket ticket) override;
   void withdraw() override { ring_.control().withdrawn.store(1); }
   Status progress() override { return status_; }
@@ -71,7 +71,7 @@ class RingSender final : public Sender {
   uint32_t send_slot();
   uint32_t send_units(size_t bytes);
   // The cell of the next message has been filled.
-  void publish(size_t bytes, const Envelope& envelope);
+  void publish(size_t bytes, Envelope envelope);
   void fail(std::string what);
 
   Ring ring_;

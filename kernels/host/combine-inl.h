@@ -132,18 +132,20 @@ class Combiner {
     Storage* to = destination(0, 0);
     Storage* other = destination(kDestinations - 1, 0);
     const size_t count = combine_.count;  // the stores may change it, for all the compiler knows
-    for (; i + kBlock * kCount <= count; i += kBlock * kCount) {
-      for (size_t v = i; v < i + kBlock * kCount; v += kCount) {
-        const Wide wide = operate<op>(Lanes::decode(Memory::read(a + v)), Lanes::decode(Memory::read(b + v)));
-        if constexpr (kStream) {
-          Memory::stream(Lanes::encode(wide), to + v);
-        } else {
-          const Vector result = Lanes::encode(wide);
-          Memory::write(result, to + v);
-          if constexpr (kDestinations == 2) Memory::write(result, other + v);
-        }
+    const auto one = [&](size_t v) HWY_ATTR {
+      const Wide wide = operate<op>(Lanes::decode(Memory::read(a + v)), Lanes::decode(Memory::read(b + v)));
+      if constexpr (kStream) {
+        Memory::stream(Lanes::encode(wide), to + v);
+      } else {
+        const Vector result = Lanes::encode(wide);
+        Memory::write(result, to + v);
+        if constexpr (kDestinations == 2) Memory::write(result, other + v);
       }
+    };
+    for (; i + kBlock * kCount <= count; i += kBlock * kCount) {
+      for (size_t v = i; v < i + kBlock * kCount; v += kCount) one(v);
     }
+    for (; i + kCount <= count; i += kCount) one(i);
     return i;
   }
 

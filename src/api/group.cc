@@ -88,7 +88,7 @@ Result<Prepared> prepare(PendingCall& call, StreamBatch* batch) {
 Status run_blocking(const std::vector<Prepared>& blocking, std::span<Work* const> works) {
   if (blocking.empty()) return {};
   Communicator& first = *blocking.front().communicator;
-  Wait wait = first.make_wait();
+  Wait wait = first.fresh_wait();
   drive(first.system(), works, wait);
   Status failure;
   for (const Prepared& one : blocking) {

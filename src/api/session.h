@@ -90,7 +90,7 @@ hocketResult_t with_session(hocketComm_t comm, const Body& body) noexcept {
 // Holds the session of a handle for one thread's call.
 class Occupy {
  public:
-  explicit Occupy(hocketComm_t comm) : hold_(sessions().hold(comm)) {}
+  [[gnu::always_inline]] explicit Occupy(hocketComm_t comm) : hold_(sessions().hold(comm)) {}
   // Null: no such communicator.
   Session* session() const { return hold_.get(); }
   // Fails when there is none, another thread is inside, or it is not there yet, is finalized or has failed.

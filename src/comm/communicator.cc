@@ -33,30 +33,6 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kLentAlways = 1 << 20;
 
-// What was checked of the buffers then holds for these as well.
-bool are_like(const RecentCall& recent, const void* send, const void* recv) {
-  if ((send == nullptr) != (recent.send == nullptr) || (recv == nullptr) != (recent.recv == nullptr)) return false;
-  const auto from = reinterpret_cast<uintptr_t>(send);
-  const auto to = reinterpret_cast<uintptr_t>(recv);
-  if ((from | to) % element_bytes(recent.facts.type) != 0) return false;
-  if (send == nullptr || recv == nullptr) return true;
-  const auto then = reinterpret_cast<uintptr_t>(recent.recv) - reinterpret_cast<uintptr_t>(recent.send);
-  return recent.in_place ? to - from == then : std::max(from, to) - std::min(from, to) >= recent.reach;
-}
-
-// The call may be made again with these buffers.
-bool is_like(RecentCall& recent, const Mesh& mesh, const void* send, const void* recv) {
-  const bool same = send == recent.send && recv == recent.recv;
-  if (!same && !are_like(recent, send, recv)) return false;
-  const WindowTable& windows = mesh.windows();
-  if (windows.empty()) return !recent.in_window;
-  const uint64_t changes = windows.changes();
-  if (same && changes == recent.window_changes) return true;
-  if (!stay_in_windows(mesh, recent.facts, send, recv)) return false;
-  if (same) recent.window_changes = changes;
-  return true;
-}
-
 bool on_device(std::span<std::byte> memory) {
   const cuda::Driver* const driver = cuda::look_for_driver();
   return driver != nullptr && cuda::recognise(*driver, memory.data()).is_cuda();
@@ -139,11 +115,6 @@ std::unique_ptr<Operation> Communicator::make_operation(const Request& request) 
   return std::make_unique<Operation>(*this, transfer ? transfer_pipes_ : collective_pipes_);
 }
 
-Order& Communicator::order(const CallFacts& facts) {
-  if (facts.collective != Collective::kSendRecv) return collectives_;
-  return (facts.sending ? sends_ : receives_)[static_cast<size_t>(facts.peer)];
-}
-
 uint64_t Communicator::under_way() const {
   // In this order, lest one that ends meanwhile counts less than nothing.
   const auto add = [](uint64_t sum, const Order& order) {
@@ -219,21 +190,6 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
 size_t Communicator::lends_up_to(const Plan& plan, bool in_place) const {
   if (!may_lend(plan, in_place)) return 0;
   return !crowded_ && works_beside(plan, in_place) ? SIZE_MAX : kLentAlways;
-}
-
-RecentCall& Communicator::recent_of(const CallArguments& arguments) {
-  return recent_[(arguments.count ^ static_cast<size_t>(arguments.collective)) % recent_.size()];
-}
-
-bool Communicator::repeat(const CallArguments& arguments, const void* send, void* recv) {
-  RecentCall& recent = recent_of(arguments);
-  if (!repeats_ || arguments != recent.facts || !recent.fast_path.bound() || !is_like(recent, *mesh_, send, recv))
-    return false;
-  Explored* const explored = recent.explored;
-  if (explored != nullptr && (recent.time != nullptr || !explored->exploration.goes_on())) return false;
-  if (!blocking_.repeat(recent, send, recv)) return false;
-  if (explored != nullptr) explored->exploration.count();
-  return true;
 }
 
 // ---- Online tuning

@@ -114,7 +114,10 @@ class Communicator {
   bool repeat(const CallArguments& arguments, const void* send, void* recv);
   // From now on calls may be issued by other threads beside: no call is repeated.
   void share_turns() { repeats_ = false; }
-  Order& order(const CallFacts& facts);
+  Order& order(const CallFacts& facts) {
+    if (facts.collective != Collective::kSendRecv) return collectives_;
+    return (facts.sending ? sends_ : receives_)[static_cast<size_t>(facts.peer)];
+  }
   // One-sided calls, which wait for no turn.
   Order& one_sided() { return one_sided_; }
   // How many operations were issued and have not ended.
@@ -125,7 +128,8 @@ class Communicator {
   // An operation ends at the latest by its timeout.
   void wait_until_idle() const;
 
-  Wait make_wait() const { return wait_; }
+  // As each wait for peers begins: to be copied.
+  const Wait& fresh_wait() const { return wait_; }
   // One thread at a time sleeps on the mesh's poller; who finds it taken sleeps by the clock.
   std::mutex& poller_mutex() { return poller_mutex_; }
 
@@ -189,7 +193,9 @@ class Communicator {
   void have_inbox();
   Status tell_of_inbox(std::shared_ptr<Inbox> inbox);
   size_t lends_up_to(const Plan& plan, bool in_place) const;
-  RecentCall& recent_of(const CallArguments& arguments);
+  RecentCall& recent_of(const CallArguments& arguments) {
+    return recent_[(arguments.count ^ static_cast<size_t>(arguments.collective)) % recent_.size()];
+  }
   Status wait_for_times(const Explored& explored) const;
   void keep_what_was_found();
 

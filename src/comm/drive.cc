@@ -124,7 +124,7 @@ Status run(Communicator& communicator, Work& work) {
   const Ending ending(communicator.system(), works);
   work.advance();
   if (work.ended()) return work.status();
-  Wait wait = communicator.make_wait();
+  Wait wait = communicator.fresh_wait();
   drive(communicator.system(), works, wait);
   return work.status();
 }

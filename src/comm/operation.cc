@@ -23,8 +23,6 @@ constexpr Duration kAnswerLimit = milliseconds(800);
 // How many calls back we look for the one that a strange message may come from.
 constexpr uint64_t kFarthestBack = 32;
 
-uint32_t mark_of(uint64_t history) { return static_cast<uint32_t>(history >> 32); }
-
 }  // namespace
 
 Operation::Operation(Communicator& communicator, Pipes& pipes) : Work(communicator), execution_(pipes) {}
@@ -67,27 +65,6 @@ void Operation::take_turn_of(Operation& other) {
   order_ = other.order_;
   number_ = other.number_;
   enter(other.blocks_);
-}
-
-bool Operation::repeat(RecentCall& recent, const void* send, void* recv) {
-  Order& order = communicator_.order(recent.facts);
-  const uint64_t number = order.issued.load(std::memory_order_relaxed);
-  if (order.ended.load(std::memory_order_acquire) != number) return false;
-  CallLog& log = communicator_.call_log();
-  if (!log.repeat(number, recent.kind))
-    recent.kind = log.record(number, recent.fingerprint, recent.facts, recent.plan->algorithm);
-  const uint64_t history = order.with(recent.fingerprint);
-  Wait wait = communicator_.make_wait();
-  const bool done = recent.fast_path.run(send, recv, mark_of(history), &wait);
-  if (!done || (recent.in_window && communicator_.given_up_by() >= 0)) {
-    repeated_ = recent.fast_path.reached();
-    return false;
-  }
-  log.end(number);
-  order.history = history;
-  order.issued.store(number + 1, std::memory_order_relaxed);
-  order.ended.store(number + 1, std::memory_order_release);
-  return true;
 }
 
 void Operation::issue(bool blocks) {
@@ -135,7 +112,7 @@ void Operation::begin() {
   if (mesh.failed()) return end(mesh.status());
   if (!repeated) record();
   order_->history = order_->with(call_.fingerprint);
-  call_.operation = mark_of(order_->history);
+  call_.operation = Order::mark_of(order_->history);
   state_ = State::kRunning;
   if (time_ != nullptr) begun_ = communicator_.system().clock.now();
   if (recent_ != nullptr) communicator_.bind_for_repeat(*recent_, call_);

@@ -32,6 +32,7 @@ struct Order {
   // so that ranks whose calls differed once never take each other's messages again, however alike their later calls
   // are.
   uint64_t history = 0;
+  static uint32_t mark_of(uint64_t history) { return static_cast<uint32_t>(history >> 32); }
   uint64_t with(uint32_t fingerprint) const { return (history + 2 * uint64_t{fingerprint} + 1) * 0x9E3779B97F4A7C15u; }
 };
 

@@ -44,15 +44,20 @@ bool suits(const Call& call) {
   });
 }
 
+const Message* await_a_little(Receiver& pipe, Wait wait) {
+  const Message* message = nullptr;
+  for (int idle = 0; message == nullptr && idle < kMostIdle;) {
+    if (wait.idle() != Wait::Advice::kAgain) ++idle;
+    message = pipe.peek();
+  }
+  return message;
+}
+
 // Null: not there, or not ours; the execution finds out which.
-const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, Wait* wait) {
+const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, const Wait* wait) {
   if (end.pipe == nullptr) return nullptr;
   const Message* message = end.pipe->peek();
-  for (int idle = 0; message == nullptr && wait != nullptr && idle < kMostIdle;) {
-    if (wait->idle() != Wait::Advice::kAgain) ++idle;
-    message = end.pipe->peek();
-    if (message != nullptr) wait->progressed();
-  }
+  if (message == nullptr && wait != nullptr) message = await_a_little(*end.pipe, *wait);
   const bool is_ours = message != nullptr && message->size == bytes &&
                        message->digest == Envelope{operation, end.pipe->messages.get()}.digest();
   return is_ours ? message : nullptr;
@@ -127,7 +132,7 @@ bool FastPath::may_copy(const Move& move) const {
   return true;
 }
 
-inline bool FastPath::take(Move& move, uint32_t operation, Wait* wait) {
+inline bool FastPath::take(Move& move, uint32_t operation, const Wait* wait) {
   for (const Arrival& from : move.arrivals) {
     const Message* message = await(*from.end, move.bytes, operation, wait);
     if (message == nullptr) return false;
@@ -163,7 +168,7 @@ inline void FastPath::pass_on(const Move& move, uint32_t operation) {
   }
 }
 
-bool FastPath::run(const void* send, void* recv, uint32_t operation, Wait* wait) {
+bool FastPath::run(const void* send, void* recv, uint32_t operation, const Wait* wait) {
   if (!bound()) return false;
   if (send != send_ || recv != recv_) rebase(send, recv);
   for (Move& move : moves_) {

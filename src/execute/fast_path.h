@@ -28,7 +28,7 @@ class FastPath {
   bool bound() const { return !moves_.empty(); }
   // Runs the steps in order. For a message that is not there it waits a little, as `wait` does; null: not at all. True
   // when the call is done; otherwise the execution has to start from reached().
-  bool run(const void* send, void* recv, uint32_t operation, Wait* wait);
+  bool run(const void* send, void* recv, uint32_t operation, const Wait* wait);
   size_t reached() const { return reached_; }
 
  private:
@@ -62,7 +62,7 @@ class FastPath {
   bool may_copy(const Move& move) const;
   // What a move does: takes its messages, reserves those that it sends, and, when its kernel has run, sends and
   // releases. False: it is the execution's turn.
-  static bool take(Move& move, uint32_t operation, Wait* wait);
+  static bool take(Move& move, uint32_t operation, const Wait* wait);
   bool make_room(Move& move) const;
   static void pass_on(const Move& move, uint32_t operation);
 

@@ -572,7 +572,7 @@ void gather_until_it_fails(Communicator& communicator) {
     Operation& operation = communicator.blocking_operation();
     ASSERT_TRUE(operation.prepare(std::move(request)).ok());
     operation.issue();
-    Wait wait = communicator.make_wait();
+    Wait wait = communicator.fresh_wait();
     Work* const operations[] = {&operation};
     drive(communicator.system(), operations, wait);
     if (!operation.status().ok()) return;

@@ -19,13 +19,11 @@ class KnowingSender final : public Sender {
     learn();
     return memory;
   }
-  void commit(size_t bytes, const Envelope& envelope) override { sender_->commit(bytes, envelope); }
-  Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope) override {
+  void commit(size_t bytes, Envelope envelope) override { sender_->commit(bytes, envelope); }
+  Ticket send_stable(std::span<const std::byte> bytes, Envelope envelope) override {
     return sender_->send_stable(bytes, envelope);
   }
-  Ticket lend(std::span<const std::byte> bytes, const Envelope& envelope) override {
-    return sender_->lend(bytes, envelope);
-  }
+  Ticket lend(std::span<const std::byte> bytes, Envelope envelope) override { return sender_->lend(bytes, envelope); }
   bool can_lend(std::span<const std::byte> bytes) override { return bytes.size() >= LocalRanks::kLentFrom; }
   bool done(Ticket ticket) override { return sender_->done(ticket); }
   void withdraw() override { sender_->withdraw(); }

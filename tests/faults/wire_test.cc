@@ -132,7 +132,7 @@ std::string gather_until(Communicator& communicator, const std::function<bool(ui
     Operation& operation = communicator.blocking_operation();
     EXPECT_TRUE(operation.prepare(std::move(request)).ok());
     operation.issue();
-    Wait wait = communicator.make_wait();
+    Wait wait = communicator.fresh_wait();
     Work* const operations[] = {&operation};
     drive(communicator.system(), operations, wait);
     if (!operation.status().ok()) return operation.status().message();

@@ -54,7 +54,7 @@ std::byte* TcpSender::reserve(size_t bytes) {
   return memory;
 }
 
-void TcpSender::commit(size_t bytes, const Envelope& envelope) {
+void TcpSender::commit(size_t bytes, Envelope envelope) {
   if (!status_.ok()) return;
   if (!has_reservation_ || bytes > reserved_) {
     return fail(Code::kInternal, fmt::format("{} bytes were committed of {} reserved", bytes, reserved_));
@@ -62,7 +62,7 @@ void TcpSender::commit(size_t bytes, const Envelope& envelope) {
   enqueue(bytes, {}, envelope);
 }
 
-Ticket TcpSender::send_stable(std::span<const std::byte> bytes, const Envelope& envelope) {
+Ticket TcpSender::send_stable(std::span<const std::byte> bytes, Envelope envelope) {
   if (bytes.size() < stable_from) return Sender::send_stable(bytes, envelope);
   if (!has_room()) return 0;
   if (bytes.size() > max_message_) {
@@ -78,7 +78,7 @@ std::optional<uint32_t> TcpSender::checksum(std::span<const std::byte> payload) 
   return crc32c(payload);
 }
 
-void TcpSender::enqueue(size_t bytes, std::span<const std::byte> stable, const Envelope& envelope) {
+void TcpSender::enqueue(size_t bytes, std::span<const std::byte> stable, Envelope envelope) {
   std::byte* header = slot();
   const size_t behind_header = stable.empty() ? bytes : 0;
   const auto sum = checksum(stable.empty() ? std::span<const std::byte>(header + kWireHeaderBytes, bytes) : stable);

@@ -22,8 +22,8 @@ class TcpSender final : public Sender {
   ~TcpSender() override;
 
   std::byte* reserve(size_t bytes) override;
-  void commit(size_t bytes, const Envelope& envelope) override;
-  Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope) override;
+  void commit(size_t bytes, Envelope envelope) override;
+  Ticket send_stable(std::span<const std::byte> bytes, Envelope envelope) override;
   bool done(Ticket ticket) override { return ticket <= taken_ || ticket == kCopied || !status_.ok(); }
   Status progress() override;
   bool flushed() override { return taken_ == queued_ || !status_.ok(); }
@@ -38,7 +38,7 @@ class TcpSender final : public Sender {
   // The next free slot; its first bytes are the header's, and the payload that follows is aligned to a cache line.
   std::byte* slot();
   std::optional<uint32_t> checksum(std::span<const std::byte> payload) const;
-  void enqueue(size_t bytes, std::span<const std::byte> stable, const Envelope& envelope);
+  void enqueue(size_t bytes, std::span<const std::byte> stable, Envelope envelope);
   void flush();
   // Forgets what the kernel has taken.
   void take(size_t bytes);

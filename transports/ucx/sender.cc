@@ -63,7 +63,7 @@ std::byte* UcxSender::reserve(size_t bytes) {
   return line(reserved_) + kLine;
 }
 
-void UcxSender::commit(size_t bytes, const Envelope& envelope) {
+void UcxSender::commit(size_t bytes, Envelope envelope) {
   if (!state_.may_commit(bytes, reserved_ == kUcxWindow ? 0 : slots_[reserved_].bytes)) return;
   const size_t slot = std::exchange(reserved_, kUcxWindow);
   const UcxHeader header{0, sent_, envelope.digest(), 0};

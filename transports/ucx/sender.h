@@ -28,7 +28,7 @@ class UcxSender final : public Sender {
   ~UcxSender() override;
 
   std::byte* reserve(size_t bytes) override;
-  void commit(size_t bytes, const Envelope& envelope) override;
+  void commit(size_t bytes, Envelope envelope) override;
   Status progress() override;
   bool flushed() override;
   void set_waiting(bool waiting) override;

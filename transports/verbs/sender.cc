@@ -63,7 +63,7 @@ std::byte* VerbsSender::reserve(size_t bytes) {
   return reserved_at_;
 }
 
-void VerbsSender::commit(size_t bytes, const Envelope& envelope) {
+void VerbsSender::commit(size_t bytes, Envelope envelope) {
   if (!state_.may_commit(bytes, reserved_)) return;
   const Reservation where = std::exchange(reservation_, Reservation::kNone);
   reserved_ = 0;
@@ -71,12 +71,12 @@ void VerbsSender::commit(size_t bytes, const Envelope& envelope) {
   send_frame(bytes, 0, envelope.digest());
 }
 
-Ticket VerbsSender::send_stable(std::span<const std::byte> bytes, const Envelope& envelope) {
+Ticket VerbsSender::send_stable(std::span<const std::byte> bytes, Envelope envelope) {
   if (bytes.size() < stable_from) return Sender::send_stable(bytes, envelope);
   return send_from_place(bytes, envelope, false);
 }
 
-Ticket VerbsSender::lend(std::span<const std::byte> bytes, const Envelope& envelope) {
+Ticket VerbsSender::lend(std::span<const std::byte> bytes, Envelope envelope) {
   if (bytes.size() < lent_from) return Sender::send_stable(bytes, envelope);
   return send_from_place(bytes, envelope, true);
 }
@@ -85,7 +85,7 @@ bool VerbsSender::can_lend(std::span<const std::byte> bytes) {
   return bytes.size() >= lent_from && state_.ok() && !gone() && path_.key_for(bytes) != 0;
 }
 
-Ticket VerbsSender::send_from_place(std::span<const std::byte> bytes, const Envelope& envelope, bool lent) {
+Ticket VerbsSender::send_from_place(std::span<const std::byte> bytes, Envelope envelope, bool lent) {
   if (!state_.may_ask(bytes.size(), max_message_) || !has_slot()) return 0;
   reservation_ = Reservation::kNone;
   const bool beyond_host = lent && LastingMemory::of_process().beyond_host(bytes) != nullptr;

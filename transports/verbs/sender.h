@@ -26,9 +26,9 @@ class VerbsSender final : public Sender {
                                                    VerbsRails& rails, std::shared_ptr<Socket> socket, std::string name);
 
   std::byte* reserve(size_t bytes) override;
-  void commit(size_t bytes, const Envelope& envelope) override;
-  Ticket send_stable(std::span<const std::byte> bytes, const Envelope& envelope) override;
-  Ticket lend(std::span<const std::byte> bytes, const Envelope& envelope) override;
+  void commit(size_t bytes, Envelope envelope) override;
+  Ticket send_stable(std::span<const std::byte> bytes, Envelope envelope) override;
+  Ticket lend(std::span<const std::byte> bytes, Envelope envelope) override;
   bool can_lend(std::span<const std::byte> bytes) override;
   bool done(Ticket ticket) override;
   void withdraw() override;
@@ -94,7 +94,7 @@ class VerbsSender final : public Sender {
   void send_frame(size_t length, size_t rest, uint32_t digest);
   // The frame at that position of the stream; returns what it takes.
   size_t post_frame(uint64_t position);
-  Ticket send_from_place(std::span<const std::byte> bytes, const Envelope& envelope, bool lent);
+  Ticket send_from_place(std::span<const std::byte> bytes, Envelope envelope, bool lent);
   void enqueue(const Outgoing& message);
   std::byte* slot() const { return slots_.bytes().data() + queued_ % kPipeDepth * slot_bytes_; }
   bool has_slot();

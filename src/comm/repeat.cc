@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// The way of a call that is made again (docs/hot-path.md), from what is recalled of it to its fast path: all in one
+// place, so that the compiler makes one function of it.
+#include <algorithm>
+
+#include "comm/call_windows.h"
+#include "comm/communicator.h"
+#include "comm/operation.h"
+
+namespace hocket {
+namespace {
+
+// What was checked of the buffers then holds for these as well.
+bool are_like(const RecentCall& recent, const void* send, const void* recv) {
+  if ((send == nullptr) != (recent.send == nullptr) || (recv == nullptr) != (recent.recv == nullptr)) return false;
+  const auto from = reinterpret_cast<uintptr_t>(send);
+  const auto to = reinterpret_cast<uintptr_t>(recv);
+  if ((from | to) % element_bytes(recent.facts.type) != 0) return false;
+  if (send == nullptr || recv == nullptr) return true;
+  const auto then = reinterpret_cast<uintptr_t>(recent.recv) - reinterpret_cast<uintptr_t>(recent.send);
+  return recent.in_place ? to - from == then : std::max(from, to) - std::min(from, to) >= recent.reach;
+}
+
+// The call may be made again with these buffers.
+bool is_like(RecentCall& recent, const Mesh& mesh, const void* send, const void* recv) {
+  const bool same = send == recent.send && recv == recent.recv;
+  if (!same && !are_like(recent, send, recv)) return false;
+  const WindowTable& windows = mesh.windows();
+  if (windows.empty()) return !recent.in_window;
+  const uint64_t changes = windows.changes();
+  if (same && changes == recent.window_changes) return true;
+  if (!stay_in_windows(mesh, recent.facts, send, recv)) return false;
+  if (same) recent.window_changes = changes;
+  return true;
+}
+
+}  // namespace
+
+[[gnu::always_inline]] inline bool Operation::repeat(RecentCall& recent, const void* send, void* recv) {
+  Order& order = communicator_.order(recent.facts);
+  const uint64_t number = order.issued.load(std::memory_order_relaxed);
+  if (order.ended.load(std::memory_order_acquire) != number) return false;
+  CallLog& log = communicator_.call_log();
+  if (!log.repeat(number, recent.kind))
+    recent.kind = log.record(number, recent.fingerprint, recent.facts, recent.plan->algorithm);
+  const uint64_t history = order.with(recent.fingerprint);
+  const bool done = recent.fast_path.run(send, recv, Order::mark_of(history), &communicator_.fresh_wait());
+  if (!done || (recent.in_window && communicator_.given_up_by() >= 0)) {
+    repeated_ = recent.fast_path.reached();
+    return false;
+  }
+  log.end(number);
+  order.history = history;
+  order.issued.store(number + 1, std::memory_order_relaxed);
+  order.ended.store(number + 1, std::memory_order_release);
+  return true;
+}
+
+bool Communicator::repeat(const CallArguments& arguments, const void* send, void* recv) {
+  RecentCall& recent = recent_of(arguments);
+  if (!repeats_ || arguments != recent.facts || !recent.fast_path.bound() || !is_like(recent, *mesh_, send, recv))
+    return false;
+  Explored* const explored = recent.explored;
+  if (explored != nullptr && (recent.time != nullptr || !explored->exploration.goes_on())) return false;
+  if (!blocking_.repeat(recent, send, recv)) return false;
+  if (explored != nullptr) explored->exploration.count();
+  return true;
+}
+
+}  // namespace hocket
