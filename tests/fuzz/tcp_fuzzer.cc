@@ -18,7 +18,8 @@ namespace {
 using namespace hocket;
 
 constexpr size_t kMaxMessage = 1024;
-constexpr size_t kLength = 4;    // of the payload stands there in the header,
+constexpr size_t kLength = 4;    // of the payload stands there in the header, in three bytes,
+constexpr size_t kPadding = 7;   // that of the padding there,
 constexpr size_t kPayload = 20;  // its checksum there,
 constexpr size_t kHeader = 24;   // and the header's own there
 
@@ -32,8 +33,9 @@ uint32_t checksum(const std::string& text, size_t begin, size_t bytes) {
 
 std::string with_checksums(std::string stream) {
   for (size_t at = 0; at + kWireHeaderBytes <= stream.size();) {
-    const size_t payload = at + kWireHeaderBytes;
-    const size_t length = std::min<size_t>(word_at(stream, at + kLength), stream.size() - payload);
+    const size_t padding = static_cast<uint8_t>(stream[at + kPadding]);
+    const size_t payload = std::min(at + kWireHeaderBytes + padding, stream.size());
+    const size_t length = std::min<size_t>(word_at(stream, at + kLength) & 0xFFFFFF, stream.size() - payload);
     if ((stream[at + 3] & 1) != 0) set_word(stream, at + kPayload, checksum(stream, payload, length));
     set_word(stream, at + kHeader, checksum(stream, at, kHeader));
     at = payload + length;

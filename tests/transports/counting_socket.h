@@ -20,7 +20,9 @@ class CountingSocket final : public Socket {
 
   Result<size_t> send(std::span<const std::span<const std::byte>> parts) override {
     ++sends;
-    return socket_->send(parts);
+    const auto sent = socket_->send(parts);
+    if (sent.ok()) bytes += *sent;
+    return sent;
   }
   Result<size_t> receive(std::span<std::byte> into) override {
     auto got = socket_->receive(into);
@@ -34,6 +36,7 @@ class CountingSocket final : public Socket {
   size_t held_back() const override { return held; }
 
   int sends = 0;
+  uint64_t bytes = 0;  // sent
   int receives = 0;
   size_t held = 0;
 

@@ -44,10 +44,11 @@ class RawPeer : public testing::Test {
     }));
   }
 
-  static std::vector<std::byte> message(uint32_t number, size_t bytes) {
-    std::vector<std::byte> wire(kWireHeaderBytes + bytes);
-    encode_header({static_cast<uint32_t>(bytes), envelope(number), number}, wire.data());
-    if (bytes > 0) std::memcpy(wire.data() + kWireHeaderBytes, pattern(number, bytes).data(), bytes);
+  static std::vector<std::byte> message(uint32_t number, size_t bytes, uint8_t padding = 0) {
+    const size_t front = kWireHeaderBytes + padding;
+    std::vector<std::byte> wire(front + bytes);
+    encode_header({static_cast<uint32_t>(bytes), padding, envelope(number), number}, wire.data());
+    if (bytes > 0) std::memcpy(wire.data() + front, pattern(number, bytes).data(), bytes);
     return wire;
   }
 
@@ -74,13 +75,31 @@ TEST_F(RawPeer, IsRefusedWithAnotherVersion) {
   auto wire = message(0, 10);
   wire[2] = std::byte{9};
   write(wire);
-  expect_failure(Code::kInternal, {"a header of version 9; ours is 3"});
+  expect_failure(Code::kInternal, {"a header of version 9; ours is 4"});
 }
 
 TEST_F(RawPeer, IsRefusedWithAMessageTooLong) {
   auto wire = message(0, kMaxMessage + 1);
   write({wire.data(), 64});
   expect_failure(Code::kInternal, {"100001 bytes; the limit is 100000"});
+}
+
+TEST_F(RawPeer, IsRefusedWithMorePaddingThanALine) {
+  write(message(0, 10, 63));
+  ASSERT_TRUE(wait_until(system_, [&] { return receiver_->peek() != nullptr; }));
+  receiver_->release();
+  write(message(1, 10, 64));
+  expect_failure(Code::kInternal, {"message 1 with 64 bytes of padding; the limit is 63"});
+}
+
+TEST_F(RawPeer, IsRefusedWithAnyBitOfThePaddingFlipped) {
+  for (size_t bit = 0; bit < 8 * 36; ++bit) {
+    connect();
+    auto wire = message(0, 10, 36);
+    wire[kWireHeaderBytes + bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+    write(wire);
+    expect_failure(Code::kRemote, {"message 0, whose padding was damaged"});
+  }
 }
 
 TEST_F(RawPeer, IsRefusedWithAMessageOutOfOrder) {
@@ -111,7 +130,7 @@ TEST_P(DamagedPeer, IsRefusedWithAnyBitOfThePayloadFlipped) {
   constexpr size_t kBytes = 40'000;
   const std::span<const std::byte> payload = pattern(0, kBytes);
   std::vector<std::byte> wire(kWireHeaderBytes);
-  encode_header({kBytes, envelope(0), 0, crc32c(payload)}, wire.data());
+  encode_header({kBytes, 0, envelope(0), 0, crc32c(payload)}, wire.data());
   wire.insert(wire.end(), payload.begin(), payload.end());
   std::mt19937 random(8);
   std::vector<std::byte> into(kBytes);
@@ -150,6 +169,12 @@ TEST_F(RawPeer, ThatClosesInAHeaderIsNamed) {
   expect_failure(Code::kRemote, {"127.0.0.1:", "in the header of message 0"});
 }
 
+TEST_F(RawPeer, ThatClosesInThePaddingIsNamed) {
+  write({message(0, 1000, 50).data(), 70});
+  raw_.reset();
+  expect_failure(Code::kRemote, {"127.0.0.1:", "in the header of message 0"});
+}
+
 TEST_F(RawPeer, ThatClosesInAMessageIsNamed) {
   write({message(0, 50'000).data(), 20'000});
   raw_.reset();
@@ -174,7 +199,7 @@ TEST_F(RawPeer, MayDeliverBytesInAnyPortions) {
   std::vector<size_t> sizes;
   for (uint32_t m = 0; m < 300; ++m) {
     sizes.push_back(random() % 10 == 0 ? random() % (kMaxMessage + 1) : random() % 3000);
-    const auto one = message(m, sizes.back());
+    const auto one = message(m, sizes.back(), static_cast<uint8_t>(random() % kWireLine));
     wire.insert(wire.end(), one.begin(), one.end());
   }
   uint32_t received = 0;
@@ -210,7 +235,7 @@ TEST(TcpWire, RandomBytesAreRefused) {
   for (int i = 0; i < 100'000; ++i) {
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
     if (i % 2 == 0) {
-      encode_header({5, {}, 0}, bytes.data());
+      encode_header({5, 0, {}, 0}, bytes.data());
       bytes[random() % bytes.size()] = static_cast<std::byte>(random());
       bytes[random() % bytes.size()] ^= std::byte{1};
     }
@@ -254,6 +279,26 @@ TEST_F(TcpCalls, AShortMessageCostsOneEach) {
   }
   EXPECT_EQ(out_->sends, kMessages);
   EXPECT_EQ(in_->receives, kMessages);
+}
+
+// Whatever came before it, and wherever in a line it begins; and so does what is received of it.
+TEST_F(TcpCalls, ALongPayloadLiesInTheStreamAsInMemory) {
+  std::mt19937 random(12);
+  std::vector<std::byte> memory(kMaxMessage);
+  for (uint32_t number = 0; number < 200; ++number) {
+    const bool is_long = number % 3 == 0;
+    const size_t bytes = is_long ? 20'000 + random() % 50'000 : random() % 5'000;
+    const std::span<const std::byte> payload = std::span(memory).subspan(random() % kWireLine, bytes);
+    ASSERT_NE(sender_->send_stable(payload, envelope(number)), 0u);
+    const Message* got = nullptr;
+    ASSERT_TRUE(wait_until(system_, [&] { return sender_->progress().ok() && (got = receiver_->peek()) != nullptr; }));
+    ASSERT_EQ(got->size, bytes);
+    const auto place = [](const std::byte* data) { return reinterpret_cast<uintptr_t>(data) % kWireLine; };
+    const uint64_t begin = out_->bytes - bytes;
+    EXPECT_EQ(begin % kWireLine, place(got->data)) << number;
+    EXPECT_EQ(place(got->data), is_long ? place(payload.data()) : -bytes % kWireLine) << number;
+    receiver_->release();
+  }
 }
 
 TEST_F(TcpCalls, WhatItsSocketHoldsBackHasArrived) {

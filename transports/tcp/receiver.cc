@@ -12,8 +12,6 @@
 namespace hocket {
 namespace {
 
-constexpr size_t kAlign = 64;
-
 // Enough that a short message and its header, or the next header of a stream of long ones, need no call of their own;
 // little enough that copying it onward costs nothing.
 constexpr size_t kReadAhead = 8 << 10;
@@ -25,7 +23,7 @@ TcpReceiver::TcpReceiver(const PipeContext& context, std::shared_ptr<Socket> soc
       socket_(std::move(socket)),
       name_(std::move(name)),
       max_message_(context.max_message),
-      capacity_(kAlign + max_message_ + kReadAhead),
+      capacity_(kWireLine + max_message_ + kReadAhead),
       memory_(capacity_),
       buffer_(memory_.bytes().data()) {
   into_from = 2 * kReadAhead;
@@ -91,6 +89,7 @@ void TcpReceiver::release() {
 
 bool TcpReceiver::read_header() {
   if (!status_.ok()) return false;
+  if (state_ == State::kPadding) return skip_padding();
   if (state_ != State::kHeader) return true;
   if (buffered() < kWireHeaderBytes && !fill(kWireHeaderBytes)) return false;
   if (const Status status = decode_header(buffer_ + begin_, number_, max_message_, &header_); !status.ok()) {
@@ -101,6 +100,19 @@ bool TcpReceiver::read_header() {
   placed_ = 0;
   sum_ = 0;
   begin_ += kWireHeaderBytes;
+  state_ = State::kPadding;
+  return skip_padding();
+}
+
+bool TcpReceiver::skip_padding() {
+  if (buffered() < header_.padding && !fill(header_.padding)) return false;
+  if (!std::all_of(buffer_ + begin_, buffer_ + begin_ + header_.padding,
+                   [](std::byte b) { return b == std::byte{}; })) {
+    fail(Code::kRemote,
+         fmt::format("{} sent message {}, whose padding was damaged on its way", socket_->peer_name(), header_.number));
+    return false;
+  }
+  begin_ += header_.padding;
   state_ = State::kPayload;
   return true;
 }
@@ -112,8 +124,8 @@ bool TcpReceiver::fill(size_t wanted) {
 }
 
 void TcpReceiver::make_room(size_t wanted) {
-  // A header right before a cache line keeps its payload aligned.
-  const size_t start = state_ == State::kHeader ? kAlign - kWireHeaderBytes : kAlign;
+  // As in the stream, within a line: so the kernel copies to here from where it lies alike.
+  const size_t start = (stream_ - buffered()) % kWireLine;
   if (buffered() > 0 && begin_ + wanted + kReadAhead <= capacity_) return;
   if (buffered() > 0) std::memmove(buffer_ + start, buffer_ + begin_, buffered());
   end_ = start + buffered();
@@ -122,14 +134,18 @@ void TcpReceiver::make_room(size_t wanted) {
 
 size_t TcpReceiver::receive(std::span<std::byte> into) {
   const Result<size_t> got = socket_->receive(into);
-  if (got.ok()) return *got;
+  if (got.ok()) {
+    stream_ += *got;
+    return *got;
+  }
   fail(got.status().code(), got.status().message() + where());
   return 0;
 }
 
 std::string TcpReceiver::where() const {
   if (state_ == State::kHeader && buffered() == 0) return "";
-  if (state_ == State::kHeader) return fmt::format(" (in the header of message {})", number_);
+  if (state_ == State::kHeader || state_ == State::kPadding)
+    return fmt::format(" (in the header of message {})", state_ == State::kHeader ? number_ : header_.number);
   return fmt::format(" (after {} of {} bytes of message {})", state_ == State::kDirect ? placed_ : buffered(),
                      header_.length, header_.number);
 }

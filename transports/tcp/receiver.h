@@ -27,11 +27,12 @@ class TcpReceiver final : public Receiver {
   uint64_t arrived() const override { return (state_ == State::kDirect ? placed_ : buffered()) + socket_->held_back(); }
 
  private:
-  enum class State : uint8_t { kHeader, kPayload, kDirect, kReady };
+  enum class State : uint8_t { kHeader, kPadding, kPayload, kDirect, kReady };
 
   size_t buffered() const { return end_ - begin_; }
   // True once the next header is known and checked; its payload begins at begin_.
   bool read_header();
+  bool skip_padding();
   // True once `wanted` bytes are buffered. Reads at most once.
   bool fill(size_t wanted);
   // Room behind begin_ for `wanted` bytes and those read ahead.
@@ -54,6 +55,7 @@ class TcpReceiver final : public Receiver {
   std::byte* buffer_;
   size_t begin_ = 0;  // unread bytes in buffer_
   size_t end_ = 0;
+  uint64_t stream_ = 0;  // bytes received
   State state_ = State::kHeader;
   WireHeader header_;
   uint32_t number_ = 0;   // of the next message

@@ -30,15 +30,18 @@ class TcpSender final : public Sender {
 
  private:
   struct Outgoing {
-    std::span<const std::byte> header;  // and payload, where it lies behind it
+    std::span<const std::byte> header;  // and padding, and the payload where it lies behind them
     std::span<const std::byte> stable;  // the payload in the caller's memory
   };
 
   bool has_room();
-  // The next free slot; its first bytes are the header's, and the payload that follows is aligned to a cache line.
+  // Of the next free slot, where the payload begins, at a cache line; its header and their padding go before it.
   std::byte* slot();
+  // So much that the payload begins where it should within a line of the stream, `payload` being where it is read.
+  uint8_t padding(std::span<const std::byte> payload) const;
   std::optional<uint32_t> checksum(std::span<const std::byte> payload) const;
-  void enqueue(size_t bytes, std::span<const std::byte> stable, Envelope envelope);
+  // `payload` lies in the slot, or is the caller's.
+  void enqueue(std::span<const std::byte> payload, Envelope envelope);
   void flush();
   // Forgets what the kernel has taken.
   void take(size_t bytes);
@@ -54,6 +57,7 @@ class TcpSender final : public Sender {
   PipeMemory pipe_memory_{slots_.bytes()};
   std::array<Outgoing, kPipeDepth> queue_;
   uint64_t queued_ = 0;  // messages committed
+  uint64_t stream_ = 0;  // bytes of these, with their headers and padding
   uint64_t taken_ = 0;   // of those, wholly with the kernel
   uint64_t origin_ = 0;  // the message that lies in slot 0: moved when the queue is empty, so that one slot stays warm
   size_t reserved_ = 0;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The header in front of every message on a stream: 28 bytes, little-endian. It came from outside: decode() checks all
-// that can be checked before anything is believed.
+// The header in front of every message on a stream: 28 bytes, little-endian; then padding, and the payload. It came
+// from outside: decode() checks all that can be checked before anything is believed.
 //
 //   offset  0  u16  magic "HK"
 //           2  u8   version
 //           3  u8   flags: 1, the payload has a checksum; no others in this version
-//           4  u32  length of the payload
+//           4  u24  length of the payload
+//           7  u8   bytes of padding: zeros, fewer than 64
 //           8  u32  operation, and then the rest of the envelope:
 //          12  u32  message
 //          16  u32  number of the message on its pipe, from 0, modulo 2^32
@@ -23,10 +24,12 @@
 namespace hocket {
 
 inline constexpr size_t kWireHeaderBytes = 28;
-inline constexpr uint8_t kWireVersion = 3;
+inline constexpr uint8_t kWireVersion = 4;
+inline constexpr size_t kWireLine = 64;
 
 struct WireHeader {
   uint32_t length = 0;
+  uint8_t padding = 0;
   Envelope envelope;
   uint32_t number = 0;
   std::optional<uint32_t> checksum = {};  // of the payload
