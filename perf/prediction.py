@@ -6,8 +6,10 @@
 Virtual machines are moved about, and times of one latency mode say nothing of the other. So this measures in pieces of
 a few seconds, each by a communicator that calibrates itself and then by `hocket tune`, keeps those pieces during which
 the cores stayed near each other or far and others took little of the processors' time, and merges the times of each
-mode. What is built in, and every calibration of the mode, are checked against them. --keep FOLDER collects: a later run
-adds to what an earlier one measured.
+mode. What is built in, and every calibration of the mode, are checked against them (medians over the calibrations).
+What was the fastest of fifteen in one piece is not in the next: chosen is told over the fastest of the same times, which
+is the luckiest, and over what every second piece says is the fastest, by the times of the others. --keep FOLDER
+collects: a later run adds to what an earlier one measured.
 """
 import argparse
 import os
@@ -72,16 +74,23 @@ def measure(hocket, args, ranks, folder, number):
           f"others {100 * shares[0]:.0f} and {100 * shares[1]:.0f} %", flush=True)
 
 
-def check(hocket, times, tuning, cores, socket):
-    """Percent off in the median, and what is chosen over the fastest, by a file or by what is built in."""
-    command = [hocket, "tune", "--check", "--samples", str(times), "--cores", str(cores)]
+def check(hocket, times, judge, tuning, cores, socket):
+    """By a file or by what is built in: percent off in the median, what is chosen over the fastest, and by how much the
+    judge's times differ from these in the median, in percent."""
+    command = [hocket, "tune", "--check", "--samples", str(times), "--judge", str(judge), "--cores", str(cores)]
     if socket:
         command.append("--socket")
     if tuning:
         command += ["--out", str(tuning)]
     report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    off = float(re.search(r"off by ([\d.]+) %", report).group(1))
-    return off, float(re.search(r"with this tuning: ([\d.]+)", report).group(1))
+    found = (re.search(pattern, report) for pattern in
+             (r"off by ([\d.]+) %", r"with this tuning: ([\d.]+)", r"differ from these by ([\d.]+) %"))
+    return [float(each.group(1)) if each else 0 for each in found]
+
+
+def merge(into, pieces):
+    into.write_text("".join(piece.read_text() for piece in pieces))
+    return into
 
 
 def report(hocket, args, folder):
@@ -90,14 +99,25 @@ def report(hocket, args, folder):
             pieces = sorted((folder / mode).glob(f"{ranks}-*.csv"))
             if not pieces:
                 continue
-            merged = folder / f"{mode}-{ranks}.csv"
-            merged.write_text("".join(piece.read_text() for piece in pieces))
+            merged = [merge(folder / f"{mode}-{ranks}-{name}.csv", part)
+                      for name, part in (("all", pieces), ("even", pieces[::2]), ("odd", pieces[1::2]))]
             files = [None] + [piece.with_suffix(".tuning") for piece in pieces]
-            built_in, *found = (check(hocket, merged, file, args.cores, args.transports) for file in files)
-            off, chosen = (statistics.median(column) for column in zip(*found))
-            print(f"{mode}, {ranks} ranks, {len(pieces)} pieces: built in {built_in[0]:.1f} % off, "
-                  f"chosen {built_in[1]:.3f}; calibrated {off:.1f} % off, chosen {chosen:.3f} "
-                  f"(medians; {[each[1] for each in found]})")
+
+            def checked(times, judge):
+                built_in, *found = (check(hocket, times, judge, file, args.cores, args.transports) for file in files)
+                return built_in, [statistics.median(column) for column in zip(*found)]
+
+            everything, even, odd = merged
+            (off, chosen, _), (calibrated_off, calibrated_chosen, _) = checked(everything, everything)
+            text = f"{mode}, {ranks} ranks, {len(pieces)} pieces: built in {off:.1f} % off, chosen {chosen:.3f}"
+            text += f"; calibrated {calibrated_off:.1f} % off, chosen {calibrated_chosen:.3f}"
+            if len(pieces) > 1:
+                halves = checked(even, odd), checked(odd, even)
+                chosen, calibrated = (statistics.geometric_mean(half[kind][1] for half in halves) for kind in (0, 1))
+                apart = statistics.mean(half[0][2] for half in halves)
+                text += f"; by what the other half says: chosen {chosen:.3f}, calibrated {calibrated:.3f}, " \
+                        f"times {apart:.1f} % apart"
+            print(text)
 
 
 def main():

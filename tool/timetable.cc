@@ -44,11 +44,10 @@ struct Chosen {
 class Score {
  public:
   // The model chooses among what it knows.
-  void add_cell(const std::vector<Row>& rows, const Row& liked, const Chosen& tuned, const Chosen& untuned) {
-    double least = HUGE_VAL;
+  void add_cell(const std::vector<Row>& rows, double least, const Row& liked, const Chosen& tuned,
+                const Chosen& untuned) {
     double least_known = HUGE_VAL;
     for (const Row& row : rows) {
-      least = std::min(least, row.measured);
       if (row.predicted > 0) least_known = std::min(least_known, row.measured);
     }
     if (liked.predicted > 0) model_.push_back(std::log(liked.measured / least_known));
@@ -136,15 +135,26 @@ std::vector<Sample> Timetable::samples() const {
 std::vector<MeasuredChoice> Timetable::best() const {
   std::vector<MeasuredChoice> result;
   for (const auto& [cell, times] : cells_) {
-    const auto fastest = std::min_element(
-        times.begin(), times.end(), [](const auto& a, const auto& b) { return typical(a.second) < typical(b.second); });
-    const MeasuredChoice choice{cell.collective, cell.ranks, medium_, cell.bytes, fastest->first};
+    const MeasuredChoice choice{cell.collective, cell.ranks, medium_, cell.bytes, fastest(times)->first};
     const bool goes_on = !result.empty() && result.back().collective == choice.collective &&
                          result.back().ranks == choice.ranks && result.back().algorithm == choice.algorithm;
     if (goes_on) result.pop_back();
     result.push_back(choice);
   }
   return result;
+}
+
+Timetable::Times::const_iterator Timetable::fastest(const Times& times) {
+  return std::min_element(times.begin(), times.end(),
+                          [](const auto& a, const auto& b) { return typical(a.second) < typical(b.second); });
+}
+
+Timetable::Times::const_iterator Timetable::fastest(const Cell& cell, const Times& times,
+                                                    const Timetable& judge) const {
+  const auto judged = judge.cells_.find(cell);
+  if (judged == judge.cells_.end()) return fastest(times);
+  const auto named = times.find(fastest(judged->second)->first);
+  return named == times.end() ? fastest(times) : named;
 }
 
 std::string Timetable::lines() const {
@@ -159,7 +169,7 @@ std::string Timetable::lines() const {
   return text;
 }
 
-std::string Timetable::report(const Tuning& tuning) const {
+std::string Timetable::report(const Tuning& tuning, const Timetable& judge) const {
   std::string text =
       fmt::format("{:<15}{:>6}{:>10}  {:<18}{:>12}  {:<18}{:>6}  {:<18}{:>6}  {:<18}{:>6}\n", "collective", "ranks",
                   "bytes", "fastest", "us", "the model's", "ratio", "tuned", "ratio", "untuned", "ratio");
@@ -172,8 +182,8 @@ std::string Timetable::report(const Tuning& tuning) const {
     for (const auto& [algorithm, values] : times) {
       rows.push_back({algorithm, typical(values), static_cast<double>(predicted[next++]) / kPicosecondsPerMicrosecond});
     }
-    const auto fastest =
-        std::min_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.measured < b.measured; });
+    const auto best = fastest(cell, times, judge);
+    const double least = typical(best->second);
     const auto liked = std::min_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
       return (a.predicted > 0 ? a.predicted : HUGE_VAL) < (b.predicted > 0 ? b.predicted : HUGE_VAL);
     });
@@ -186,13 +196,29 @@ std::string Timetable::report(const Tuning& tuning) const {
     Tuning built_in = built_in_tuning();
     built_in.cores = tuning.cores;
     const Chosen untuned = chosen(built_in);
-    score.add_cell(rows, *liked, tuned, untuned);
+    score.add_cell(rows, least, *liked, tuned, untuned);
     text += fmt::format("{:<15}{:>6}{:>10}  {:<18}{:>12.2f}  {:<18}{:>6.2f}  {:<18}{:>6.2f}  {:<18}{:>6.2f}\n",
-                        name(cell.collective), cell.ranks, cell.bytes, fastest->algorithm, fastest->measured,
-                        liked->algorithm, liked->measured / fastest->measured, tuned.algorithm,
-                        tuned.measured / fastest->measured, untuned.algorithm, untuned.measured / fastest->measured);
+                        name(cell.collective), cell.ranks, cell.bytes, best->first, least, liked->algorithm,
+                        liked->measured / least, tuned.algorithm, tuned.measured / least, untuned.algorithm,
+                        untuned.measured / least);
   }
-  return text + score.text();
+  text += score.text();
+  if (&judge != this)
+    text += fmt::format("The judge's times differ from these by {:.1f} % in the median.\n", 100 * difference(judge));
+  return text;
+}
+
+double Timetable::difference(const Timetable& other) const {
+  std::vector<double> differences;
+  for (const auto& [cell, times] : cells_) {
+    const auto theirs = other.cells_.find(cell);
+    if (theirs == other.cells_.end()) continue;
+    for (const auto& [algorithm, values] : times) {
+      const auto same = theirs->second.find(algorithm);
+      if (same != theirs->second.end()) differences.push_back(std::abs(typical(same->second) / typical(values) - 1));
+    }
+  }
+  return median(differences);
 }
 
 std::string Timetable::choice(const Cell& cell, const Tuning& tuning) const {

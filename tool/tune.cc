@@ -51,6 +51,7 @@ struct Words {
   bool check = false;
   bool whole = false;
   std::string samples;
+  std::string judge;
   int32_t cores = 0;
   std::string port;
   std::string connection;
@@ -60,24 +61,26 @@ struct Words {
 
 class Tuner {
  public:
-  explicit Tuner(const Words& words) : words_(words), timetable_(medium(words), words.whole) {}
+  explicit Tuner(const Words& words)
+      : words_(words), timetable_(medium(words), words.whole), judge_(medium(words), words.whole) {}
 
   Status run() {
     HOCKET_TRY(check_is_ours("--out", words_.out));
     HOCKET_TRY(read_rate("--port", words_.port, port_));
     HOCKET_TRY(read_rate("--connection", words_.connection, connection_));
+    if (!words_.judge.empty()) HOCKET_TRY(read_times("--judge", words_.judge, judge_));
     HOCKET_TRY(words_.samples.empty() ? measure_here() : read_samples());
     if (launched_ != nullptr && launched_->rank() != 0) return {};
     HOCKET_TRY(save());
     if (words_.check) {
       HOCKET_TRY(read_what_is_checked());
-      fmt::print("{}{}", timetable_.report(tuning_), apart_);
+      fmt::print("{}{}", timetable_.report(tuning_, judge_.empty() ? timetable_ : judge_), apart_);
       return {};
     }
     forget_what_is_measured();
     tuning_ = fit_best(beginnings(), timetable_.samples(), timetable_.max_message());
     for (MeasuredChoice& choice : timetable_.best()) tuning_.best.push_back(std::move(choice));
-    fmt::print("{}{}", timetable_.report(tuning_), apart_);
+    fmt::print("{}{}", timetable_.report(tuning_, judge_.empty() ? timetable_ : judge_), apart_);
     if (launched_ == nullptr) set_rate(port_, tuning_.network.wire_byte);
     set_rate(connection_, tuning_.network.flow_byte);
     return write();
@@ -219,16 +222,21 @@ class Tuner {
     });
   }
 
-  Status read_samples() {
-    const Result<std::string> text = read_file("--samples", words_.samples);
+  static Status read_times(std::string_view option, const std::string& file, Timetable& times) {
+    const Result<std::string> text = read_file(option, file);
     HOCKET_TRY(text.status());
     std::istringstream in(*text);
     std::string line;
     for (int number = 1; std::getline(in, line); ++number) {
-      if (timetable_.add(line)) continue;
-      return {Code::kInvalidArgument, fmt::format("{}: line {}: '{}' is no sample", words_.samples, number, line)};
+      if (times.add(line)) continue;
+      return {Code::kInvalidArgument, fmt::format("{}: line {}: '{}' is no sample", file, number, line)};
     }
-    if (timetable_.empty()) return {Code::kInvalidArgument, fmt::format("{}: no samples", words_.samples)};
+    if (times.empty()) return {Code::kInvalidArgument, fmt::format("{}: no samples", file)};
+    return {};
+  }
+
+  Status read_samples() {
+    HOCKET_TRY(read_times("--samples", words_.samples, timetable_));
     tuning_ = built_in_tuning();
     tuning_.machine = "samples";
     tuning_.cores = words_.cores;
@@ -261,6 +269,7 @@ class Tuner {
 
   const Words& words_;
   Timetable timetable_;
+  Timetable judge_;                     // empty: it is the other one
   std::unique_ptr<Launched> launched_;  // none: the ranks are processes of ours
   std::vector<int32_t> ranks_ = words_.ranks;
   std::vector<Collective> collectives_;
@@ -299,6 +308,8 @@ Command tune(CLI::App& program) {
   app->add_flag("--check", words->check, "Change nothing: how well does what --out says (or what is built in)?");
   app->add_option("--samples", words->samples,
                   "Do not measure: lines of collective,algorithm,ranks,bytes,microseconds");
+  app->add_option("--judge", words->judge,
+                  "Such lines of another run, which say what is the fastest: within one run that is the luckiest");
   app->add_option("--cores", words->cores, "That the ranks of the samples shared; 0: each had a host of its own")
       ->check(CLI::Range(0, 1 << 20));
   app->add_flag("--whole", words->whole, "The samples are of a library that sends messages whole, not in slices");

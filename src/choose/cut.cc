@@ -13,10 +13,10 @@ constexpr size_t kGrain = 64;
 // Messages that a pipe holds for one step: enough to keep both ends busy, few enough to stay in cache.
 constexpr size_t kSlicesPerPass = 4;
 
-// Packets of the loopback hold 65,483 bytes; these slices, with a header and padding in front, fill four or two of
+// Packets of the loopback hold 65,483 bytes; these slices, with a header and any padding in front, fill four or two of
 // them: with one more packet for a few bytes it takes longer (docs/decisions/0036, 0140).
 constexpr size_t kLongestOnLoopback = 261'824;
-constexpr size_t kLongestElsewhere = 130'880;
+constexpr size_t kLongestElsewhere = 130'816;
 
 static_assert(kLongestBound == kLongestInMemory, "what is not cut in memory may take the fast path");
 

@@ -128,7 +128,7 @@ class Communicator {
   // An operation ends at the latest by its timeout.
   void wait_until_idle() const;
 
-  // As each wait for peers begins: to be copied.
+  // As a wait for peers begins: who has to wait takes a copy.
   const Wait& fresh_wait() const { return wait_; }
   // One thread at a time sleeps on the mesh's poller; who finds it taken sleeps by the clock.
   std::mutex& poller_mutex() { return poller_mutex_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The way of a call that is made again (docs/hot-path.md), from what is recalled of it to its fast path: all in one
+// The way of a call that is made again (docs/hot-path.md), from what is recalled of it as far as its fast path: in one
 // place, so that the compiler makes one function of it.
 #include <algorithm>
 

@@ -210,6 +210,27 @@ class ProgramTest(unittest.TestCase):
                 answer = hocket("tune", *checking, "--samples", samples, "--cores", "2", "--out", file)
                 self.assertIn(f"of what is chosen with this tuning: {ratio}", answer.stdout, answer.stderr)
 
+    def test_tune_lets_another_run_say_what_is_the_fastest(self):
+        def times(*pairs):
+            return "".join(f"all_reduce,{algorithm},2,1048576,{us}\n" for algorithm, us in pairs)
+
+        with tempfile.TemporaryDirectory() as folder:
+            samples, judge, file = (pathlib.Path(folder, name) for name in ("samples", "judge", "tuning"))
+            samples.write_text(times(("swing", 100), ("two_shot", 200)), encoding="utf-8")
+            self.assertEqual(0, hocket("tune", "--samples", str(samples), "--cores", "2", "--out", str(file)).returncode)
+            samples.write_text(times(("swing", 100), ("two_shot", 50), ("ring", 80)), encoding="utf-8")
+            check = ["tune", "--check", "--samples", str(samples), "--cores", "2", "--out", str(file), "--judge", str(judge)]
+            for said, ratio in ((times(("swing", 10), ("two_shot", 20)), "1.000"), (times(("ring", 9), ("swing", 20)), "1.250"),
+                                (times(("pairwise", 5)), "2.000"), ("all_reduce,swing,4,1024,1\n", "2.000")):
+                judge.write_text(said, encoding="utf-8")
+                self.assertIn(f"of what is chosen with this tuning: {ratio}", hocket(*check).stdout, said)
+            judge.write_text(times(("swing", 120), ("ring", 80), ("two_shot", 40), ("pairwise", 1)), encoding="utf-8")
+            self.assertIn("The judge's times differ from these by 20.0 % in the median", hocket(*check).stdout)
+            judge.write_text("all_reduce,swing\n", encoding="utf-8")
+            self.assertIn("judge: line 1: 'all_reduce,swing' is no sample", hocket(*check).stderr)
+            judge.unlink()
+            self.assertIn("--judge", hocket(*check).stderr)
+
     def test_tune_measures_between_launched_ranks(self):
         tune = "tune --launched --from 1K --to 1K --seconds 0.1"
         with tempfile.TemporaryDirectory() as folder:

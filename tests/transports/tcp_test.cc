@@ -166,13 +166,13 @@ TEST_F(RawPeer, ThatClosesBetweenMessagesIsNamed) {
 TEST_F(RawPeer, ThatClosesInAHeaderIsNamed) {
   write({message(0, 1000).data(), 20});
   raw_.reset();
-  expect_failure(Code::kRemote, {"127.0.0.1:", "in the header of message 0"});
+  expect_failure(Code::kRemote, {"127.0.0.1:", "before the payload of message 0"});
 }
 
 TEST_F(RawPeer, ThatClosesInThePaddingIsNamed) {
   write({message(0, 1000, 50).data(), 70});
   raw_.reset();
-  expect_failure(Code::kRemote, {"127.0.0.1:", "in the header of message 0"});
+  expect_failure(Code::kRemote, {"127.0.0.1:", "before the payload of message 0"});
 }
 
 TEST_F(RawPeer, ThatClosesInAMessageIsNamed) {

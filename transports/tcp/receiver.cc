@@ -23,7 +23,7 @@ TcpReceiver::TcpReceiver(const PipeContext& context, std::shared_ptr<Socket> soc
       socket_(std::move(socket)),
       name_(std::move(name)),
       max_message_(context.max_message),
-      capacity_(kWireLine + max_message_ + kReadAhead),
+      capacity_(kWireLine + std::max(max_message_, kWireLine) + kReadAhead),
       memory_(capacity_),
       buffer_(memory_.bytes().data()) {
   into_from = 2 * kReadAhead;
@@ -96,7 +96,6 @@ bool TcpReceiver::read_header() {
     fail(status.code(), fmt::format("{} sent {}", socket_->peer_name(), status.message()));
     return false;
   }
-  ++number_;
   placed_ = 0;
   sum_ = 0;
   begin_ += kWireHeaderBytes;
@@ -113,6 +112,7 @@ bool TcpReceiver::skip_padding() {
     return false;
   }
   begin_ += header_.padding;
+  ++number_;
   state_ = State::kPayload;
   return true;
 }
@@ -145,7 +145,7 @@ size_t TcpReceiver::receive(std::span<std::byte> into) {
 std::string TcpReceiver::where() const {
   if (state_ == State::kHeader && buffered() == 0) return "";
   if (state_ == State::kHeader || state_ == State::kPadding)
-    return fmt::format(" (in the header of message {})", state_ == State::kHeader ? number_ : header_.number);
+    return fmt::format(" (before the payload of message {})", number_);
   return fmt::format(" (after {} of {} bytes of message {})", state_ == State::kDirect ? placed_ : buffered(),
                      header_.length, header_.number);
 }

@@ -24,13 +24,13 @@ class TcpReceiver final : public Receiver {
   void release() override;
   const Message* receive_into(std::span<std::byte> into) override;
   Status progress() override { return status_; }
-  uint64_t arrived() const override { return (state_ == State::kDirect ? placed_ : buffered()) + socket_->held_back(); }
+  uint64_t arrived() const override { return stream_ + socket_->held_back(); }
 
  private:
   enum class State : uint8_t { kHeader, kPadding, kPayload, kDirect, kReady };
 
   size_t buffered() const { return end_ - begin_; }
-  // True once the next header is known and checked; its payload begins at begin_.
+  // True once the next header is known and checked, and its padding; its payload begins at begin_.
   bool read_header();
   bool skip_padding();
   // True once `wanted` bytes are buffered. Reads at most once.

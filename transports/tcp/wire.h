@@ -25,6 +25,7 @@ namespace hocket {
 
 inline constexpr size_t kWireHeaderBytes = 28;
 inline constexpr uint8_t kWireVersion = 4;
+// Of a cache: within one, payloads lie in the stream as in memory, by padding.
 inline constexpr size_t kWireLine = 64;
 
 struct WireHeader {
