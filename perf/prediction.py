@@ -83,14 +83,19 @@ def check(hocket, times, judge, tuning, cores, socket):
     if tuning:
         command += ["--out", str(tuning)]
     report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found = (re.search(pattern, report) for pattern in
-             (r"off by ([\d.]+) %", r"with this tuning: ([\d.]+)", r"differ from these by ([\d.]+) %"))
-    return [float(each.group(1)) if each else 0 for each in found]
+    return [float(re.search(pattern, report).group(1)) for pattern in
+            (r"off by ([\d.]+) %", r"with this tuning: ([\d.]+)", r"differ from these by ([\d.]+) %")]
 
 
 def merge(into, pieces):
     into.write_text("".join(piece.read_text() for piece in pieces))
     return into
+
+
+def check_all(hocket, args, files, times, judge):
+    """What check() says of what is built in, and the medians of what it says of each file."""
+    built_in, *found = (check(hocket, times, judge, file, args.cores, args.transports) for file in [None, *files])
+    return built_in, [statistics.median(column) for column in zip(*found)]
 
 
 def report(hocket, args, folder):
@@ -99,24 +104,17 @@ def report(hocket, args, folder):
             pieces = sorted((folder / mode).glob(f"{ranks}-*.csv"))
             if not pieces:
                 continue
-            merged = [merge(folder / f"{mode}-{ranks}-{name}.csv", part)
-                      for name, part in (("all", pieces), ("even", pieces[::2]), ("odd", pieces[1::2]))]
-            files = [None] + [piece.with_suffix(".tuning") for piece in pieces]
-
-            def checked(times, judge):
-                built_in, *found = (check(hocket, times, judge, file, args.cores, args.transports) for file in files)
-                return built_in, [statistics.median(column) for column in zip(*found)]
-
-            everything, even, odd = merged
-            (off, chosen, _), (calibrated_off, calibrated_chosen, _) = checked(everything, everything)
-            text = f"{mode}, {ranks} ranks, {len(pieces)} pieces: built in {off:.1f} % off, chosen {chosen:.3f}"
-            text += f"; calibrated {calibrated_off:.1f} % off, chosen {calibrated_chosen:.3f}"
+            everything, even, odd = (merge(folder / f"{mode}-{ranks}-{name}.csv", part) for name, part in
+                                     (("all", pieces), ("even", pieces[::2]), ("odd", pieces[1::2])))
+            files = [piece.with_suffix(".tuning") for piece in pieces]
+            built_in, found = check_all(hocket, args, files, everything, everything)
+            text = f"{mode}, {ranks} ranks, {len(pieces)} pieces: built in {built_in[0]:.1f} % off, chosen {built_in[1]:.3f}"
+            text += f"; calibrated {found[0]:.1f} % off, chosen {found[1]:.3f}"
             if len(pieces) > 1:
-                halves = checked(even, odd), checked(odd, even)
-                chosen, calibrated = (statistics.geometric_mean(half[kind][1] for half in halves) for kind in (0, 1))
-                apart = statistics.mean(half[0][2] for half in halves)
+                halves = [check_all(hocket, args, files, *both) for both in ((even, odd), (odd, even))]
+                chosen, calibrated = (statistics.geometric_mean(half[1] for half in kind) for kind in zip(*halves))
                 text += f"; by what the other half says: chosen {chosen:.3f}, calibrated {calibrated:.3f}, " \
-                        f"times {apart:.1f} % apart"
+                        f"times {statistics.mean(half[0][2] for half in halves):.1f} % apart"
             print(text)
 
 

@@ -74,19 +74,23 @@ class Tuner {
     HOCKET_TRY(save());
     if (words_.check) {
       HOCKET_TRY(read_what_is_checked());
-      fmt::print("{}{}", timetable_.report(tuning_, judge_.empty() ? timetable_ : judge_), apart_);
+      print_report();
       return {};
     }
     forget_what_is_measured();
     tuning_ = fit_best(beginnings(), timetable_.samples(), timetable_.max_message());
     for (MeasuredChoice& choice : timetable_.best()) tuning_.best.push_back(std::move(choice));
-    fmt::print("{}{}", timetable_.report(tuning_, judge_.empty() ? timetable_ : judge_), apart_);
+    print_report();
     if (launched_ == nullptr) set_rate(port_, tuning_.network.wire_byte);
     set_rate(connection_, tuning_.network.flow_byte);
     return write();
   }
 
  private:
+  void print_report() const {
+    fmt::print("{}{}", timetable_.report(tuning_, judge_.empty() ? timetable_ : judge_), apart_);
+  }
+
   Status read_what_is_checked() {
     if (words_.out.empty()) return {};
     const Result<std::string> text = read_file("--out", words_.out);

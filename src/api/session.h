@@ -90,6 +90,7 @@ hocketResult_t with_session(hocketComm_t comm, const Body& body) noexcept {
 // Holds the session of a handle for one thread's call.
 class Occupy {
  public:
+  // Within its caller: each call makes one.
   [[gnu::always_inline]] explicit Occupy(hocketComm_t comm) : hold_(sessions().hold(comm)) {}
   // Null: no such communicator.
   Session* session() const { return hold_.get(); }
