@@ -15,6 +15,7 @@
 #include <array>
 
 #include "base/real_system.h"
+#include "base/settings.h"
 #include "base/socket_address.h"
 
 namespace hocket {
@@ -54,6 +55,14 @@ std::string begin_unpaced(int descriptor) {
   return choice.starts_with("bbr") && control_congestion(descriptor, "reno") ? choice : "";
 }
 
+// Who is to look again at once looks into the card's queue himself, instead of waiting for its interrupt; not everybody
+// may have that.
+void look_into_card(int descriptor) {
+  const Duration spin = settings().ok() ? settings()->spin : Duration(0);
+  const auto microseconds = static_cast<int>(std::chrono::duration_cast<std::chrono::microseconds>(spin).count());
+  if (microseconds > 0) ::setsockopt(descriptor, SOL_SOCKET, SO_BUSY_POLL, &microseconds, sizeof microseconds);
+}
+
 // `pacing`: what controls a connection that leaves the host; empty: what does already.
 std::unique_ptr<Socket> make_socket(Descriptor descriptor, const SocketAddress& peer, std::string peer_name,
                                     const std::string& pacing) {
@@ -62,7 +71,10 @@ std::unique_ptr<Socket> make_socket(Descriptor descriptor, const SocketAddress& 
     switch_on(descriptor.get(), IPPROTO_TCP, TCP_NODELAY);
     // A lone message that is lost again and again is sent again at even intervals: doubled ones pass for silence.
     switch_on(descriptor.get(), IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS);
-    if (!pacing.empty() && !is_within_host(descriptor.get(), peer)) control_congestion(descriptor.get(), pacing);
+    if (!is_within_host(descriptor.get(), peer)) {
+      if (!pacing.empty()) control_congestion(descriptor.get(), pacing);
+      look_into_card(descriptor.get());
+    }
   }
   return make_real_socket(std::move(descriptor), std::move(peer_name), is_unix);
 }

@@ -16,6 +16,7 @@
 #include <mutex>
 
 #include "base/real_system.h"
+#include "base/zero_copy.h"
 
 namespace hocket {
 namespace {
@@ -33,7 +34,10 @@ union ControlBuffer {
 class RealSocket : public Socket {
  public:
   RealSocket(Descriptor descriptor, std::string peer_name, bool passes_handles)
-      : descriptor_(std::move(descriptor)), peer_name_(std::move(peer_name)), passes_handles_(passes_handles) {}
+      : descriptor_(std::move(descriptor)),
+        peer_name_(std::move(peer_name)),
+        passes_handles_(passes_handles),
+        zero_copy_(descriptor_.get()) {}
 
   Result<size_t> send(std::span<const std::span<const std::byte>> parts) override {
     iovec vectors[kPartsPerSend];
@@ -50,6 +54,17 @@ class RealSocket : public Socket {
     message.msg_iov = vectors;
     message.msg_iovlen = count;
     return send_message(message);
+  }
+
+  Result<size_t> send_kept(std::span<const std::byte> bytes) override {
+    if (!passes_handles_ && zero_copy_.suits(bytes.size())) {
+      const ssize_t count =
+          retry_interrupted([&] { return ::send(handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_ZEROCOPY); });
+      if (count > 0) zero_copy_.count_one();
+      // ENOBUFS: no more may be pinned now, or no more be told.
+      if (count >= 0 || errno != ENOBUFS) return sent(count);
+    }
+    return send({&bytes, 1});
   }
 
   Result<size_t> receive(std::span<std::byte> into) override {
@@ -175,6 +190,7 @@ class RealSocket : public Socket {
   const bool passes_handles_;
   std::atomic<bool> connected_ = false;
   unsigned receptions_ = 0;
+  ZeroCopy zero_copy_;
   std::mutex mutex_;
   Status failure_;  // guarded by mutex_
   std::vector<Descriptor> arrived_;

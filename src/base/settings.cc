@@ -231,7 +231,9 @@ constexpr Setting kSettings[] = {
      number<&Settings::explore, 0, 50>},
     {"HOCKET_SPIN", "microseconds", "-1",
      "How long a waiting call looks again at once before it lets other threads run. More gives shorter latency where "
-     "every rank has its own core, and longer where ranks share one. `-1`: chosen by how many ranks share the cores.",
+     "every rank has its own core, and longer where ranks share one. `-1`: chosen by how many ranks share the cores. "
+     "Given, connections to other hosts also look into their network card's queue (`SO_BUSY_POLL`), where the process "
+     "may (`CAP_NET_ADMIN`, or `net.core.busy_read` is as long).",
      spin},
     {"HOCKET_SAMPLE_EVERY", "number", "64",
      "One call in so many (a power of two) is timed, for `hocket metrics` and `hocket trace`. `1`: all.", sample_every},

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -16,7 +15,9 @@ namespace {
 constexpr size_t kKept = size_t{2} << 20;
 // It is told so seldom that the service threads have little to do.
 constexpr size_t kTellEvery = kKept / 8;
-constexpr size_t kMaxParts = 64;
+// Copied and sent at once: a slice between hosts (choose/cut.h). What a full socket does not take of it is copied
+// again.
+constexpr size_t kPiece = size_t{128} << 10;
 
 }  // namespace
 
@@ -65,41 +66,33 @@ void LastingStream::close() {
 
 // ---- The pipe's end
 
+// From what is kept, so that the caller's memory is free at once, and the kernel may read ours without a copy.
 Result<size_t> LastingStream::send(std::span<const std::span<const std::byte>> parts) {
   const std::lock_guard lock(mutex_);
   if (socket_ == nullptr || !loss_.empty()) return nothing();
-  if (!catch_up()) return size_t{0};
-  if (kept_ == nullptr) kept_ = std::make_unique_for_overwrite<std::byte[]>(kKept);
-  std::array<std::span<const std::byte>, kMaxParts> fitting;
-  size_t room = kKept - (sent_ - acked_);
-  size_t count = 0;
-  for (; count < std::min(parts.size(), kMaxParts) && room > 0; ++count) {
-    fitting[count] = parts[count].first(std::min(room, parts[count].size()));
-    room -= fitting[count].size();
-  }
-  if (count == 0) return size_t{0};
-  const Result<size_t> sent = socket_->send({fitting.data(), count});
-  if (!sent.ok()) {
-    if (ended_) return sent.status();
-    want_another(sent.status().message());
-    return size_t{0};
-  }
-  keep(parts, *sent);
-  return *sent;
+  if (kept_ == nullptr) kept_ = std::make_unique<PageMemory>(kKept);
+  const uint64_t begin = sent_;
+  Result<bool> has_room = catch_up();
+  while (has_room.ok() && *has_room && keep_piece(parts, sent_ - begin)) has_room = catch_up();
+  if (!has_room.ok() && ended_) return has_room.status();
+  sent_ = std::max(begin, written_);  // the rest is offered again
+  return sent_ - begin;
 }
 
-void LastingStream::keep(std::span<const std::span<const std::byte>> parts, size_t bytes) {
+// Of what follows the first `offset` bytes. False: there is nothing more, or no room.
+bool LastingStream::keep_piece(std::span<const std::span<const std::byte>> parts, size_t offset) {
+  const size_t at = sent_ % kKept;
+  const size_t room = std::min({kPiece, kKept - at, kKept - (sent_ - acked_)});
+  std::span<std::byte> to = kept_->bytes().subspan(at, room);
   for (const std::span<const std::byte> part : parts) {
-    for (std::span<const std::byte> left = part.first(std::min(bytes, part.size())); !left.empty();) {
-      const size_t at = sent_ % kKept;
-      const size_t step = std::min(left.size(), kKept - at);
-      std::memcpy(kept_.get() + at, left.data(), step);
-      left = left.subspan(step);
-      sent_ += step;
-      bytes -= step;
-    }
+    const size_t skipped = std::min(offset, part.size());
+    offset -= skipped;
+    const size_t some = std::min(part.size() - skipped, to.size());
+    if (some > 0) std::memcpy(to.data(), part.data() + skipped, some);
+    to = to.subspan(some);
   }
-  written_ = sent_;
+  sent_ += room - to.size();
+  return to.size() < room;
 }
 
 Result<size_t> LastingStream::receive(std::span<std::byte> into) {
@@ -200,18 +193,24 @@ bool LastingStream::hear(const Report& report) {
 
 bool LastingStream::resend() {
   const std::lock_guard lock(mutex_);
-  return socket_ == nullptr || !loss_.empty() || resuming_ || catch_up();
+  if (socket_ == nullptr || !loss_.empty() || resuming_) return true;
+  const Result<bool> caught_up = catch_up();
+  return !caught_up.ok() || *caught_up;
 }
 
-bool LastingStream::catch_up() {
+// False: the socket is full, or the other side has not said where to go on.
+Result<bool> LastingStream::catch_up() {
   if (resuming_) return false;
   while (written_ < sent_) {
     const size_t at = written_ % kKept;
-    const std::span<const std::byte> part(kept_.get() + at, std::min<uint64_t>(sent_ - written_, kKept - at));
-    const Result<size_t> sent = socket_->send(std::span(&part, 1));
-    if (!sent.ok()) want_another(sent.status().message());
-    if (!sent.ok() || *sent == 0) return false;
+    const auto part = kept_->bytes().subspan(at, std::min<uint64_t>(sent_ - written_, kKept - at));
+    const Result<size_t> sent = socket_->send_kept(part);
+    if (!sent.ok()) {
+      want_another(sent.status().message());
+      return sent.status();
+    }
     written_ += *sent;
+    if (*sent < part.size()) return false;
   }
   return true;
 }

@@ -17,6 +17,7 @@
 
 #include "base/status.h"
 #include "base/system.h"
+#include "transports/page_memory.h"
 
 namespace hocket {
 
@@ -79,8 +80,8 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   Result<size_t> nothing() const;
   void lose(const std::string& why);
   void want_another(const std::string& why);
-  bool catch_up();
-  void keep(std::span<const std::span<const std::byte>> parts, size_t bytes);
+  Result<bool> catch_up();
+  bool keep_piece(std::span<const std::span<const std::byte>> parts, size_t offset);
 
   const std::shared_ptr<Poller> poller_;
   const std::function<void()> on_news_;
@@ -93,7 +94,7 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   std::string loss_;  // why another one is wanted
   uint16_t connection_ = 0;
   // What we send, in bytes: acked_ <= written_ <= sent_. Between acked_ and sent_ they are kept.
-  std::unique_ptr<std::byte[]> kept_;  // made when something is sent
+  std::unique_ptr<PageMemory> kept_;  // made when something is sent
   uint64_t sent_ = 0;
   uint64_t written_ = 0;  // to this connection
   uint64_t acked_ = 0;

@@ -18,6 +18,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -396,6 +397,75 @@ TEST(RealNetworkTest, ConnectionsBetweenHostsKeepWhatTheHostPacesThemBy) {
   for (const Handle each : {pair.client->handle(), pair.server->handle()})
     EXPECT_EQ(congestion_control(each), congestion_control(fresh));
   ::close(fresh);
+}
+
+int option_of(Handle handle, int option) {
+  int value = -1;
+  socklen_t length = sizeof value;
+  EXPECT_EQ(::getsockopt(handle, SOL_SOCKET, option, &value, &length), 0);
+  return value;
+}
+
+// Settings are read once per process.
+TEST(RealNetworkDeathTest, WhoSpinsLooksIntoTheCardOfConnectionsBetweenHosts) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const int fresh = ::socket(AF_INET, SOCK_STREAM, 0);
+  const int spin = 30;
+  const bool may = ::setsockopt(fresh, SOL_SOCKET, SO_BUSY_POLL, &spin, sizeof spin) == 0;
+  const int expected = may ? spin : option_of(fresh, SO_BUSY_POLL);
+  ::close(fresh);
+  const auto busy_poll = [](const Address& address) {
+    ::setenv("HOCKET_SPIN", "30", 1);
+    const Pair pair = connect_pair(address);
+    return pair.server == nullptr ? -1 : option_of(pair.client->handle(), SO_BUSY_POLL);
+  };
+  EXPECT_EXIT(std::exit(busy_poll("127.0.0.2:0")), testing::ExitedWithCode(expected), "");
+  EXPECT_EXIT(std::exit(busy_poll("127.0.0.1:0")), testing::ExitedWithCode(0), "");
+}
+
+// Pages that can tell where they were read: each send is of others.
+class KeptPages {
+ public:
+  static constexpr size_t kSend = 64 << 10;
+
+  std::span<const std::byte> fill(size_t number) {
+    const std::span<std::byte> send = std::span(pages_).subspan(number % 32 * kSend, kSend);
+    std::fill(send.begin(), send.end(), static_cast<std::byte>(number));
+    return send;
+  }
+
+ private:
+  std::vector<std::byte> pages_ = std::vector<std::byte>(32 * kSend);
+};
+
+void expect_that_all_come(Socket& sender, Socket& receiver, KeptPages& pages, size_t number, size_t bytes) {
+  std::span<const std::byte> left = pages.fill(number).first(bytes);
+  std::vector<std::byte> got(bytes);
+  size_t come = 0;
+  for (const Time limit = soon(); come < bytes && real_system().clock.now() < limit;) {
+    const Result<size_t> sent = left.empty() ? Result<size_t>(size_t{0}) : sender.send_kept(left);
+    ASSERT_TRUE(sent.ok()) << sent.status().message();
+    left = left.subspan(*sent);
+    const Result<size_t> some = receiver.receive(std::span(got).subspan(come));
+    ASSERT_TRUE(some.ok()) << some.status().message();
+    come += *some;
+  }
+  EXPECT_EQ(std::count(got.begin(), got.end(), static_cast<std::byte>(number)), static_cast<ptrdiff_t>(bytes));
+}
+
+// Within this host the kernel copies in any case, and says so.
+TEST(RealNetworkTest, SendsWithoutACopyEndWhereTheyAreCopiedAfterAll) {
+  const Pair pair = connect_pair("127.0.0.1:0");
+  ASSERT_NE(pair.server, nullptr);
+  KeptPages pages;
+  expect_that_all_come(*pair.client, *pair.server, pages, 1, 4096);
+  EXPECT_EQ(option_of(pair.client->handle(), SO_ZEROCOPY), 0) << "short ones are copied";
+  expect_that_all_come(*pair.client, *pair.server, pages, 2, KeptPages::kSend);
+  EXPECT_EQ(option_of(pair.client->handle(), SO_ZEROCOPY), 1);
+  for (size_t number = 3; number < 100; ++number) {
+    expect_that_all_come(*pair.client, *pair.server, pages, number, KeptPages::kSend);
+  }
+  EXPECT_EQ(option_of(pair.client->handle(), SO_ZEROCOPY), 0);
 }
 
 TEST(RealNetworkTest, RunningOutOfFilesIsAnErrorAndNotAHang) {

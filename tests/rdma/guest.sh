@@ -7,7 +7,8 @@
 # written. Prints what the command printed; exits with its largest exit status, or with 77 where there can be no guests, or they do not boot.
 # What fails, or gives no answer in time, is tried once more, and that is said. Needs no root.
 # In the guests: GUEST_ID is 0, 1, ..., GUEST_COUNT their number, GUEST_PORTS that of their devices (rxe0, rxe1), and
-# 10.77.0.1, 10.77.0.2, ... are their addresses (of the second network: 10.78.0.1, ...).
+# 10.77.0.1, 10.77.0.2, ... are their addresses (of the second network: 10.78.0.1, ...). Where GUEST_TAPS is given, the
+# guests' cards of the first network are the taps of that name and number, which cut long packets themselves.
 set -euo pipefail
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 guests=1 ports=1 seconds=270
@@ -64,6 +65,7 @@ cards() {
     if ((guests > 1)); then
       wire=socket,mcast=239.$((77 + port)).$((number / 256 % 256)).$((number % 256)):$((20000 + number % 20000)),localaddr=127.0.0.1
     fi
+    if [[ -n ${GUEST_TAPS:-} ]] && ((port == 0)); then wire=tap,ifname=$GUEST_TAPS$id,script=no,downscript=no; fi
     echo "-netdev $wire,id=net$port"
     echo "-device virtio-net-pci,netdev=net$port,romfile=,mac=52:54:00:7$((7 + port)):00:0$((id + 1)),host_mtu=9000"
   done

@@ -5,7 +5,9 @@
 // guest.sh starts. UCX also over what every host has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -120,6 +122,29 @@ int sum(hocketComm_t comm, unsigned char* window, int rank, int round) {
 
 const Role gathering_role("gathering", [](const Part&) { return in_a_window(gather); });
 const Role summing_role("summing", [](const Part&) { return in_a_window(sum); });
+
+// Of this process' connections, how many send without a copy.
+int sockets_without_copies() {
+  int count = 0;
+  for (int socket = 0; socket < 256; ++socket) {
+    int on = 0;
+    socklen_t length = sizeof on;
+    count += ::getsockopt(socket, SOL_SOCKET, SO_ZEROCOPY, &on, &length) == 0 && on != 0;
+  }
+  return count;
+}
+
+const Role plain_role("plain", [](const Part&) {
+  hocketComm_t comm = nullptr;
+  std::vector<unsigned char> memory(kGathered);
+  if (hocketCommInitFromEnvironment(&comm, nullptr) != hocketSuccess) return 3;
+  for (int round = 0; round < 8; ++round) {
+    const int status = sum(comm, memory.data(), std::atoi(std::getenv("HOCKET_RANK")), round);
+    if (status != 0) return status;
+  }
+  std::printf("%d without copies\n", sockets_without_copies());
+  return hocketCommDestroy(comm) == hocketSuccess ? 0 : 1;
+});
 
 #ifdef HOCKET_WITH_UCX
 
@@ -264,6 +289,15 @@ class Hosts : public Rdma {
 TEST_F(Hosts, OneRankOnEach) { run(1, "verbs", 4471); }
 
 TEST_F(Hosts, TwoRanksOnEachThatShareMemory) { run(2, "shm,verbs", 4472); }
+
+// The guests' cards take long packets from where they lie, at least some: it pays to go on (docs/decisions/0146).
+TEST_F(Hosts, WhatGoesOverTcpIsNotCopied) {
+  Processes::Settings ours = rank_settings(2, guest_number("GUEST_ID", 0), "tcp");
+  ours.environment.push_back("HOCKET_ADDRESS=10.77.0.1:4473");
+  const Processes::End end = Processes("plain", 1, ours).finish(kLimit)[0];
+  EXPECT_EQ(end.status, 0) << end.output;
+  EXPECT_THAT(end.output, HasSubstr("1 without copies"));
+}
 
 }  // namespace
 }  // namespace hocket::test

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/crc32c.h"
@@ -15,6 +16,8 @@ namespace {
 // Enough that a short message and its header, or the next header of a stream of long ones, need no call of their own;
 // little enough that copying it onward costs nothing.
 constexpr size_t kReadAhead = 8 << 10;
+
+constexpr std::array<std::byte, kWireLine> kZeros{};  // as much as padding can be
 
 }  // namespace
 
@@ -105,8 +108,7 @@ bool TcpReceiver::read_header() {
 
 bool TcpReceiver::skip_padding() {
   if (buffered() < header_.padding && !fill(header_.padding)) return false;
-  if (!std::all_of(buffer_ + begin_, buffer_ + begin_ + header_.padding,
-                   [](std::byte b) { return b == std::byte{}; })) {
+  if (std::memcmp(buffer_ + begin_, kZeros.data(), header_.padding) != 0) {
     fail(Code::kRemote,
          fmt::format("{} sent message {}, whose padding was damaged on its way", socket_->peer_name(), header_.number));
     return false;
