@@ -7,7 +7,10 @@ perf/codecs.sh BUILD "1gbit 10gbit" "64K 512K 4M 32M" | perf/codecs_plot.py FILE
 import collections
 import sys
 
-import matplotlib
+try:
+    import matplotlib
+except ImportError:
+    sys.exit(f"codecs_plot.py: matplotlib is missing in {sys.executable}: pip install matplotlib")
 matplotlib.use("Agg")
 from matplotlib import pyplot  # pylint: disable=wrong-import-position
 

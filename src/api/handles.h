@@ -18,7 +18,8 @@ namespace hocket {
 
 template <typename Object>
 class HandleTable {
-  struct Entry {
+  // In a cache line of its own: calls write to it, and a neighbour's thread would wait for the line.
+  struct alignas(64) Entry {
     std::atomic<uint32_t> generation{0};  // odd: in use
     std::atomic<uint32_t> users{0};
     std::atomic<bool> held{false};

@@ -94,6 +94,35 @@ TEST(InitAll, WithinAGroupAndOfSeveralCommunicators) {
   for (const hocketComm_t comm : second) EXPECT_EQ(hocketCommDestroy(comm), hocketSuccess);
 }
 
+// The communicators of a thread's own, both ranks of which it drives, while other threads do the same with theirs.
+TEST(InitAll, ThreadsWithCommunicatorsOfTheirOwnDoNotMeet) {
+  on_threads(4, [](int thread) {
+    for (int cycle = 0; cycle < 3; ++cycle) {
+      std::array<hocketComm_t, 2> comms{};
+      ASSERT_EQ(hocketCommInitAll(comms.data(), 2, nullptr), hocketSuccess) << hocketGetLastError(nullptr);
+      for (int round = 0; round < 100; ++round) {
+        const size_t count = round % 10 == 0 ? 100'000 : 2;
+        std::array<std::vector<int32_t>, 2> values;
+        hocketGroupStart();
+        for (size_t rank = 0; rank < 2; ++rank) {
+          for (size_t i = 0; i < count; ++i) {
+            values[rank].push_back(static_cast<int32_t>(i % 13 + rank) + 100 * thread + round);
+          }
+          EXPECT_EQ(hocketAllReduce(values[rank].data(), values[rank].data(), count, hocketInt32, hocketSum,
+                                    comms[rank], nullptr),
+                    hocketSuccess);
+        }
+        ASSERT_EQ(hocketGroupEnd(), hocketSuccess) << hocketGetLastError(nullptr);
+        EXPECT_EQ(values[0], values[1]);
+        for (size_t i = 0; i < count; ++i) {
+          ASSERT_EQ(values[0][i], static_cast<int32_t>(2 * (i % 13) + 1) + 2 * (100 * thread + round));
+        }
+      }
+      for (const hocketComm_t comm : comms) EXPECT_EQ(hocketCommDestroy(comm), hocketSuccess);
+    }
+  });
+}
+
 TEST(Groups, NestAndRunAtTheOutermostEnd) {
   std::array<hocketComm_t, 2> comms{};
   ASSERT_EQ(hocketCommInitAll(comms.data(), 2, nullptr), hocketSuccess);

@@ -8,6 +8,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "perf" / "compare"))
 import compare  # noqa: E402  pylint: disable=wrong-import-position
@@ -100,6 +101,12 @@ class Refusals(unittest.TestCase):
             sys.argv = ["compare.py", "--build", folder]
             self.assertEqual(compare.main(), 2)
         self.assertIn("build Hocket first", text.getvalue())
+
+    def test_a_plot_without_matplotlib_before_anything_is_measured(self):
+        with unittest.mock.patch.dict(sys.modules, matplotlib=None), contextlib.redirect_stderr(io.StringIO()) as text:
+            with self.assertRaisesRegex(SystemExit, "2"):
+                compare.parse_options(["--plot", "times.png"])
+        self.assertIn("error: --plot: matplotlib is missing in", text.getvalue())
 
     def test_a_python_without_torch_is_named(self):
         with self.assertRaisesRegex(peers.Failure, "/bin/false.*pip install torch=="):
