@@ -40,7 +40,7 @@ constexpr int kBusyPoll = 50;  // microseconds
 struct Options {
   std::string listen, connect;
   uint16_t port = 4499;
-  std::vector<size_t> sizes = {8, 65536, 262144, 1048576};
+  std::vector<size_t> sizes = {8, 16384, 65536, 262144, 1048576};
   size_t total = 16 << 20;  // bytes of an exchange, repeated
   int repetitions = 5;
 };
@@ -182,8 +182,9 @@ struct Way {
 };
 
 // `mark` makes what is sent another one than before.
-void run(End& end, Way& way, const Options& options, PageMemory& out, PageMemory& in, int mark) {
+void run(End& end, Way& way, const Options& options, PageMemory& out, PageMemory& in, uint8_t mark) {
   std::ranges::fill(out.bytes(), static_cast<std::byte>(mark));
+  std::ranges::fill(in.bytes(), std::byte{});
   const int calls = static_cast<int>(std::clamp<size_t>(options.total / out.bytes().size(), 4, 200));
   end.look_into_card(way.run == &End::busy_poll);
   (end.*way.run)(out.bytes(), in.bytes());
@@ -202,8 +203,9 @@ void measure(End& end, size_t bytes, const Options& options) {
   if (end.has_ring()) ways.push_back({"io_uring", &End::uring, {}});
   ways.push_back({"busy poll", &End::busy_poll, {}});
   PageMemory out(bytes), in(bytes);
+  uint8_t mark = 0;
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
-    for (Way& way : ways) run(end, way, options, out, in, repetition + 1);
+    for (Way& way : ways) run(end, way, options, out, in, ++mark);
   }
   if (!options.listen.empty()) return;
   const double plain = statistics_of(ways.front().times).p50;
@@ -237,7 +239,7 @@ int main(int argc, char** argv) {
   app.add_option("--port", options.port, "Its port")->capture_default_str();
   app.add_option("--sizes", options.sizes, "Bytes of an exchange each way")->delimiter(',')->check(CLI::PositiveNumber);
   app.add_option("--total", options.total, "Bytes of a repetition: so many exchanges, 4 to 200")->capture_default_str();
-  app.add_option("--repetitions", options.repetitions, "Of each way")->check(CLI::Range(1, 99))->capture_default_str();
+  app.add_option("--repetitions", options.repetitions, "Of each way")->check(CLI::Range(1, 50))->capture_default_str();
   app.require_option(1, 0);
   CLI11_PARSE(app, argc, argv);
   if (options.listen.empty() == options.connect.empty()) {

@@ -11,17 +11,18 @@
 #include <new>
 
 namespace hocket {
-PageMemory::PageMemory(size_t bytes) {
-  if (bytes == 0) return;
-  void* const pages =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (pages == MAP_FAILED) throw std::bad_alloc();
-  bytes_ = {static_cast<std::byte*>(pages), bytes};
-}
+namespace {
 
-PageMemory::~PageMemory() {
-  if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
-}
+constexpr size_t kPageBytes = 4096;
+
+size_t in_pages(size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
+
+}  // namespace
+
+PageMemory::PageMemory(size_t bytes)
+    : bytes_(static_cast<std::byte*>(::operator new(in_pages(bytes), std::align_val_t{kPageBytes})), bytes) {}
+
+PageMemory::~PageMemory() { ::operator delete(bytes_.data(), std::align_val_t{kPageBytes}); }
 
 size_t page_bytes() {
   static const auto bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));

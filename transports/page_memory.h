@@ -2,7 +2,7 @@
 // Copyright The Hocket authors
 //
 // Memory in whole pages, which nothing else shares, not touched before it is used: for slots, and to be registered with
-// devices. Unmapped when it ends, so that what the kernel still reads of it nobody else gets.
+// devices.
 #pragma once
 
 #include <cstddef>

@@ -31,21 +31,6 @@ struct Group {
 
 constinit thread_local int depth = 0;  // of nested groups
 thread_local Group group;
-constinit thread_local bool is_counted = false;  // among the threads with groups
-
-void leave_count() {
-  if (std::exchange(is_counted, false)) --threads_with_groups;
-}
-
-// A thread that repeats its groups remains counted in between: at a number that each group changed, threads would wait
-// for each other.
-void enter_count() {
-  struct AtItsEnd {
-    ~AtItsEnd() { leave_count(); }
-  };
-  thread_local const AtItsEnd leaves;
-  if (!std::exchange(is_counted, true)) ++threads_with_groups;
-}
 
 Status run_now(Session& session, Request&& request) {
   Communicator& communicator = *session.communicator;
@@ -245,8 +230,7 @@ Result<Picoseconds> expected_time(const std::vector<PendingCall>& calls) {
 // What the outermost end takes out of the group; nothing when an inner one ended.
 std::optional<Group> taken() {
   if (--depth > 0) return {};
-  // Groups that create communicators are not repeated.
-  if (group.calls.empty()) leave_count();
+  --threads_in_groups;
   return std::exchange(group, {});
 }
 
@@ -276,13 +260,10 @@ Status run_or_defer(hocketComm_t used, Job job) {
 }
 
 void group_start() {
-  if (depth++ == 0) enter_count();
+  if (depth++ == 0) ++threads_in_groups;
 }
 
-bool find_group() {
-  if (depth == 0) leave_count();
-  return depth > 0;
-}
+bool is_within_group() { return depth > 0; }
 
 void group_failed(const Status& status) {
   if (depth > 0 && group.error.ok()) group.error = status;

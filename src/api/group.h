@@ -16,13 +16,11 @@
 
 namespace hocket {
 
-// Threads that have begun a group and made no call outside one since. Calls look here first: where a thread's own group
-// stands only the loader knows.
-inline constinit std::atomic<int> threads_with_groups = 0;
-// Of this thread; where it has none, it is not counted any longer.
-bool find_group();
+// Threads that have begun a group. Calls look here first: where a thread's own group stands only the loader knows.
+inline constinit std::atomic<int> threads_in_groups = 0;
+bool is_within_group();
 // This thread has begun a group that has not ended.
-inline bool in_group() { return threads_with_groups.load(std::memory_order_relaxed) > 0 && find_group(); }
+inline bool in_group() { return threads_in_groups.load(std::memory_order_relaxed) > 0 && is_within_group(); }
 
 // The request was checked. `comm` is the handle of `session`.
 Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream);

@@ -59,8 +59,11 @@ std::string begin_unpaced(int descriptor) {
 // may have that.
 void look_into_card(int descriptor) {
   const Duration spin = settings().ok() ? settings()->spin : Duration(0);
-  const auto microseconds = static_cast<int>(std::chrono::duration_cast<std::chrono::microseconds>(spin).count());
-  if (microseconds > 0) ::setsockopt(descriptor, SOL_SOCKET, SO_BUSY_POLL, &microseconds, sizeof microseconds);
+  const auto wanted = static_cast<int>(std::chrono::duration_cast<std::chrono::microseconds>(spin).count());
+  int set = 0;  // by the administrator
+  socklen_t length = sizeof set;
+  ::getsockopt(descriptor, SOL_SOCKET, SO_BUSY_POLL, &set, &length);
+  if (wanted > set) ::setsockopt(descriptor, SOL_SOCKET, SO_BUSY_POLL, &wanted, sizeof wanted);
 }
 
 // `pacing`: what controls a connection that leaves the host; empty: what does already.

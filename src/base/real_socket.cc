@@ -60,9 +60,9 @@ class RealSocket : public Socket {
     if (!passes_handles_ && zero_copy_.suits(bytes.size())) {
       const ssize_t count =
           retry_interrupted([&] { return ::send(handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_ZEROCOPY); });
-      if (count > 0) zero_copy_.count_one();
-      // ENOBUFS: no more may be pinned now, or no more be told.
+      if (count > 0) zero_copy_.taken();
       if (count >= 0 || errno != ENOBUFS) return sent(count);
+      zero_copy_.refused();
     }
     return send({&bytes, 1});
   }

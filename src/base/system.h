@@ -68,10 +68,11 @@ using Address = std::string;
 class Socket {
  public:
   virtual ~Socket() = default;
-  // Bytes accepted; 0 when the socket is full or still connecting. Fails when the peer is gone.
+  // Bytes accepted; 0 when the socket is full or still connecting. The others are offered again, unchanged, ahead of
+  // all else. Fails when the peer is gone.
   virtual Result<size_t> send(std::span<const std::span<const std::byte>> parts) = 0;
-  // The same from pages that are unmapped when they end, and of which nothing is changed before the other end's program
-  // has it: the system may read them where they lie for so long.
+  // The same, and the system may go on to read the bytes where they lie. They must not change before the other end's
+  // program has them, and their pages must be unmapped, not used again, if that is never known.
   virtual Result<size_t> send_kept(std::span<const std::byte> bytes) { return send({&bytes, 1}); }
   // Bytes read; 0 when nothing is there yet. End of stream is a failure with Code::kRemote.
   virtual Result<size_t> receive(std::span<std::byte> into) = 0;

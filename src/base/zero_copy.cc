@@ -15,17 +15,24 @@ namespace {
 
 // Shorter ones are copied sooner than their pages are pinned and the end of it is heard.
 constexpr size_t kFrom = 16 << 10;
-// If these were all copied, the next ones will be.
+// If so many in a row were copied, the next ones will be.
 constexpr uint32_t kTried = 32;
 
 }  // namespace
 
 bool ZeroCopy::suits(size_t bytes) {
-  if (heard_ != sent_) hear();
   if (bytes < kFrom || state_ == State::kOff) return false;
+  if (under_way_ > 0) look();
   if (state_ == State::kNew) set(State::kOn);
-  if (state_ == State::kOn && heard_ >= kTried && copied_ == heard_) set(State::kOff);
   return state_ == State::kOn;
+}
+
+void ZeroCopy::hear(uint32_t sends, bool are_copied) {
+  heard_ += sends;
+  if (are_copied) copied_ += sends;
+  if (heard_ < kTried) return;
+  if (copied_ == heard_) set(State::kOff);
+  heard_ = copied_ = 0;
 }
 
 void ZeroCopy::set(State state) {
@@ -34,7 +41,7 @@ void ZeroCopy::set(State state) {
 }
 
 // A notice is of one or more sends that follow one another.
-void ZeroCopy::hear() {
+void ZeroCopy::look() {
   union {
     cmsghdr align;
     char bytes[CMSG_SPACE(sizeof(sock_extended_err) + sizeof(sockaddr_in6))];
@@ -50,8 +57,8 @@ void ZeroCopy::hear() {
       std::memcpy(&notice, CMSG_DATA(header), sizeof notice);
       if (notice.ee_origin != SO_EE_ORIGIN_ZEROCOPY) continue;
       const uint32_t sends = notice.ee_data - notice.ee_info + 1;
-      heard_ += sends;
-      if ((notice.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0) copied_ += sends;
+      under_way_ -= sends;
+      hear(sends, (notice.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0);
     }
   }
 }

@@ -16,20 +16,23 @@ class ZeroCopy {
 
   // Send so many bytes without a copy? Hears first what became of those before.
   bool suits(size_t bytes);
-  // The kernel took some without.
-  void count_one() { ++sent_; }
+  // The kernel took some of them, and will tell what became of it.
+  void taken() { ++under_way_; }
+  // It may not pin so much now, or not tell more: that is as good as copied.
+  void refused() { hear(1, true); }
 
  private:
   enum class State : uint8_t { kNew, kOn, kOff };
 
-  void hear();
+  void look();
+  void hear(uint32_t sends, bool are_copied);
   void set(State state);
 
   const int descriptor_;
   State state_ = State::kNew;
-  uint32_t sent_ = 0;    // calls of send
-  uint32_t heard_ = 0;   // of those, told to be done
-  uint32_t copied_ = 0;  // of these, copied after all
+  uint32_t under_way_ = 0;  // sends of which nothing was heard yet
+  uint32_t heard_ = 0;      // of the last few ...
+  uint32_t copied_ = 0;     // ... so many were copied after all
 };
 
 }  // namespace hocket

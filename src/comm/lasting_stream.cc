@@ -3,9 +3,11 @@
 #include "comm/lasting_stream.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace hocket {
@@ -53,7 +55,8 @@ LastingStream::LastingStream(Threads& threads, std::shared_ptr<Poller> poller, s
       on_news_(std::move(on_news)),
       peer_name_(first->peer_name()),
       mutex_(threads),
-      socket_(std::move(first)) {}
+      socket_(std::move(first)),
+      kept_(nullptr, [](std::byte* pages) { ::munmap(pages, kKept); }) {}
 
 std::unique_ptr<Socket> LastingStream::socket() { return std::make_unique<End>(shared_from_this()); }
 
@@ -70,29 +73,38 @@ void LastingStream::close() {
 Result<size_t> LastingStream::send(std::span<const std::span<const std::byte>> parts) {
   const std::lock_guard lock(mutex_);
   if (socket_ == nullptr || !loss_.empty()) return nothing();
-  if (kept_ == nullptr) kept_ = std::make_unique<PageMemory>(kKept);
+  if (kept_ == nullptr) kept_.reset(map_kept());
   const uint64_t begin = sent_;
   Result<bool> has_room = catch_up();
   while (has_room.ok() && *has_room && keep_piece(parts, sent_ - begin)) has_room = catch_up();
-  if (!has_room.ok() && ended_) return has_room.status();
-  sent_ = std::max(begin, written_);  // the rest is offered again
+  sent_ = std::max(begin, written_);  // the rest is offered again, unchanged
+  if (!has_room.ok() && ended_ && sent_ == begin) return has_room.status();
   return sent_ - begin;
 }
 
 // Of what follows the first `offset` bytes. False: there is nothing more, or no room.
 bool LastingStream::keep_piece(std::span<const std::span<const std::byte>> parts, size_t offset) {
   const size_t at = sent_ % kKept;
-  const size_t room = std::min({kPiece, kKept - at, kKept - (sent_ - acked_)});
-  std::span<std::byte> to = kept_->bytes().subspan(at, room);
+  std::span<std::byte> room(kept_.get() + at, std::min({kPiece, kKept - at, kKept - (sent_ - acked_)}));
+  const uint64_t before = sent_;
   for (const std::span<const std::byte> part : parts) {
     const size_t skipped = std::min(offset, part.size());
     offset -= skipped;
-    const size_t some = std::min(part.size() - skipped, to.size());
-    if (some > 0) std::memcpy(to.data(), part.data() + skipped, some);
-    to = to.subspan(some);
+    const size_t some = std::min(part.size() - skipped, room.size());
+    const size_t there = std::min<uint64_t>(copied_ - sent_, some);
+    if (some > there) std::memcpy(room.data() + there, part.data() + skipped + there, some - there);
+    room = room.subspan(some);
+    sent_ += some;
+    copied_ = std::max(copied_, sent_);
   }
-  sent_ += room - to.size();
-  return to.size() < room;
+  return sent_ > before;
+}
+
+// Unmapped when it ends: nobody else gets pages that the kernel still reads.
+std::byte* LastingStream::map_kept() {
+  void* const pages = ::mmap(nullptr, kKept, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(pages);
 }
 
 Result<size_t> LastingStream::receive(std::span<std::byte> into) {
@@ -203,14 +215,14 @@ Result<bool> LastingStream::catch_up() {
   if (resuming_) return false;
   while (written_ < sent_) {
     const size_t at = written_ % kKept;
-    const auto part = kept_->bytes().subspan(at, std::min<uint64_t>(sent_ - written_, kKept - at));
-    const Result<size_t> sent = socket_->send_kept(part);
+    const Result<size_t> sent =
+        socket_->send_kept({kept_.get() + at, std::min<uint64_t>(sent_ - written_, kKept - at)});
     if (!sent.ok()) {
       want_another(sent.status().message());
       return sent.status();
     }
+    if (*sent == 0) return false;
     written_ += *sent;
-    if (*sent < part.size()) return false;
   }
   return true;
 }

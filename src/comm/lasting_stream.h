@@ -17,7 +17,6 @@
 
 #include "base/status.h"
 #include "base/system.h"
-#include "transports/page_memory.h"
 
 namespace hocket {
 
@@ -82,6 +81,7 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   void want_another(const std::string& why);
   Result<bool> catch_up();
   bool keep_piece(std::span<const std::span<const std::byte>> parts, size_t offset);
+  static std::byte* map_kept();
 
   const std::shared_ptr<Poller> poller_;
   const std::function<void()> on_news_;
@@ -93,8 +93,9 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   bool ended_ = false;
   std::string loss_;  // why another one is wanted
   uint16_t connection_ = 0;
-  // What we send, in bytes: acked_ <= written_ <= sent_. Between acked_ and sent_ they are kept.
-  std::unique_ptr<PageMemory> kept_;  // made when something is sent
+  // What we send, in bytes: acked_ <= written_ <= sent_ <= copied_. Between acked_ and sent_ they are kept.
+  std::unique_ptr<std::byte[], void (*)(std::byte*)> kept_;  // made when something is sent
+  uint64_t copied_ = 0;                                      // there, though a full socket left the last of it
   uint64_t sent_ = 0;
   uint64_t written_ = 0;  // to this connection
   uint64_t acked_ = 0;

@@ -95,7 +95,7 @@ TEST(InitAll, WithinAGroupAndOfSeveralCommunicators) {
 }
 
 // The communicators of a thread's own, both ranks of which it drives, while other threads do the same with theirs.
-TEST(InitAll, ThreadsWithCommunicatorsOfTheirOwnDoNotMeet) {
+TEST(InitAll, ThreadsWithCommunicatorsOfTheirOwnAllAtOnce) {
   on_threads(4, [](int thread) {
     for (int cycle = 0; cycle < 3; ++cycle) {
       std::array<hocketComm_t, 2> comms{};

@@ -2,18 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Hocket authors
 #
-# guest.sh [-n GUESTS] [-p PORTS] [-t SECONDS] FOLDER COMMAND...: runs a command in one or more virtual machines that have
+# guest.sh [-c] [-n GUESTS] [-p PORTS] [-t SECONDS] FOLDER COMMAND...: runs a command in one or more virtual machines that have
 # one or two RDMA devices (Soft-RoCE, each over a network of its own) and see the files of this host: FOLDER, where the command runs, can be
 # written. Prints what the command printed; exits with its largest exit status, or with 77 where there can be no guests, or they do not boot.
-# What fails, or gives no answer in time, is tried once more, and that is said. Needs no root.
+# What fails, or gives no answer in time, is tried once more, and that is said. Needs no root, but for -c: cards that take long packets from where
+# they lie and cut them themselves, as real ones do.
 # In the guests: GUEST_ID is 0, 1, ..., GUEST_COUNT their number, GUEST_PORTS that of their devices (rxe0, rxe1), and
-# 10.77.0.1, 10.77.0.2, ... are their addresses (of the second network: 10.78.0.1, ...). Where GUEST_TAPS is given, the
-# guests' cards of the first network are the taps of that name and number, which cut long packets themselves.
+# 10.77.0.1, 10.77.0.2, ... are their addresses (of the second network: 10.78.0.1, ...).
 set -euo pipefail
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
-guests=1 ports=1 seconds=270
-while getopts n:p:t: option; do
+all=("$@")
+guests=1 ports=1 seconds=270 cut=
+while getopts cn:p:t: option; do
   case $option in
+    c) cut=1 ;;
     n) guests=$OPTARG ;;
     p) ports=$OPTARG ;;
     t) seconds=$OPTARG ;;
@@ -21,10 +23,18 @@ while getopts n:p:t: option; do
   esac
 done
 shift $((OPTIND - 1))
-readonly here guests ports seconds
+readonly here guests ports seconds cut
 folder=$(realpath "$1")
 shift
 kernel=$("$here/prepare.sh" "${GUEST_FOLDER:-$folder/guest}") || exit $?
+# Such cards hang on a bridge, in a network namespace that goes when its last process does.
+if [[ $cut && -z ${GUEST_NAMESPACE:-} ]]; then
+  if ! [[ -c /dev/net/tun ]] || ! unshare --net true 2>/dev/null; then
+    echo "skipped: no network namespace, or no /dev/net/tun, is to be had here"
+    exit 77
+  fi
+  GUEST_NAMESPACE=1 exec unshare --net "$0" "${all[@]}"
+fi
 place=$(mktemp -d)
 pids=()
 trap 'kill "${pids[@]}" 2>/dev/null || true; rm -rf "$place"' EXIT
@@ -65,9 +75,22 @@ cards() {
     if ((guests > 1)); then
       wire=socket,mcast=239.$((77 + port)).$((number / 256 % 256)).$((number % 256)):$((20000 + number % 20000)),localaddr=127.0.0.1
     fi
-    if [[ -n ${GUEST_TAPS:-} ]] && ((port == 0)); then wire=tap,ifname=$GUEST_TAPS$id,script=no,downscript=no; fi
+    if [[ $cut ]]; then wire=tap,ifname=tap$port$id,script=no,downscript=no; fi
     echo "-netdev $wire,id=net$port"
     echo "-device virtio-net-pci,netdev=net$port,romfile=,mac=52:54:00:7$((7 + port)):00:0$((id + 1)),host_mtu=9000"
+  done
+}
+
+# What such cards hang on.
+make_bridges() {
+  local id port
+  for ((port = 0; port < ports; port++)); do
+    ip link add bridge$port mtu 9000 type bridge
+    ip link set bridge$port up
+    for ((id = 0; id < guests; id++)); do
+      ip tuntap add tap$port$id mode tap
+      ip link set tap$port$id mtu 9000 master bridge$port up
+    done
   done
 }
 
@@ -117,6 +140,7 @@ run() {
   for ((id = 0; id < guests; id++)); do report "$id"; done
 }
 
+if [[ $cut ]]; then make_bridges; fi
 run "$@"
 # One in about ten runs of Soft-RoCE under emulation stalls for no reason of ours: what fails twice has failed.
 if ((stalled || worst)); then
