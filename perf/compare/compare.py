@@ -44,7 +44,7 @@ def groups_of(sizes):
 
 
 def compare_one(hocket, peers, case, sizes, rounds, say):
-    """{peer: {size: [(hocket, peer), ...]}}, a pair for each round."""
+    """{peer: {size: [(hocket, peer, mode of the cores), ...]}}, for each round."""
     transport, ranks, collective = case
     pairs = {peer.name: {size: [] for size in sizes} for peer in peers}
     too_slow = set()
@@ -63,13 +63,18 @@ def compare_one(hocket, peers, case, sizes, rounds, say):
                     continue
                 ours = hocket.measure(transport, ranks, collective, group)
                 for size in group:
-                    pairs[peer.name][size].append((ours[size], theirs[size]))
+                    pairs[peer.name][size].append((ours[size], theirs[size], hocket.modes.get(size, "")))
     return pairs
 
 
 def medians(times):
-    ours, theirs = zip(*times)
-    return {"time_us": statistics.median(theirs), "ratio": statistics.median(o / t for o, t in zip(ours, theirs))}
+    """Of all rounds, and of those in each mode of the cores."""
+    ratios = {}
+    for ours, theirs, mode in times:
+        ratios.setdefault(mode, []).append(ours / theirs)
+    return {"time_us": statistics.median(theirs for _, theirs, _ in times),
+            "ratio": statistics.median(itertools.chain(*ratios.values())),
+            "by_mode": {mode: {"ratio": statistics.median(some), "rounds": len(some)} for mode, some in sorted(ratios.items())}}
 
 
 def summarize(pairs, sizes):
@@ -78,7 +83,7 @@ def summarize(pairs, sizes):
     for size in sizes:
         peers = {name: medians(of_size[size]) for name, of_size in pairs.items() if of_size[size]}
         limit = peers.pop(BY_HAND, None)
-        hocket = statistics.median(ours for of_size in pairs.values() for ours, _ in of_size[size])
+        hocket = statistics.median(ours for of_size in pairs.values() for ours, *_ in of_size[size])
         if not peers:
             raise Failure(f"no peer came to an end at {size_text(size)}")
         by_time = sorted(peers, key=lambda name: peers[name]["time_us"])
@@ -103,35 +108,53 @@ def limit_text(limit):
     return f" {limit['time_us']:11.2f} {limit['ratio']:11.2f}" if limit else f" {'-':>11} {'-':>11}"
 
 
+def modes_text(medians_of_one):
+    """Only where the cores were moved in between."""
+    by_mode = medians_of_one["by_mode"] if medians_of_one else {}
+    return ", ".join(f"{mode} {of['ratio']:.2f} ({of['rounds']})" for mode, of in by_mode.items()) if len(by_mode) > 1 else ""
+
+
 def print_table(case, rows):
     transport, ranks, collective = case
     names = list(dict.fromkeys(name for row in rows for name in row["peers"]))
     print(f"\n{collective}, {transport}, {ranks} ranks: float32, microseconds; ratio = Hocket / peer, below 1: "
           "Hocket is faster")
     print(f"{'size':>9} {'Hocket':>11}" + "".join(f" {name:>11}" for name in names) +
-          f" {'to fastest':>11} {'to slowest':>11} {BY_HAND:>11} {'to by hand':>11}")
+          f" {'to fastest':>11} {'to slowest':>11} {BY_HAND:>11} {'to by hand':>11}  to fastest; to by hand, by where the cores were (rounds)")
     for row in rows:
         print(f"{size_text(row['bytes']):>9} {row['hocket_us']:11.2f}" +
               "".join(f" {time_text(row, name):>11}" for name in names) +
               f" {row['to_fastest']:11.2f} {row['to_slowest']:11.2f}" + limit_text(row["by_hand"]) +
-              ("  SLOWER" if row["to_slowest"] > 1 else ""),
+              ("  SLOWER" if row["to_slowest"] > 1 else "") +
+              "".join(f"  {text};" for text in (modes_text(row["peers"][row["fastest"]]), modes_text(row["by_hand"])) if text),
               flush=True)
 
 
 def plot(results, path):
-    """One picture for each transport and rank count."""
+    """For each transport and rank count: times, and Hocket's ratio to the fastest peer and to what is written by hand."""
     import matplotlib  # pylint: disable=import-outside-toplevel
     matplotlib.use("Agg")
     from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
-    figure, axes = pyplot.subplots(1, len(results), figsize=(6 * len(results), 5), squeeze=False)
-    for axis, result in zip(axes[0], results):
-        sizes = [row["bytes"] for row in result["rows"]]
-        axis.loglog(sizes, [row["hocket_us"] for row in result["rows"]], "k-o", label="Hocket")
-        for name in dict.fromkeys(name for row in result["rows"] for name in row["peers"]):
-            rows = [row for row in result["rows"] if name in row["peers"]]
-            axis.loglog([row["bytes"] for row in rows], [row["peers"][name]["time_us"] for row in rows], "-o", label=name)
-        axis.set(title=f"{result['collective']}, {result['transport']}, {result['ranks']} ranks", xlabel="bytes", ylabel="µs")
-        axis.legend()
+    figure, axes = pyplot.subplots(2, len(results), figsize=(6 * len(results), 8), squeeze=False, sharex="col")
+    for (times, ratios), result in zip(axes.T, results):
+        rows = result["rows"]
+
+        def draw(axis, label, value, style="-o", rows=rows):
+            points = [(row["bytes"], value(row)) for row in rows if value(row) is not None]
+            if points:
+                axis.plot(*zip(*points), style, label=label)
+
+        draw(times, "Hocket", lambda row: row["hocket_us"], "k-o")
+        for name in dict.fromkeys(name for row in rows for name in row["peers"]):
+            draw(times, name, lambda row, name=name: row["peers"].get(name, {}).get("time_us"))
+        draw(times, BY_HAND, lambda row: row["by_hand"] and row["by_hand"]["time_us"], "--")
+        draw(ratios, "to the fastest peer", lambda row: row["to_fastest"], "k-o")
+        draw(ratios, f"to what is written {BY_HAND}", lambda row: row["by_hand"] and row["by_hand"]["ratio"], "--o")
+        ratios.axhline(1, color="gray", linewidth=1)
+        times.set(title=f"{result['collective']}, {result['transport']}, {result['ranks']} ranks", ylabel="µs", xscale="log", yscale="log")
+        ratios.set(xlabel="bytes", ylabel="Hocket's time / theirs")
+        times.legend()
+        ratios.legend()
     figure.tight_layout()
     figure.savefig(path)
 
@@ -163,7 +186,7 @@ def parse_options(arguments):
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="where Hocket was built")
     parser.add_argument("--json", type=pathlib.Path, help="write every single time here too")
-    parser.add_argument("--plot", type=pathlib.Path, help="write a picture here too (needs matplotlib)")
+    parser.add_argument("--plot", type=pathlib.Path, help="write pictures of times and ratios here too (needs matplotlib)")
     parser.add_argument("--leave-out", type=lambda text: text.split(","), default=[],
                         help="peers, by the beginnings of their names: MPICH,oneCCL come to no end where ranks share cores")
     parser.add_argument("--no-torch", action="store_true", help="leave Gloo out")

@@ -89,6 +89,7 @@ class Peer:
     transports: tuple
     collectives: tuple = MPI_COLLECTIVES
     environment = {}
+    modes = {}  # of what was measured last: how far the cores were from each other, by size, if that was told
 
     def can(self, transport, ranks, collective):  # pylint: disable=unused-argument
         return transport in self.transports and collective in self.collectives
@@ -187,6 +188,7 @@ class Hocket(Peer):
     programs: pathlib.Path = None
 
     def measure(self, transport, ranks, collective, sizes):
+        self.modes = {}
         return {size: self.measure_one(transport, ranks, collective, size) for size in sizes}
 
     def measure_one(self, transport, ranks, collective, size):
@@ -194,9 +196,10 @@ class Hocket(Peer):
         with tempfile.TemporaryDirectory() as folder:
             table = pathlib.Path(folder) / "hocket.csv"
             registered, over = (1, "shm") if transport == "window" else (0, transport)
-            run_command([self.programs / f"{collective}_perf", "--ranks", ranks, "-b", size, "-e", size, "-n",
-                         iterations, "-w", iterations // 10 + 1, "-N", 2, "-a", 3, "-R", registered, "--csv", table],
-                        {"HOCKET_TRANSPORTS": over})
+            output = run_command([self.programs / f"{collective}_perf", "--ranks", ranks, "-b", size, "-e", size, "-n",
+                                  iterations, "-w", iterations // 10 + 1, "-N", 2, "-a", 3, "-R", registered, "--csv", table],
+                                 {"HOCKET_TRANSPORTS": over})
+            self.modes[size] = mode_of(output)
             # As the peers' benchmarks have it: MPI's broadcast knows one buffer only.
             in_place = "1" if collective in ("all_reduce", "broadcast") else "0"
             with open(table, newline="", encoding="utf-8") as file:
@@ -205,6 +208,12 @@ class Hocket(Peer):
         if row["wrong"] != "0":
             raise Failure(f"Hocket: {row['wrong']} wrong elements at {size} bytes")
         return float(row["time_us"])
+
+
+def mode_of(output):
+    """What a perf program said of its cores before and after: "near" or "far", "moved" if not the same."""
+    told = set(re.findall(r"^# Core latency *: .*\((\w+)\)", output, re.MULTILINE))
+    return "moved" if len(told) > 1 else "".join(told)
 
 
 def compile_bench(compiler, folder, name, environment=None):

@@ -51,7 +51,17 @@ class Conclusions(unittest.TestCase):
     def test_what_is_written_by_hand_is_a_limit_and_no_peer(self):
         row = self.compare([10, 10], peer=[20], **{compare.BY_HAND: [5]})[0]["rows"][0]
         self.assertEqual((row["fastest"], row["slowest"]), ("peer", "peer"))
-        self.assertEqual(row["by_hand"], {"time_us": 5, "ratio": 2})
+        self.assertEqual((row["by_hand"]["time_us"], row["by_hand"]["ratio"]), (5, 2))
+
+    def test_where_the_cores_were_is_told_apart(self):
+        times = [(10, 5, "near"), (30, 10, "far"), (10, 10, "near"), (40, 10, "far"), (12, 8, "near")]
+        row = compare.summarize({"peer": {64: times}}, [64])[0]
+        self.assertEqual(row["to_fastest"], 2)
+        self.assertEqual(row["peers"]["peer"]["by_mode"], {"far": {"ratio": 3.5, "rounds": 2}, "near": {"ratio": 1.5, "rounds": 3}})
+        _, text = quiet(compare.print_table, ("shm", 2, "all_reduce"), [row])
+        self.assertIn("far 3.50 (2), near 1.50 (3);", text)
+        self.assertEqual(peers.mode_of("# Core latency: cpu 0 to 1: 159 ns (far)\n# Core latency         : cpu 0 to 1: 40 ns (near)"), "moved")
+        self.assertEqual(peers.mode_of("# Core latency: cpu 0 to 1: 159 ns (far)\n# Core latency : cpu 0 to 1: 163 ns (far)"), "far")
 
     def test_by_hand_the_better_of_what_the_transport_allows(self):
         with tempfile.TemporaryDirectory() as folder:
