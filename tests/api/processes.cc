@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <random>
 #include <utility>
 
 #include "tests/api/ranks.h"
@@ -103,16 +104,19 @@ class Watchdog : public testing::EmptyTestEventListener {
 }  // namespace
 
 int free_port() {
-  const int handle = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  EXPECT_EQ(bind(handle, any, length), 0);
-  EXPECT_EQ(getsockname(handle, any, &length), 0);
-  close(handle);
-  return ntohs(address.sin_port);
+  // Below those that the kernel gives to connections, which may come at any time.
+  constexpr int kFirst = 20000, kCount = 12000;
+  std::random_device random;
+  for (;;) {
+    const int port = kFirst + static_cast<int>(random() % kCount);
+    const int handle = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const bool is_free = bind(handle, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(handle);
+    if (is_free) return port;
+  }
 }
 
 Role::Role(const char* name, int (*body)(const Part&)) { roles()[name] = body; }
