@@ -7,9 +7,9 @@
 //
 //   threads_bench [--threads N | --communicators N] [sizes]
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <barrier>
 #include <chrono>
@@ -177,11 +177,6 @@ void compare_communicators(const Options& options, size_t bytes) {
   fmt::print("{:>10}{:>18.3f}{:>16.3f}{:>10.3f}\n", size_text(bytes), median(by_one), median(by_many), median(ratios));
 }
 
-size_t usable_cores() {
-  cpu_set_t allowed;
-  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? static_cast<size_t>(CPU_COUNT(&allowed)) : 1;
-}
-
 size_t bytes_of(const std::string& text) {
   const auto bytes = hocket::perf::parse_size(text);
   if (!bytes || *bytes < sizeof(float)) give_up(fmt::format("'{}' is no size of 4 bytes or more", text));
@@ -192,7 +187,7 @@ size_t bytes_of(const std::string& text) {
 
 int main(int argc, char** argv) {
   Options options;
-  options.threads = usable_cores();
+  options.threads = std::max(1U, std::thread::hardware_concurrency());
   CLI::App app("Whether communicators of one process hold each other up");
   auto* threads = app.add_option("--threads", options.threads, "that drive a communicator each; as many as cores")
                       ->check(CLI::Range(1, 1024));

