@@ -21,6 +21,7 @@
 
 #include "base/status.h"
 #include "base/system.h"
+#include "transports/budget.h"
 
 namespace hocket {
 
@@ -165,6 +166,7 @@ struct PeerInfo {
   std::vector<std::string> interfaces;  // those of these addresses
   Address local_address;                // unix: listener of the service
   uint64_t max_message = 0;             // the longest message of this process' pipes; the ranks agree on the minimum
+  uint64_t pipe_memory = 0;             // rank 0: budget of every rank's pipes; 0: by the number of ranks
   std::string transports;               // those that this process allows, divided by commas; empty: all
   std::string presence;                 // what this process' transports say of it, for Transport::reaches
   std::string devices;                  // whose memory kernels of this rank may use, its own device first; empty: none
@@ -193,13 +195,14 @@ inline constexpr size_t kMaxMessageLimit = size_t{1} << 24;
 // What a pipe end needs to know of its surroundings.
 struct PipeContext {
   System& system;
-  Poller& poller;                   // wakes this end's caller; sockets are added to it
-  std::function<void()> wake_peer;  // wakes the other end's caller (one host only)
-  size_t max_message = 0;           // agreed by all ranks: the longest message, below kMaxMessageLimit
-  std::string peer;                 // names the other end in messages: "rank 3 on node-b"
-  bool checksum = true;             // of what is sent over a network; receivers check whatever has one
-  std::shared_ptr<Ties> ties{};     // make_ties(), of this end and the rank's other one towards the peer
-  bool shares_cores = false;        // ranks of this kernel do, so that their caches are few
+  Poller& poller;                    // wakes this end's caller; sockets are added to it
+  std::function<void()> wake_peer;   // wakes the other end's caller (one host only)
+  size_t max_message = 0;            // agreed by all ranks: the longest message, below kMaxMessageLimit
+  std::string peer;                  // names the other end in messages: "rank 3 on node-b"
+  bool checksum = true;              // of what is sent over a network; receivers check whatever has one
+  std::shared_ptr<Ties> ties{};      // make_ties(), of this end and the rank's other one towards the peer
+  bool shares_cores = false;         // ranks of this kernel do, so that their caches are few
+  std::shared_ptr<Budget> budget{};  // of the pipes' memory; null: nobody counts it
 };
 
 class Transport {

@@ -77,14 +77,16 @@ Ring::Ring(std::shared_ptr<void> owner, std::span<std::byte> memory, size_t max_
 bool may_widen(const PipeContext& context) { return is_amd() && !context.shares_cores; }
 
 RingSender::RingSender(Ring ring, SharedMemory& memory, Clock& clock, std::string name, std::function<void()> wake_peer,
-                       std::shared_ptr<SlotTrade> trade, bool may_widen)
+                       std::shared_ptr<SlotTrade> trade, bool may_widen, std::shared_ptr<Budget> budget)
     : ring_(std::move(ring)),
       pipe_memory_(ring_.memory()),
       may_widen_(may_widen),
       trade_(std::move(trade)),
       claims_(clock),
+      held_(std::move(budget), ring_.memory().size()),
       name_(std::move(name)),
       wake_peer_(std::move(wake_peer)) {
+  held_.write(0, sizeof(RingControl));
   trade_->set_ours(ring_);
   streaming_from = kStreamFrom;
   std::random_device random;  // another container may have a process of our number, with a ring at our address
@@ -103,10 +105,10 @@ std::byte* RingSender::reserve(size_t bytes) {
   if (bytes <= RingCell::kInlineBytes) return reserve_at(Home::kCell, RingCell::kInlineBytes);
   // It stays there, whatever comes meanwhile.
   if (bytes <= reserved_ && (home_ == Home::kBeside || home_ == Home::kUnits)) return reserved_memory();
-  if (bytes <= Ring::kBesideBytes && (bytes < kTradedFrom || !reserve_traded_slot())) {
+  if (bytes <= Ring::kBesideBytes && (bytes < kTradedFrom || !reserve_traded_slot(bytes))) {
     return reserve_at(Home::kBeside, Ring::kBesideBytes);
   }
-  if (reserve_traded_slot()) return reserve_at(Home::kSlot, ring_.max_message());
+  if (reserve_traded_slot(bytes)) return reserve_at(Home::kSlot, ring_.max_message());
   if (!reserve_units(bytes)) return nullptr;
   return reserve_at(Home::kUnits, std::min(static_cast<size_t>(units_) * ring_.unit_bytes(), ring_.max_message()));
 }
@@ -144,10 +146,10 @@ bool RingSender::refresh() {
   return true;
 }
 
-bool RingSender::reserve_traded_slot() {
+bool RingSender::reserve_traded_slot(size_t bytes) {
   if (slot_ != kNoSlot) return true;
   traded_slots_ |= trade_->take();
-  if (traded_slots_ == 0 && !may_give()) return false;
+  if (traded_slots_ == 0 && !may_give(bytes)) return false;
   slot_ = traded_slots_ != 0 ? std::countr_zero(traded_slots_) : next_spare_;
   streaming_from = SIZE_MAX;
   return true;
@@ -188,7 +190,22 @@ std::optional<int> RingSender::free_place(int from, int units, int places) const
 void RingSender::look_at_reader(size_t bytes) {
   claims_.look(ring_.unit(static_cast<size_t>(place_)), bytes);
   reader_distance = claims_.distance();
-  wide_ = wide_ || (may_widen_ && claims_.is_sure() && reader_distance == Distance::kMiddle);
+  if (!wide_ && may_widen_ && claims_.is_sure() && reader_distance == Distance::kMiddle) widen();
+}
+
+// All units are held at once: other pipes that would take as much shall know.
+void RingSender::widen() {
+  const size_t bytes = Ring::kUnits * ring_.unit_bytes();
+  wide_ = held_.holding().allows(bytes);
+  if (wide_) held_.write(Ring::kBulkOffset, bytes);
+}
+
+// The reserved memory; a slot of the peer's is in its ring, and it has written there first.
+void RingSender::hold(size_t bytes) {
+  const std::byte* const memory = reserved_memory();
+  const std::span<std::byte> ours = ring_.memory();
+  if (memory >= ours.data() && memory < ours.data() + ours.size())
+    held_.write(static_cast<size_t>(memory - ours.data()), bytes);
 }
 
 uint32_t RingSender::send_units(size_t bytes) {
@@ -215,6 +232,7 @@ void RingSender::commit(size_t bytes, Envelope envelope) {
   if (bytes > reserved_) return fail(fmt::format("{} bytes were committed of {} reserved", bytes, reserved_));
   RingCell& cell = ring_.cell(committed_);
   if (bytes > RingCell::kInlineBytes) {
+    hold(bytes);
     const RingPlace place{home_ == Home::kSlot    ? send_slot()
                           : home_ == Home::kUnits ? send_units(bytes)
                                                   : RingPlace::kBeside};
@@ -258,12 +276,13 @@ void RingSender::fail(std::string what) {
 }
 
 RingReceiver::RingReceiver(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer,
-                           std::shared_ptr<SlotTrade> trade)
+                           std::shared_ptr<SlotTrade> trade, std::shared_ptr<Budget> budget)
     : ring_(std::move(ring)),
       pipe_memory_(ring_.memory()),
       memory_(memory),
       proof_(ring_.control().proof),
       trade_(std::move(trade)),
+      held_(std::move(budget)),
       name_(std::move(name)),
       wake_peer_(std::move(wake_peer)) {
   trade_->set_theirs(ring_);
@@ -339,6 +358,7 @@ bool RingReceiver::find_slot(uint32_t number) {
 bool RingReceiver::borrow(uint64_t address, std::span<std::byte> into) {
   if (into.size() != message_.size) {
     if (copy_ == nullptr) copy_ = std::make_unique_for_overwrite<std::byte[]>(ring_.max_message());
+    held_.grow_to(message_.size);
     into = {copy_.get(), message_.size};
   }
   const bool read = memory_.read(proof_.process, address, into);

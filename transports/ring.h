@@ -32,9 +32,9 @@ bool may_widen(const PipeContext& context);
 
 class RingSender final : public Sender {
  public:
-  // `trade` is what this end and its rank's receiver from the same peer have in common.
+  // `trade` is what this end and its rank's receiver from the same peer have in common; `budget` may be null.
   RingSender(Ring ring, SharedMemory& memory, Clock& clock, std::string name, std::function<void()> wake_peer,
-             std::shared_ptr<SlotTrade> trade, bool may_widen);
+             std::shared_ptr<SlotTrade> trade, bool may_widen, std::shared_ptr<Budget> budget = nullptr);
   ~RingSender() override;
 
   std::byte* reserve(size_t bytes) override;
@@ -55,9 +55,11 @@ class RingSender final : public Sender {
   std::byte* reserve_at(Home home, size_t bytes);
   std::byte* reserved_memory() const;
   // One that we have read last and may write, or one more to give. True also when a slot is reserved already.
-  bool reserve_traded_slot();
+  bool reserve_traded_slot(size_t bytes);
   // One more slot, of those that are beside what the pipe promises.
-  bool may_give() const { return next_spare_ < Ring::kMostGiven && trade_->hears(); }
+  bool may_give(size_t bytes) const {
+    return next_spare_ < Ring::kMostGiven && trade_->hears() && held_.holding().allows(bytes);
+  }
   // Units of our own; false when none are free.
   bool reserve_units(size_t bytes);
   // As many units as such a message takes, or a power of two that is more, from a multiple of their number on: so no
@@ -67,6 +69,8 @@ class RingSender final : public Sender {
   std::optional<int> free_place(int from, int units, int places) const;
   // How far its reader is, if that has read what lay at the place that is reserved.
   void look_at_reader(size_t bytes);
+  void widen();
+  void hold(size_t bytes);
   // The slot, or the units, go with the next message of so many bytes: what its cell says of them.
   uint32_t send_slot();
   uint32_t send_units(size_t bytes);
@@ -94,6 +98,7 @@ class RingSender final : public Sender {
   uint32_t traded_slots_ = 0;  // that have come: free, and read by us last
   Claims claims_;
   std::array<uint64_t, kRingCells> units_of_{};  // that the message of each cell holds
+  PageHolding held_;                             // of the ring's memory
   Status status_;
   std::string name_;
   std::function<void()> wake_peer_;
@@ -102,7 +107,7 @@ class RingSender final : public Sender {
 class RingReceiver final : public Receiver {
  public:
   RingReceiver(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer,
-               std::shared_ptr<SlotTrade> trade);
+               std::shared_ptr<SlotTrade> trade, std::shared_ptr<Budget> budget = nullptr);
 
   const Message* peek() override;
   void release() override;
@@ -134,6 +139,7 @@ class RingReceiver final : public Receiver {
   std::optional<uint32_t> coming_;  // slot, with what was peeked
   Message message_;
   std::unique_ptr<std::byte[]> copy_;  // of a lent message; touched only when used
+  Holding held_;                       // of that
   Status status_;
   std::string name_;
   std::function<void()> wake_peer_;

@@ -172,6 +172,11 @@ constexpr Setting kSettings[] = {
      "connection does not fill the link, and only there. A call of fewer than 64 KiB for each lane takes one. Not set: "
      "chosen, and one where nothing says that a connection is slower than the link. Must be equal on all ranks.",
      number<&Settings::lanes, 1, 64>},
+    {"HOCKET_PIPE_MEMORY", "MiB", "",
+     "How much memory the pipes of one rank of a communicator should hold (docs/memory.md): it grows when calls are "
+     "first large. With less, ranks that send to many others cut what they send into shorter messages. Rank 0's counts "
+     "for all. Not set: 4 for each time that the number of ranks doubles (4 of 2 ranks, 24 of 64).",
+     number<&Settings::pipe_memory, 1, 1 << 20>},
     {"HOCKET_COMPRESSION", "choice", "auto",
      "Which calls with a codec encode what they send: `auto`, those that are expected to take a tenth less time with "
      "it "

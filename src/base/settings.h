@@ -41,8 +41,9 @@ struct Settings {
   std::string interface;   // empty: chosen
   int32_t rdma_service_level = 0;
   int32_t rdma_traffic_class = 0;
-  std::string algorithm;  // empty: chosen
-  int32_t lanes = 0;      // 0: chosen
+  std::string algorithm;    // empty: chosen
+  int32_t lanes = 0;        // 0: chosen
+  int32_t pipe_memory = 0;  // MiB; 0: by the number of ranks
   Encoding compression = Encoding::kWherePays;
   bool device_codecs = false;
   bool device_pipes = false;

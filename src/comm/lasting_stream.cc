@@ -3,20 +3,16 @@
 #include "comm/lasting_stream.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
 namespace hocket {
 namespace {
 
-// As much as may be on its way; fills a line of 10 Gbit/s that takes 1.6 ms there and back.
-constexpr size_t kKept = size_t{2} << 20;
-// It is told so seldom that the service threads have little to do.
-constexpr size_t kTellEvery = kKept / 8;
+// What has come is told so seldom that the service threads have little to do.
+constexpr size_t kTellEvery = size_t{256} << 10;
 // Copied and sent at once, while it is in the cache: a slice between hosts (choose/cut.h).
 constexpr size_t kPiece = size_t{128} << 10;
 
@@ -49,13 +45,13 @@ class LastingStream::End final : public Socket {
 };
 
 LastingStream::LastingStream(Threads& threads, std::shared_ptr<Poller> poller, std::unique_ptr<Socket> first,
-                             std::function<void()> on_news)
+                             std::function<void()> on_news, std::shared_ptr<Budget> budget)
     : poller_(std::move(poller)),
       on_news_(std::move(on_news)),
       peer_name_(first->peer_name()),
       mutex_(threads),
       socket_(std::move(first)),
-      kept_(nullptr, [](std::byte* pages) { ::munmap(pages, kKept); }) {}
+      kept_(std::move(budget)) {}
 
 std::unique_ptr<Socket> LastingStream::socket() { return std::make_unique<End>(shared_from_this()); }
 
@@ -72,7 +68,7 @@ void LastingStream::close() {
 Result<size_t> LastingStream::send(std::span<const std::span<const std::byte>> parts) {
   const std::lock_guard lock(mutex_);
   if (socket_ == nullptr || !loss_.empty()) return nothing();
-  if (kept_ == nullptr) kept_.reset(map_kept());
+  if (kept_.size() == 0) grow();
   const uint64_t begin = sent_;
   Result<bool> has_room = catch_up();
   while (has_room.ok() && *has_room && keep_piece(parts, sent_ - begin)) has_room = catch_up();
@@ -83,8 +79,9 @@ Result<size_t> LastingStream::send(std::span<const std::span<const std::byte>> p
 
 // Of what follows the first `offset` bytes. False: there is nothing more, or no room.
 bool LastingStream::keep_piece(std::span<const std::span<const std::byte>> parts, size_t offset) {
-  const size_t at = sent_ % kKept;
-  std::span<std::byte> room(kept_.get() + at, std::min({kPiece, kKept - at, kKept - (sent_ - acked_)}));
+  if (sent_ - acked_ == kept_.size() && !grow()) return false;
+  std::span<std::byte> room = kept_.at(sent_);
+  room = room.first(std::min({kPiece, room.size(), kept_.size() - (sent_ - acked_)}));
   const uint64_t before = sent_;
   for (const std::span<const std::byte> part : parts) {
     const size_t skipped = std::min(offset, part.size());
@@ -99,12 +96,15 @@ bool LastingStream::keep_piece(std::span<const std::span<const std::byte>> parts
   return sent_ > before;
 }
 
-// Unmapped when it ends: nobody else gets pages that the kernel still reads.
-std::byte* LastingStream::map_kept() {
-  void* const pages = ::mmap(nullptr, kKept, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED) throw std::bad_alloc();
-  return static_cast<std::byte*>(pages);
+// The other side shall know: it tells the more seldom.
+bool LastingStream::grow() {
+  if (!kept_.grow(acked_, copied_)) return false;
+  if (kept_.size() > KeptBytes::kFirst) on_news_();
+  return true;
 }
+
+// Several times before the peer has no room left.
+size_t LastingStream::tell_every() const { return std::min(kTellEvery, peer_keeps_ / 4); }
 
 Result<size_t> LastingStream::receive(std::span<std::byte> into) {
   const std::lock_guard lock(mutex_);
@@ -115,7 +115,7 @@ Result<size_t> LastingStream::receive(std::span<std::byte> into) {
     return nothing();
   }
   received_ += *got;
-  if (received_ - told_ >= kTellEvery) {
+  if (received_ - told_ >= tell_every()) {
     told_ = received_;
     on_news_();
   }
@@ -185,7 +185,7 @@ uint16_t LastingStream::connection() const {
 LastingStream::Report LastingStream::report() {
   const std::lock_guard lock(mutex_);
   told_ = received_;
-  return {connection_, !loss_.empty(), received_};
+  return {connection_, !loss_.empty(), received_, static_cast<uint32_t>(kept_.size())};
 }
 
 bool LastingStream::hear(const Report& report) {
@@ -193,6 +193,7 @@ bool LastingStream::hear(const Report& report) {
     const std::lock_guard lock(mutex_);
     if (report.received < acked_ || report.received > sent_) return false;
     acked_ = report.received;
+    peer_keeps_ = std::max<size_t>(peer_keeps_, report.kept);
     reported_ = report.connection;
     const bool is_this = report.connection == connection_ && socket_ != nullptr;
     if (is_this && report.lost) want_another("the other end lost it");
@@ -213,9 +214,8 @@ bool LastingStream::resend() {
 Result<bool> LastingStream::catch_up() {
   if (resuming_) return false;
   while (written_ < sent_) {
-    const size_t at = written_ % kKept;
-    const Result<size_t> sent =
-        socket_->send_kept({kept_.get() + at, std::min<uint64_t>(sent_ - written_, kKept - at)});
+    const std::span<std::byte> kept = kept_.at(written_);
+    const Result<size_t> sent = socket_->send_kept(kept.first(std::min<uint64_t>(sent_ - written_, kept.size())));
     if (!sent.ok()) {
       want_another(sent.status().message());
       return sent.status();

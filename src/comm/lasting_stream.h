@@ -17,6 +17,7 @@
 
 #include "base/status.h"
 #include "base/system.h"
+#include "comm/kept_bytes.h"
 
 namespace hocket {
 
@@ -27,11 +28,13 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
     uint16_t connection = 0;  // counted from 0
     bool lost = false;        // and another one is wanted
     uint64_t received = 0;    // bytes, over all connections
+    uint32_t kept = 0;        // bytes that this side keeps at most of what it sends
   };
 
   // `on_news`, on any thread, must not call back: the connection is lost, or a report is due. `threads` outlive this.
+  // `budget`: of what is kept, as KeptBytes has it.
   LastingStream(Threads& threads, std::shared_ptr<Poller> poller, std::unique_ptr<Socket> first,
-                std::function<void()> on_news);
+                std::function<void()> on_news, std::shared_ptr<Budget> budget = nullptr);
   LastingStream(const LastingStream&) = delete;
   LastingStream& operator=(const LastingStream&) = delete;
 
@@ -81,7 +84,8 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   void want_another(const std::string& why);
   Result<bool> catch_up();
   bool keep_piece(std::span<const std::span<const std::byte>> parts, size_t offset);
-  static std::byte* map_kept();
+  bool grow();
+  size_t tell_every() const;
 
   const std::shared_ptr<Poller> poller_;
   const std::function<void()> on_news_;
@@ -94,8 +98,8 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   std::string loss_;  // why another one is wanted
   uint16_t connection_ = 0;
   // What we send, in bytes: acked_ <= written_ <= sent_ <= copied_. Between acked_ and sent_ they are kept.
-  std::unique_ptr<std::byte[], void (*)(std::byte*)> kept_;  // made when something is sent
-  uint64_t copied_ = 0;                                      // there, though a full socket left the last of it
+  KeptBytes kept_;
+  uint64_t copied_ = 0;  // there, though a full socket left the last of it
   uint64_t sent_ = 0;
   uint64_t written_ = 0;  // to this connection
   uint64_t acked_ = 0;
@@ -104,6 +108,7 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   // What we receive:
   uint64_t received_ = 0;
   uint64_t told_ = 0;
+  size_t peer_keeps_ = KeptBytes::kFirst;  // at least
 };
 
 }  // namespace hocket

@@ -54,6 +54,8 @@ class Mesh {
   virtual const PeerInfo& peer(int32_t rank) const = 0;
   // The longest message, equal on all ranks.
   virtual size_t max_message() const = 0;
+  // Of the memory of our pipes, as long on all ranks.
+  virtual Budget& budget() const = 0;
 
   // The end of a pipe, opened at the first call; null until it is open (come back) or when the mesh has failed. Owned
   // by the mesh and valid as long as it. Called by the thread that drives the communicator.

@@ -110,6 +110,9 @@ void MeshRank::publish(std::vector<PeerInfo> peers) {
   for (const PeerInfo& peer : peers_) {
     if (peer.max_message != 0) max_message_ = std::min<size_t>(max_message_, peer.max_message);
   }
+  const size_t pipe_memory = peers_.front().pipe_memory != 0 ? peers_.front().pipe_memory : default_budget(ranks_);
+  budget_ = std::make_shared<Budget>(pipe_memory);
+  stream_budget_ = std::make_shared<Budget>(pipe_memory / 2, budget_);
   shares_cores_ = crowd(*this, rank_).shares_cores();
   choose_transports_for_peers();
   reaches_devices_ = all_reach_devices();

@@ -48,6 +48,7 @@ class MeshRank final : public Mesh,
   int32_t ranks() const override { return ranks_; }
   const PeerInfo& peer(int32_t rank) const override { return peers_[static_cast<size_t>(rank)]; }
   size_t max_message() const override { return max_message_; }
+  Budget& budget() const override { return *budget_; }
   Sender* sender(PipeClass pipe_class, int32_t peer, int lane) override;
   Receiver* receiver(PipeClass pipe_class, int32_t peer, int lane) override;
   std::string_view transport_name(int32_t peer) const override;
@@ -244,7 +245,9 @@ class MeshRank final : public Mesh,
   std::vector<PeerInfo> peers_;
   std::vector<const Transport*> transports_;  // by peer; null: none reaches it
   size_t max_message_ = 0;
-  bool shares_cores_ = false;  // with other ranks of this kernel
+  std::shared_ptr<Budget> budget_;         // of our pipes' memory
+  std::shared_ptr<Budget> stream_budget_;  // its part for what streams to other hosts keep
+  bool shares_cores_ = false;              // with other ranks of this kernel
   bool reaches_devices_ = false;
   std::atomic<bool> complete_ = false;
 

@@ -32,7 +32,8 @@ std::unique_ptr<Socket> MeshRank::lasting(const PipeName& name, PipeEnd end, std
       if (const auto alive = self.lock()) on_stream_news(name, end);
     });
   };
-  const auto stream = std::make_shared<LastingStream>(service_.system().threads, poller_, std::move(socket), on_news);
+  const auto stream =
+      std::make_shared<LastingStream>(service_.system().threads, poller_, std::move(socket), on_news, stream_budget_);
   streams_[{name, end}] = stream;
   if (has_left(name.peer)) stream->end();
   // Only a link notices that an interface is lost.

@@ -138,6 +138,7 @@ void write_peer(Writer& writer, const PeerInfo& peer) {
   }
   writer.text(bounded(peer.local_address, kMaxAddress));
   writer.u64(peer.max_message);
+  writer.u64(peer.pipe_memory);
   writer.text(bounded(peer.transports, kMaxName));
   writer.text(bounded(peer.presence, kMaxName));
   writer.text(bounded(peer.devices, cuda::kMaxDevicesText));
@@ -162,6 +163,7 @@ bool read_peer(Reader& reader, PeerInfo* peer) {
   }
   peer->local_address = reader.text(kMaxAddress);
   peer->max_message = reader.u64();
+  peer->pipe_memory = reader.u64();
   peer->transports = reader.text(kMaxName);
   peer->presence = reader.text(kMaxName);
   peer->devices = reader.text(cuda::kMaxDevicesText);
@@ -232,6 +234,7 @@ std::string stream_message(const PipeName& name, PipeEnd ours, const LastingStre
   writer.u16(report.connection);
   writer.u8(report.lost ? 1 : 0);
   writer.u64(report.received);
+  writer.u32(report.kept);
   return writer.take();
 }
 
@@ -240,6 +243,7 @@ bool read_stream(Reader& reader, PipeName* name, PipeEnd* theirs, LastingStream:
   report->connection = reader.u16();
   report->lost = reader.u8() != 0;
   report->received = reader.u64();
+  report->kept = reader.u32();
   return reader.finished() && is_pipe(*name) && *theirs <= PipeEnd::kReceiver;
 }
 

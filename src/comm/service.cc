@@ -113,6 +113,7 @@ void Service::describe_self() {
   self_.kernel = std::move(host.kernel);
   self_.cpus = std::move(host.processors);
   self_.max_message = options_.max_message;
+  self_.pipe_memory = options_.pipe_memory;
   self_.transports = options_.transports;
   self_.presence = presence(system_, options_);
 }
@@ -265,6 +266,7 @@ Result<ServiceOptions> service_options_from_settings() {
   ServiceOptions options;
   options.timeout = from->timeout;
   options.operation_timeout = from->operation_timeout;
+  options.pipe_memory = static_cast<size_t>(from->pipe_memory) << 20;
   options.interface = from->interface;
   options.transports = from->transports;
   options.checksum = from->checksum;

@@ -35,6 +35,7 @@ struct ServiceOptions {
   Duration handshake_timeout = std::chrono::seconds(5);
   size_t max_strangers = 256;              // connections that have proved nothing yet; fewer where descriptors are few
   size_t max_message = size_t{256} << 10;  // of our pipes; the ranks agree on the minimum
+  size_t pipe_memory = 0;                  // where this process has rank 0; 0: by the number of ranks
   std::string interface;
   std::string transports;
   bool checksum = true;          // of what pipes send over a network

@@ -376,7 +376,7 @@ class Liar : public Verbs {
   VerbsRails rails_;
   std::unique_ptr<Poller> poller_;
   std::unique_ptr<Records> socket_;
-  RingMemory memory_{kMinRing};
+  RingMemory memory_{kMinRing, nullptr};
   std::unique_ptr<VerbsReceiver> receiver_;
   std::unique_ptr<QueuePair> pair_;
   VerbsCard card_;

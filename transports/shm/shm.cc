@@ -36,7 +36,7 @@ class ShmTransport final : public Transport {
     offer.handles = {(*segment)->handle()};
     return std::unique_ptr<Sender>(std::make_unique<RingSender>(
         ring_in(std::move(*segment), context.max_message), context.system.memory, context.system.clock, std::move(pipe),
-        context.wake_peer, std::static_pointer_cast<SlotTrade>(context.ties), may_widen(context)));
+        context.wake_peer, std::static_pointer_cast<SlotTrade>(context.ties), may_widen(context), context.budget));
   }
 
   Result<std::unique_ptr<Receiver>> accept(const PipeContext& context, Offer offer) const override {
@@ -51,7 +51,7 @@ class ShmTransport final : public Transport {
     if (!segment.ok()) return prefixed(pipe, segment.status());
     return std::unique_ptr<Receiver>(std::make_unique<RingReceiver>(
         ring_in(std::move(*segment), context.max_message), context.system.memory, std::move(pipe), context.wake_peer,
-        std::static_pointer_cast<SlotTrade>(context.ties)));
+        std::static_pointer_cast<SlotTrade>(context.ties), context.budget));
   }
 };
 

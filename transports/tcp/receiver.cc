@@ -28,6 +28,7 @@ TcpReceiver::TcpReceiver(const PipeContext& context, std::shared_ptr<Socket> soc
       max_message_(context.max_message),
       capacity_(kWireLine + std::max(max_message_, kWireLine) + kReadAhead),
       memory_(capacity_),
+      held_(context.budget),
       buffer_(memory_.bytes().data()) {
   into_from = 2 * kReadAhead;
 }
@@ -122,6 +123,7 @@ bool TcpReceiver::skip_padding() {
 bool TcpReceiver::fill(size_t wanted) {
   make_room(wanted);
   end_ += receive({buffer_ + end_, wanted - buffered() + kReadAhead});
+  held_.grow_to(end_);
   return buffered() >= wanted;
 }
 

@@ -52,6 +52,7 @@ class TcpReceiver final : public Receiver {
   size_t capacity_;
   PageMemory memory_;
   PipeMemory pipe_memory_{memory_.bytes()};
+  Holding held_;  // as much as was filled at once
   std::byte* buffer_;
   size_t begin_ = 0;  // unread bytes in buffer_
   size_t end_ = 0;

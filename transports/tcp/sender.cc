@@ -29,7 +29,8 @@ TcpSender::TcpSender(const PipeContext& context, std::shared_ptr<Socket> socket,
       max_message_(context.max_message),
       checksum_(context.checksum),
       slot_bytes_(kFront + (max_message_ + kWireLine - 1) / kWireLine * kWireLine),
-      slots_(kPipeDepth * slot_bytes_) {
+      slots_(kPipeDepth * slot_bytes_),
+      held_(context.budget, slots_.bytes().size()) {
   stable_from = kStableFrom;
 }
 
@@ -100,6 +101,7 @@ void TcpSender::enqueue(std::span<const std::byte> payload, Envelope envelope) {
   std::memset(header + kWireHeaderBytes, 0, padded);
   const size_t front = kWireHeaderBytes + padded;
   const bool in_slot = payload.data() == memory;
+  held_.write(static_cast<size_t>(header - slots_.bytes().data()), in_slot ? front + payload.size() : front);
   queue_[queued_ % kPipeDepth] = {{header, in_slot ? front + payload.size() : front},
                                   in_slot ? std::span<const std::byte>() : payload};
   stream_ += front + payload.size();

@@ -55,6 +55,7 @@ class TcpSender final : public Sender {
   size_t slot_bytes_;
   PageMemory slots_;  // kPipeDepth
   PipeMemory pipe_memory_{slots_.bytes()};
+  PageHolding held_;
   std::array<Outgoing, kPipeDepth> queue_;
   uint64_t queued_ = 0;  // messages committed
   uint64_t stream_ = 0;  // bytes of these, with their headers and padding

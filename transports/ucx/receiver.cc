@@ -31,7 +31,8 @@ UcxReceiver::UcxReceiver(const PipeContext& context, std::shared_ptr<UcxWorker> 
       token_(token),
       ties_(UcxTies::of(context)),
       inbox_(max_message_, ties_),
-      exchange_(context.poller, std::move(socket)) {
+      exchange_(context.poller, std::move(socket)),
+      held_(context.budget, kUcxWindow * slot_bytes_) {
   worker_->open(token_, &inbox_);
   exchange_.send(encode_card(token_, worker_->address()));
 }
@@ -90,6 +91,7 @@ Status UcxReceiver::fetch() {
       memory_ = std::make_shared<PageMemory>(kUcxWindow * slot_bytes_);
       pipe_memory_.emplace(memory_->bytes());
     }
+    held_.write(looked_at_ % kUcxWindow * slot_bytes_, arrival.length);
     Fetch& fetch = fetches_[looked_at_ % kUcxWindow];
     const auto begun = worker_->fetch(arrival.data, {slot(looked_at_), arrival.length});
     fetch.begun = true;  // also of one that failed: UCX has taken it back

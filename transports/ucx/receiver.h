@@ -65,6 +65,7 @@ class UcxReceiver final : public Receiver {
   UcxInbox inbox_;
   Exchange exchange_;
   std::shared_ptr<PageMemory> memory_;  // slots for what is fetched; made at the first
+  PageHolding held_;                    // of these
   std::optional<PipeMemory> pipe_memory_;
   std::array<Fetch, kUcxWindow> fetches_;
   uint64_t looked_at_ = 0;  // messages whose fetching has begun, or which need none

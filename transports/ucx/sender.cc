@@ -33,7 +33,8 @@ UcxSender::UcxSender(const PipeContext& context, std::shared_ptr<UcxWorker> work
       worker_(std::move(worker)),
       ties_(UcxTies::of(context)),
       exchange_(context.poller, std::move(socket)),
-      memory_(std::make_shared<PageMemory>(kUcxWindow * slot_bytes_)) {}
+      memory_(std::make_shared<PageMemory>(kUcxWindow * slot_bytes_)),
+      held_(context.budget, memory_->bytes().size()) {}
 
 UcxSender::~UcxSender() {
   pipe_memory_.reset();  // before the worker may end it
@@ -69,6 +70,7 @@ void UcxSender::commit(size_t bytes, Envelope envelope) {
   const UcxHeader header{0, sent_, envelope.digest(), 0};
   std::memcpy(line(slot) + kLine - sizeof(header), &header, sizeof(header));
   slots_[slot].bytes = bytes;
+  held_.write(static_cast<size_t>(line(slot) - memory_->bytes().data()), kLine + bytes);
   slot_of_[sent_ % kUcxWindow] = static_cast<uint8_t>(slot);
   bytes_of_[sent_++ % kUcxWindow] = kLine + bytes;
   if (link_ == nullptr || !broken_.ok()) return;

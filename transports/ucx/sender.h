@@ -72,6 +72,7 @@ class UcxSender final : public Sender {
   UcxCard card_;  // of the receiver; without an address yet
   std::shared_ptr<UcxLink> link_;
   std::shared_ptr<PageMemory> memory_;  // the slots
+  PageHolding held_;                    // of these
   std::optional<PipeMemory> pipe_memory_{memory_->bytes()};
   std::array<Slot, kUcxWindow> slots_;
   std::array<uint8_t, kUcxWindow> slot_of_{};  // a message, by its number

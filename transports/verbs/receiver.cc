@@ -12,6 +12,7 @@ namespace hocket {
 VerbsReceiver::VerbsReceiver(const PipeContext& context, const VerbsTable& table, VerbsRails& rails,
                              std::shared_ptr<Socket> socket, std::string name)
     : max_message_(context.max_message),
+      buffer_held_(context.budget),
       path_(context, table, rails, std::move(socket), name),
       state_(std::move(name)) {}
 
@@ -118,6 +119,7 @@ void VerbsReceiver::begin(size_t bytes, std::span<std::byte> into) {
   placed_ = 0;
   if (!buffer_) buffer_of_pipe_.emplace(buffer_.emplace(max_message_).bytes());
   target_ = into.size() == total_ ? into.data() : buffer();
+  if (target_ == buffer()) buffer_held_.grow_to(total_);
 }
 
 void VerbsReceiver::borrow(const FrameHeader& header, const Wish& wish) {

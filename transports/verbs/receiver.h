@@ -59,6 +59,7 @@ class VerbsReceiver final : public Receiver {
   const size_t max_message_;
   // For messages that are not in the ring as a whole; made at the first. Devices write there until the path has ended.
   std::optional<PageMemory> buffer_;
+  Holding buffer_held_;
   std::optional<PipeMemory> buffer_of_pipe_;
   std::optional<LastingMemory::Hold> buffer_lasts_;
   ReceivingPath path_;

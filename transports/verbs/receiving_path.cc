@@ -30,6 +30,7 @@ ReceivingPath::ReceivingPath(const PipeContext& context, const VerbsTable& table
       poller_(context.poller),
       table_(table),
       rails_(rails),
+      budget_(context.budget),
       pipe_(std::move(pipe)),
       records_(context.poller, std::move(socket)) {}
 
@@ -196,7 +197,10 @@ Status ReceivingPath::on_turn(const Turn& turn) {
     return Status(Code::kInternal, fmt::format("turn {} after turn {}", turn.path, path_));
   }
   const bool first = !ring_;
-  if (first) ring_of_pipe_.emplace(ring_.emplace(std::min<size_t>(RingMemory::wanted(), turn.ring)).bytes());
+  if (first) {
+    const size_t bytes = std::min<size_t>(RingMemory::wanted(budget_.get()), turn.ring);
+    ring_of_pipe_.emplace(ring_.emplace(bytes, budget_).bytes());
+  }
   drop_pair();
   HOCKET_TRY(check_arrived());
   pay_all();

@@ -92,6 +92,7 @@ class ReceivingPath {
   Poller& poller_;
   const VerbsTable& table_;
   VerbsRails& rails_;
+  const std::shared_ptr<Budget> budget_;
   const std::string pipe_;
   Records records_;
   std::optional<RingMemory> ring_;

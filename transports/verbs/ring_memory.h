@@ -2,12 +2,13 @@
 // Copyright The Hocket authors
 //
 // Memory for rings, to be registered. Registered memory is pinned, so its sum is kept in mind:
-// the first rings of a process are long, and when there are many the next ones are short.
+// the first rings of a process are long, and when there are many, in it or in their communicator, the next are short.
 #pragma once
 
 #include <cstddef>
 #include <span>
 
+#include "transports/budget.h"
 #include "transports/page_memory.h"
 
 namespace hocket {
@@ -18,12 +19,12 @@ class RingMemory {
   static constexpr size_t kShort = 32 << 10;
   static constexpr size_t kLongSum = 32 << 20;  // of all rings, until which they are long
 
-  // How long the next ring should be.
-  static size_t wanted();
+  // How long the next ring should be, of pipes that have this budget or, null, none.
+  static size_t wanted(const Budget* budget);
   // Of all rings of this process.
   static size_t sum();
 
-  explicit RingMemory(size_t bytes);
+  RingMemory(size_t bytes, std::shared_ptr<Budget> budget);
   ~RingMemory();
   RingMemory(const RingMemory&) = delete;
   RingMemory& operator=(const RingMemory&) = delete;
@@ -32,6 +33,7 @@ class RingMemory {
 
  private:
   PageMemory memory_;
+  Holding held_;  // all of it: it is pinned
 };
 
 }  // namespace hocket

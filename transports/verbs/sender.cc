@@ -27,9 +27,10 @@ VerbsSender::VerbsSender(const PipeContext& context, const VerbsTable& table, Ve
                          std::shared_ptr<Socket> socket, std::string name)
     : max_message_(context.max_message),
       slot_bytes_(frame_bytes(max_message_)),
-      mirror_(RingMemory::wanted()),
+      mirror_(RingMemory::wanted(context.budget.get()), context.budget),
       path_(context, table, rails, mirror_.bytes(), std::move(socket), name),
       slots_(kPipeDepth * slot_bytes_),
+      held_(context.budget, slots_.bytes().size()),
       state_(std::move(name)) {
   stable_from = longest_part(mirror_.bytes().size()) + 1;
   lent_from = kShortestLent;
@@ -67,7 +68,10 @@ void VerbsSender::commit(size_t bytes, Envelope envelope) {
   if (!state_.may_commit(bytes, reserved_)) return;
   const Reservation where = std::exchange(reservation_, Reservation::kNone);
   reserved_ = 0;
-  if (where == Reservation::kSlot) return enqueue({{reserved_at_, bytes}, envelope.digest()});
+  if (where == Reservation::kSlot) {
+    held_.write(static_cast<size_t>(reserved_at_ - slots_.bytes().data()), bytes);
+    return enqueue({{reserved_at_, bytes}, envelope.digest()});
+  }
   send_frame(bytes, 0, envelope.digest());
 }
 

@@ -106,6 +106,7 @@ class VerbsSender final : public Sender {
   RingTotal written_;    // of the stream of frames
   uint32_t number_ = 0;  // of the next frame
   PageMemory slots_;     // kPipeDepth
+  PageHolding held_;     // of these
   PipeMemory slots_of_pipe_{slots_.bytes()};
   PipeMemory mirror_of_pipe_{mirror_.bytes()};
   std::array<Outgoing, kPipeDepth> queue_;

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// How much memory the pipes of one rank of a communicator should hold, and how much they do. Buffers are made for the
+// longest messages and hold memory only as far as messages have come into them, so they grow when calls are first large
+// (docs/decisions/0147). What a pipe needs to work it takes in any case; what only makes it faster it takes where that
+// stays within the budget. Memory that two processes share counts for the one that writes there first.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace hocket {
+
+// 4 MiB for each time that the number of ranks doubles.
+size_t default_budget(int32_t ranks);
+
+// Any thread.
+class Budget {
+ public:
+  // `whole`: the budget of which this is a part; what is held of this is held of that, too.
+  explicit Budget(size_t bytes, std::shared_ptr<Budget> whole = nullptr) : bytes_(bytes), whole_(std::move(whole)) {}
+  Budget(const Budget&) = delete;
+  Budget& operator=(const Budget&) = delete;
+
+  size_t bytes() const { return bytes_; }
+  size_t held() const { return held_.load(std::memory_order_relaxed); }
+  // What each of those that hold some of it may have of it, if it is dealt out evenly.
+  size_t share() const;
+  bool allows(size_t more) const;
+  // `told` hears now and whenever it changes how much is held; empty: nobody does any more.
+  void tell(std::function<void(size_t held)> told);
+
+ private:
+  friend class Holding;
+  void add(size_t bytes);
+  void remove(size_t bytes);
+
+  const size_t bytes_;
+  const std::shared_ptr<Budget> whole_;
+  std::atomic<size_t> held_ = 0;
+  std::atomic<size_t> holders_ = 0;
+  std::mutex mutex_;  // guards told_, and that it hears of changes in their order
+  std::function<void(size_t)> told_;
+};
+
+// What one buffer holds of a budget, until it ends. One thread at a time.
+class Holding {
+ public:
+  // Null: nobody counts, and all is allowed.
+  explicit Holding(std::shared_ptr<Budget> budget);
+  ~Holding();
+  Holding(const Holding&) = delete;
+  Holding& operator=(const Holding&) = delete;
+
+  // Whether it may hold so many more for nothing but speed.
+  bool allows(size_t more) const { return budget_ == nullptr || budget_->allows(more); }
+  // As Budget::share.
+  size_t share() const { return budget_ == nullptr ? SIZE_MAX : budget_->share(); }
+  void grow(size_t more);
+  void grow_to(size_t bytes) {
+    if (bytes > held_) grow(bytes - held_);
+  }
+  size_t held() const { return held_; }
+
+ private:
+  const std::shared_ptr<Budget> budget_;
+  size_t held_ = 0;
+};
+
+// The same of memory that is touched page by page.
+class PageHolding {
+ public:
+  PageHolding(std::shared_ptr<Budget> budget, size_t bytes);
+
+  // So many bytes are written, `offset` from the memory's beginning.
+  void write(size_t offset, size_t bytes) {
+    if (bytes == 0) return;
+    const size_t last = (offset + bytes - 1) / kPage;
+    for (size_t page = offset / kPage; page <= last; page = (page / kInWord + 1) * kInWord) {
+      const uint64_t from = ~uint64_t{0} << page % kInWord;
+      const uint64_t to =
+          last / kInWord > page / kInWord ? ~uint64_t{0} : ~uint64_t{0} >> (kInWord - 1 - last % kInWord);
+      if (const uint64_t fresh = from & to & ~written_[page / kInWord]; fresh != 0) [[unlikely]]
+        grow(page / kInWord, fresh);
+    }
+  }
+  const Holding& holding() const { return holding_; }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  static constexpr size_t kInWord = 64;
+  void grow(size_t word, uint64_t fresh);
+
+  Holding holding_;
+  std::vector<uint64_t> written_;  // pages, a bit each
+};
+
+}  // namespace hocket
