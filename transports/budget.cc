@@ -8,11 +8,6 @@
 
 namespace hocket {
 
-size_t default_budget(int32_t ranks) {
-  const auto others = static_cast<uint32_t>(std::max(1, ranks - 1));
-  return (size_t{4} << 20) * static_cast<size_t>(std::bit_width(others));
-}
-
 size_t Budget::share() const { return bytes_ / std::max<size_t>(1, holders_.load(std::memory_order_relaxed)); }
 
 bool Budget::allows(size_t more) const {

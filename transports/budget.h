@@ -17,9 +17,6 @@
 
 namespace hocket {
 
-// 4 MiB for each time that the number of ranks doubles.
-size_t default_budget(int32_t ranks);
-
 // Any thread.
 class Budget {
  public:

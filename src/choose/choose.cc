@@ -40,15 +40,15 @@ std::optional<Hierarchy> coded(std::optional<Hierarchy> hierarchy) {
 
 }  // namespace
 
-Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message, int32_t lanes)
+Chooser::Chooser(Forced forced, Tuning tuning, const Placement& placement, const SliceLimit& limit, int32_t lanes)
     : forced_(std::move(forced)),
       tuning_(std::move(tuning)),
       placement_(with_rails(placement, tuning_.routes)),
       hierarchy_(hierarchy_of(placement_)),
       coded_hierarchy_(coded(hierarchy_)),
       routes_(routes_of(tuning_, placement)),
-      max_message_(max_message),
-      contenders_(network_of(tuning_, placement), routes_.loads, max_message, lanes) {}
+      limit_(limit),
+      contenders_(network_of(tuning_, placement), routes_.loads, limit, lanes) {}
 
 Chooser Chooser::with(const Tuning& costs) const {
   Chooser other = *this;
@@ -118,7 +118,7 @@ Result<Choice> Chooser::choose_builder(const Question& question) {
 }
 
 std::string_view Chooser::why_impossible(const Builder& builder, const Question& question) const {
-  const std::string_view why = obstacle(builder, question, max_message_);
+  const std::string_view why = obstacle(builder, question, limit_);
   if (!why.empty() || builder.fits(options_of(question))) return why;
   return builder.needs;
 }
@@ -166,7 +166,13 @@ Weighed Chooser::weigh(const Question& plain, std::span<const CodingCost> costs)
 
 Prediction Chooser::expect(const Plan& transfer, size_t bytes) const {
   const Sizes call{.bytes = static_cast<int64_t>(bytes)};
-  return longest_cut(transfer_demand(transfer, network()), network(), placement_.ranks, call, max_message_).prediction;
+  return longest_cut(transfer_demand(transfer, network()), network(), placement_.ranks, call, limit_.longest())
+      .prediction;
+}
+
+size_t Chooser::transfer_slice(Rank one, Rank other) const {
+  const auto host = [&](Rank rank) { return network().seat(rank) / placement_.per_host; };
+  return placement_.memory && host(one) == host(other) ? limit_.of_transfers() : limit_.longest();
 }
 
 bool Chooser::is_like(const MeasuredChoice& known, const Question& question) const {

@@ -64,7 +64,7 @@ struct Weighed {
 class Chooser {
  public:
   // `lanes`: the user's wish for long calls; 0: none.
-  Chooser(Forced forced, Tuning tuning, const Placement& placement, size_t max_message, int32_t lanes = 0);
+  Chooser(Forced forced, Tuning tuning, const Placement& placement, const SliceLimit& limit, int32_t lanes = 0);
 
   // One for the same ranks with other costs; what plans ask for is not counted again.
   Chooser with(const Tuning& costs) const;
@@ -87,6 +87,8 @@ class Chooser {
   Weighed weigh(const Question& plain, std::span<const CodingCost> costs);
   // The same of one message of so many bytes, or a copy.
   Prediction expect(const Plan& transfer, size_t bytes) const;
+  // How long slices of such a message are.
+  size_t transfer_slice(Rank one, Rank other) const;
   // Such calls were measured: from now on, and in the tuning, this is their algorithm. Shorter ones keep theirs.
   void remember(const Question& question, const Builder& fastest);
   // Null: nothing was measured for such a call.
@@ -108,7 +110,7 @@ class Chooser {
   std::optional<Hierarchy> hierarchy_;        // nothing: there is nothing to be hierarchical about
   std::optional<Hierarchy> coded_hierarchy_;  // of calls that have a codec
   Routes routes_;
-  size_t max_message_;
+  SliceLimit limit_;
   Contenders contenders_;
   Recent<Question, Choice, 64> decided_;
 };

@@ -32,8 +32,8 @@ struct Candidate {
 class Contenders {
  public:
   // `lanes`: the user's wish for long calls; 0: none.
-  Contenders(NetworkModel network, std::vector<LinkLoad> loads, size_t max_message, int32_t lanes)
-      : network_(std::move(network)), loads_(std::move(loads)), max_message_(max_message), wished_lanes_(lanes) {}
+  Contenders(NetworkModel network, std::vector<LinkLoad> loads, const SliceLimit& limit, int32_t lanes)
+      : network_(std::move(network)), loads_(std::move(loads)), limit_(limit), wished_lanes_(lanes) {}
 
   const NetworkModel& network() const { return network_; }
   // Of those that may be taken without a wish, or of one algorithm; nothing: none can. `options` are the question's.
@@ -71,7 +71,7 @@ class Contenders {
 
   NetworkModel network_;
   std::vector<LinkLoad> loads_;
-  size_t max_message_;
+  SliceLimit limit_;
   int32_t wished_lanes_;
   // By collective, in place, and with a codec.
   std::map<std::tuple<Collective, bool, bool>, std::vector<Known>> known_;

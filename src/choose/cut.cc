@@ -3,6 +3,7 @@
 #include "choose/cut.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "plan/short_calls.h"
 
@@ -10,6 +11,7 @@ namespace hocket {
 namespace {
 
 constexpr size_t kGrain = 64;
+constexpr size_t kPage = 4096;
 // Messages that a pipe holds for one step: enough to keep both ends busy, few enough to stay in cache.
 constexpr size_t kSlicesPerPass = 4;
 
@@ -26,6 +28,28 @@ size_t longest_slice(std::optional<Medium> medium) {
   if (medium == Medium::kMemory) return kLongestInMemory;
   return medium == Medium::kSocket ? kLongestOnLoopback : kLongestElsewhere;
 }
+
+size_t default_pipe_memory(Rank ranks) {
+  const auto others = static_cast<uint32_t>(std::max(1, ranks - 1));
+  return (size_t{4} << 20) * static_cast<size_t>(std::bit_width(others));
+}
+
+SliceLimit::SliceLimit(size_t longest, size_t budget, const Placement& placement)
+    : longest_(longest), budget_(budget), in_memory_(placement.memory ? placement.per_host - 1 : 0) {}
+
+// A pipe in memory holds what it promises to take, one over sockets a slice, where it is received. Half of the budget
+// is for a few pipes whose slices are the longest, of rings, trees and halving; these are among those to all.
+size_t SliceLimit::to(int32_t peers, int32_t lanes) const {
+  const int32_t in_memory = std::min(peers, in_memory_);
+  const auto held = static_cast<size_t>(lanes) *
+                    (kMessagesInPipe * static_cast<size_t>(in_memory) + static_cast<size_t>(peers - in_memory));
+  const size_t half = budget_ / 2;
+  const size_t longest_held = half / kLongestInMemory;
+  if (held <= longest_held) return longest_;
+  return std::min(longest_, std::max(kPage, half / (held - longest_held) / kPage * kPage));
+}
+
+size_t SliceLimit::of_transfers() const { return std::max(to(in_memory_), std::min(longest_, kShortSlice)); }
 
 Cut cut(const Plan& plan, size_t max_message) {
   Cut result = cut(plan.depth, plan.message_chunks, max_message);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "choose/predict.h"
@@ -29,8 +30,35 @@ inline constexpr size_t kShortSlice = kLongestInMemory / 4;
 // cut either.
 inline constexpr size_t kWhole = size_t{1} << 62;
 
-// As large as the pipes allow: a step's message of one pass fits `depth` times into a pipe of kPipeDepth slices, which
-// are at most max_message long.
+// So many a pipe takes of which none has been read.
+inline constexpr size_t kMessagesInPipe = 8;
+
+// Bytes that the pipes of one of so many ranks should hold, where nobody says otherwise: 4 MiB for each time that their
+// number doubles.
+size_t default_pipe_memory(Rank ranks);
+
+// How long slices of a plan may be: as long as can be, but where a rank sends to so many others that what their pipes
+// hold would go beyond the budget (transports/budget.h, docs/decisions/0147).
+class SliceLimit {
+ public:
+  // Whatever the plan.
+  SliceLimit(size_t longest) : longest_(longest) {}  // NOLINT(google-explicit-constructor): a length is a limit
+  SliceLimit(size_t longest, size_t budget, const Placement& placement);
+
+  size_t longest() const { return longest_; }
+  // Where a rank sends to so many peers, over so many lanes.
+  size_t to(int32_t peers, int32_t lanes = 1) const;
+  // Of messages between two ranks of one host that no plan counts.
+  size_t of_transfers() const;
+
+ private:
+  size_t longest_;
+  size_t budget_ = SIZE_MAX;
+  int32_t in_memory_ = 0;  // peers at most whose pipes are in memory
+};
+
+// As large as the pipes allow: a step's message of one pass fits `depth` times into a pipe of kMessagesInPipe slices,
+// which are at most max_message long.
 Cut cut(const Plan& plan, size_t max_message);
 // The same of a plan that is known by its head.
 Cut cut(int32_t depth, int32_t message_chunks, size_t max_message);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "choose/coding_cost.h"
+#include "choose/cut.h"
 #include "plan/builders.h"
 
 namespace hocket {
@@ -33,9 +34,9 @@ struct Question {
   friend bool operator==(const Question&, const Question&) = default;
 };
 
-// Why an algorithm of the collective cannot do it, even where it fits, with messages of so many bytes; empty: nothing
+// Why an algorithm of the collective cannot do it, even where it fits, with messages that are so long; empty: nothing
 // is in the way.
-std::string_view obstacle(const Builder& builder, const Question& question, size_t max_message);
+std::string_view obstacle(const Builder& builder, const Question& question, const SliceLimit& limit);
 
 // The algorithm of calls whose messages are encoded: each contribution once and each result once, whatever the number
 // of ranks. Null: none such.

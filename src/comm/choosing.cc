@@ -22,6 +22,8 @@
 namespace hocket {
 namespace {
 
+static_assert(kMessagesInPipe == kPipeDepth, "what cuts messages knows no transport");
+
 // Null: none.
 const Transport* transport_between(const PeerInfo& a, const PeerInfo& b) {
   const auto allowed = choose_transports(a.transports);

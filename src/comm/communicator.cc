@@ -79,14 +79,14 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       placement_(hocket::placement(*mesh_)),
       crowded_(crowd(*mesh_, mesh_->rank()).shares_cores()),
       wait_(system, crowded_, options_.spin, &core_sharing_),
-      longest_message_(longest_message(*mesh_, placement_)),
+      slice_limit_(longest_message(*mesh_, placement_), mesh_->budget().bytes(), placement_),
       planner_({.rank = rank(),
                 .ranks = ranks(),
-                .longest_message = longest_message_,
+                .longest_message = slice_limit_.longest(),
                 .compression = options_.compression,
                 .imported = options_.imported,
                 .explore = mesh_->reaches_devices() ? 0 : options_.explore},
-               Chooser(options_.forced, tuning(*mesh_), placement_, longest_message_, options_.lanes)),
+               Chooser(options_.forced, tuning(*mesh_), placement_, slice_limit_, options_.lanes)),
       lane_(options_.flight == nullptr
                 ? nullptr
                 : options_.flight->open(flight_member(*mesh_, static_cast<int>(placement_.hosts.size()), options_))),
@@ -136,7 +136,7 @@ void Communicator::wait_until_idle() const {
 }
 
 void Communicator::choose_by(Forced forced, Tuning tuning, int32_t lanes) {
-  planner_.choose_by(Chooser(std::move(forced), std::move(tuning), placement_, longest_message_, lanes));
+  planner_.choose_by(Chooser(std::move(forced), std::move(tuning), placement_, slice_limit_, lanes));
   recent_ = {};
 }
 

@@ -207,7 +207,7 @@ class Communicator {
   const bool crowded_;  // more ranks on this kernel than cores
   CoreSharing core_sharing_;
   const Wait wait_;
-  const size_t longest_message_;
+  const SliceLimit slice_limit_;
   Planner planner_;
   FlightLane* const lane_;  // null: not recorded
   std::shared_ptr<CallLog> call_log_;

@@ -11,6 +11,7 @@
 
 #include "base/caught.h"
 #include "base/log.h"
+#include "choose/cut.h"
 #include "comm/choosing.h"
 #include "comm/crowd.h"
 
@@ -110,7 +111,7 @@ void MeshRank::publish(std::vector<PeerInfo> peers) {
   for (const PeerInfo& peer : peers_) {
     if (peer.max_message != 0) max_message_ = std::min<size_t>(max_message_, peer.max_message);
   }
-  const size_t pipe_memory = peers_.front().pipe_memory != 0 ? peers_.front().pipe_memory : default_budget(ranks_);
+  const size_t pipe_memory = peers_.front().pipe_memory != 0 ? peers_.front().pipe_memory : default_pipe_memory(ranks_);
   budget_ = std::make_shared<Budget>(pipe_memory);
   stream_budget_ = std::make_shared<Budget>(pipe_memory / 2, budget_);
   shares_cores_ = crowd(*this, rank_).shares_cores();

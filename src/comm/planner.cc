@@ -62,7 +62,7 @@ void Planner::choose_by(Chooser chooser) {
 
 Result<Planned> Planner::plan(const Request& request, bool in_place) {
   if (request.facts.collective == Collective::kSendRecv)
-    return Planned{transfer_plan(request.facts), options_.longest_message};
+    return Planned{transfer_plan(request.facts), chooser_.transfer_slice(options_.rank, request.facts.peer)};
   if (request.facts.on_device) return Planned{device_plan(request.facts), kWhole};
   if (const Plan* imported = imported_plan(request, in_place)) return Planned{imported, options_.longest_message};
   const Question asked = question_of(request);

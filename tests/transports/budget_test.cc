@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Hocket authors
+//
+// What pipes hold is what they say, and what only makes them faster they take from the budget alone.
+#include "transports/budget.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "transports/ring.h"
+
+namespace hocket {
+namespace {
+
+constexpr size_t kMaxMessage = 128 << 10;
+
+TEST(Budget, PartsCountForTheWhole) {
+  const auto whole = std::make_shared<Budget>(100);
+  const auto part = std::make_shared<Budget>(50, whole);
+  Holding rest(whole);
+  rest.grow(60);
+  {
+    Holding of_part(part);
+    EXPECT_TRUE(of_part.allows(40));
+    EXPECT_FALSE(of_part.allows(41)) << "the whole has no more";
+    of_part.grow_to(30);
+    of_part.grow_to(20);
+    EXPECT_EQ(part->held(), 30u);
+    EXPECT_EQ(whole->held(), 90u);
+    EXPECT_FALSE(rest.allows(11));
+    of_part.grow(100);
+    EXPECT_FALSE(of_part.allows(0)) << "beyond it";
+    const Holding another(part);
+    EXPECT_EQ(another.share(), 25u);
+  }
+  EXPECT_EQ(part->held(), 0u);
+  EXPECT_EQ(whole->held(), 60u);
+  EXPECT_EQ(part->share(), 50u) << "nobody holds any of it";
+}
+
+TEST(Budget, TellsOfEveryChangeUntilItIsToldNotTo) {
+  const auto budget = std::make_shared<Budget>(100);
+  std::vector<size_t> heard;
+  budget->tell([&](size_t held) { heard.push_back(held); });
+  {
+    Holding holding(budget);
+    holding.grow(7);
+    holding.grow_to(9);
+  }
+  budget->tell({});
+  Holding(budget).grow(1);
+  EXPECT_EQ(heard, (std::vector<size_t>{0, 7, 9, 0}));
+}
+
+TEST(Budget, CountsEveryPageOnce) {
+  const auto budget = std::make_shared<Budget>(1 << 30);
+  constexpr size_t kPages = 300;
+  PageHolding holding(budget, kPages * 4096);
+  std::vector<bool> written(kPages);
+  std::mt19937 random(5);
+  for (int round = 0; round < 200; ++round) {
+    const size_t offset = random() % (kPages * 4096);
+    const size_t bytes = std::min<size_t>(random() % (round % 2 == 0 ? 5000 : 400'000), kPages * 4096 - offset);
+    holding.write(offset, bytes);
+    for (size_t byte = offset; byte < offset + bytes; ++byte) written[byte / 4096] = true;
+    ASSERT_EQ(budget->held(), 4096 * static_cast<size_t>(std::ranges::count(written, true)));
+  }
+}
+
+// Time that every look of a sender at its reader takes: as long as a middle distance does.
+struct Steps final : Clock {
+  Time now() override { return time += std::chrono::nanoseconds(400); }
+  Time time{};
+};
+
+class BudgetOfRings : public testing::Test {
+ protected:
+  struct Memory {
+    Memory()
+        : owner(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                [](void* memory) { munmap(memory, kBytes); }) {
+      madvise(owner.get(), kBytes, MADV_NOHUGEPAGE);
+    }
+    Ring ring() const { return Ring(owner, {static_cast<std::byte*>(owner.get()), kBytes}, kMaxMessage); }
+    size_t resident_bytes() const {
+      std::vector<unsigned char> pages((kBytes + 4095) / 4096);
+      mincore(owner.get(), kBytes, pages.data());
+      return 4096 * static_cast<size_t>(std::ranges::count_if(pages, [](unsigned char page) { return page & 1; }));
+    }
+    static inline const size_t kBytes = Ring::bytes(kMaxMessage);
+    std::shared_ptr<void> owner;
+  };
+  // A rank's two ends towards the other.
+  struct End {
+    End(const Memory& to, const Memory& from, Clock& clock, bool may_widen, const std::shared_ptr<Budget>& budget)
+        : trade(std::make_shared<SlotTrade>()),
+          sender(to.ring(), real_system().memory, clock, "to", nullptr, trade, may_widen, budget),
+          receiver(from.ring(), real_system().memory, "from", nullptr, trade, budget) {}
+    std::shared_ptr<SlotTrade> trade;
+    RingSender sender;
+    RingReceiver receiver;
+  };
+
+  void make(size_t budget_bytes, bool may_widen) {
+    ours_ = std::make_shared<Budget>(budget_bytes);
+    theirs_ = std::make_shared<Budget>(budget_bytes);
+    a_.emplace(to_b_, to_a_, clock_, may_widen, ours_);
+    b_.emplace(to_a_, to_b_, clock_, may_widen, theirs_);
+  }
+  static bool send(End& from, size_t bytes) {
+    std::byte* const memory = from.sender.reserve(bytes);
+    if (memory == nullptr) return false;
+    std::memset(memory, 1, bytes);
+    from.sender.commit(bytes, {});
+    return true;
+  }
+  static void receive(End& at) {
+    ASSERT_NE(at.receiver.peek(), nullptr);
+    at.receiver.release();
+  }
+
+  Steps clock_;
+  Memory to_a_, to_b_;
+  std::shared_ptr<Budget> ours_, theirs_;
+  std::optional<End> a_, b_;
+};
+
+TEST_F(BudgetOfRings, IsAsMuchAsIsTouched) {
+  make(64 << 20, false);
+  std::mt19937 random(3);
+  size_t on_way = 0;
+  for (int message = 0; message < 2000; ++message) {
+    ASSERT_TRUE(send(*a_, random() % (random() % 2 == 0 ? 2000 : kMaxMessage)));
+    for (++on_way; on_way == kPipeDepth || (on_way > 0 && random() % 4 == 0); --on_way) receive(*b_);
+    if (message % 100 == 0) {
+      ASSERT_EQ(ours_->held(), to_b_.resident_bytes());
+    }
+  }
+  EXPECT_EQ(theirs_->held(), to_a_.resident_bytes()) << "it has sent nothing";
+  a_.reset();
+  EXPECT_EQ(ours_->held(), 0u);
+}
+
+// Both ways, so that slots are traded; long, so that the units would widen.
+class Extras : public BudgetOfRings, public testing::WithParamInterface<bool> {};
+
+TEST_P(Extras, AreTakenWhileTheBudgetAllowsThem) {
+  const bool is_large = GetParam();
+  make(is_large ? 64 << 20 : kPipeDepth * kMaxMessage, true);
+  size_t most_given = 0;
+  for (int round = 0; round < 2000; ++round) {
+    for (size_t i = 0; i < kPipeDepth; ++i) ASSERT_TRUE(send(*a_, kMaxMessage)) << "what it promises, in any case";
+    for (size_t i = 0; i < kPipeDepth; ++i) receive(*b_);
+    // An answer that gives no slot back.
+    ASSERT_TRUE(send(*b_, 129));
+    receive(*a_);
+    most_given = std::max(most_given, ours_->held());
+  }
+  const size_t promised = 4096 + kPipeDepth * kMaxMessage;
+  EXPECT_EQ(to_b_.resident_bytes() > promised + 4096 * 9, is_large) << to_b_.resident_bytes();
+  EXPECT_EQ(most_given > promised + 4096 * 9, is_large) << most_given;
+}
+
+INSTANTIATE_TEST_SUITE_P(Budgets, Extras, testing::Bool());
+
+}  // namespace
+}  // namespace hocket
