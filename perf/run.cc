@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <sstream>
@@ -178,6 +179,22 @@ Outcome Run::memory_text(std::string& text) {
     text += fmt::format("{} {} | ", names[i], amount_text(static_cast<int64_t>(most)));
   }
   text += "Total  " + amount_text(total);
+  return pipes_text(text);
+}
+
+// Of the communicator that is measured, of the rank whose pipes hold most.
+Outcome Run::pipes_text(std::string& text) {
+  double amounts[2] = {};
+  for (const hocketCommMemStat_t stat : {hocketStatPipeBudget, hocketStatPipeMemory}) {
+    for (const Member& member : team_.members()) {
+      uint64_t bytes = 0;
+      HOCKET_PERF_TRY(outcome_of(hocketCommMemStats(member.comm, stat, &bytes), "hocketCommMemStats", member.comm));
+      amounts[stat] = std::max(amounts[stat], static_cast<double>(bytes));
+    }
+    HOCKET_PERF_TRY(team_.reduce(amounts[stat], Average::kMaximum));
+  }
+  text += fmt::format(" | Pipes {} of {}", amount_text(static_cast<int64_t>(amounts[hocketStatPipeMemory])),
+                      amount_text(static_cast<int64_t>(amounts[hocketStatPipeBudget])));
   return {};
 }
 

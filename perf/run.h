@@ -33,6 +33,7 @@ class Run {
   void add(const Half& half, size_t bytes, bool in_place);
   Outcome end();
   Outcome memory_text(std::string& text);
+  Outcome pipes_text(std::string& text);
 
   const Collective& collective_;
   const Options& options_;

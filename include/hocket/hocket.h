@@ -254,6 +254,14 @@ HOCKET_API hocketResult_t hocketCommCount(const hocketComm_t comm, int* count);
 HOCKET_API hocketResult_t hocketCommUserRank(const hocketComm_t comm, int* rank);
 /* The CUDA device whose memory comm works on; -1: that of the host. */
 HOCKET_API hocketResult_t hocketCommCuDevice(const hocketComm_t comm, int* device);
+/* (beyond NCCL, whose stats are of devices) Bytes of the host that the pipes of this rank of comm ... */
+typedef enum {
+  hocketStatPipeBudget = 0, /* ... should hold at most (HOCKET_PIPE_MEMORY), the same on all ranks; */
+  hocketStatPipeMemory = 1  /* ... hold now, which is more where they cannot work with less */
+} hocketCommMemStat_t;
+/* *value: that many bytes; they grow when calls are first large. What two ranks share counts for the one that writes
+ * there first. Also of a communicator that has failed. Any thread may ask while comm is not destroyed. */
+HOCKET_API hocketResult_t hocketCommMemStats(hocketComm_t comm, hocketCommMemStat_t stat, uint64_t* value);
 
 /* ---- Windows: registered memory -------------------------------------------------------------------------------------
  */

@@ -22,6 +22,7 @@ from hocket._windows import Windows
 _SCALARS = {"int8": ctypes.c_int8, "uint8": ctypes.c_uint8, "int32": ctypes.c_int32, "uint32": ctypes.c_uint32,
             "int64": ctypes.c_int64, "uint64": ctypes.c_uint64, "float32": ctypes.c_float, "float64": ctypes.c_double}
 _HOST_SCALAR = 1
+_PIPE_BUDGET, _PIPE_MEMORY = 0, 1
 NO_COLOR = -1
 # torch tensors, arrays of NumPy and CuPy, and whatever has the buffer protocol, an array interface or DLPack
 Elements = Any
@@ -122,6 +123,21 @@ class Communicator(Recovery, Windows, SparseSums):
         """The CUDA device whose memory it works on; None: that of the host."""
         number = self._number("CommCuDevice")
         return None if number < 0 else number
+
+    @property
+    def pipe_budget(self) -> int:
+        """Bytes that this rank's pipes should hold at most (HOCKET_PIPE_MEMORY)."""
+        return self._memory(_PIPE_BUDGET)
+
+    @property
+    def pipe_memory(self) -> int:
+        """Bytes that this rank's pipes hold now. They grow when calls are first large."""
+        return self._memory(_PIPE_MEMORY)
+
+    def _memory(self, stat):
+        value = ctypes.c_uint64()
+        call("CommMemStats", self.handle, stat, ctypes.byref(value))
+        return value.value
 
     def _number(self, what):
         value = ctypes.c_int()

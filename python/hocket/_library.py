@@ -118,6 +118,7 @@ _PROTOTYPES = {
     "CommCount": (Handle, ctypes.POINTER(Int)),
     "CommUserRank": (Handle, ctypes.POINTER(Int)),
     "CommCuDevice": (Handle, ctypes.POINTER(Int)),
+    "CommMemStats": (Handle, Int, _COUNT),
     "RedOpCreatePreMulSum": (ctypes.POINTER(Int), Handle, Int, Int, Handle),
     "RedOpCreate": (ctypes.POINTER(Int), ReduceFunction, Handle, Int, Handle),
     "RedOpDestroy": (Int, Handle),

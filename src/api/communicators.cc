@@ -193,6 +193,22 @@ hocketResult_t hocketCommCuDevice(const hocketComm_t comm, int* device) {
   });
 }
 
+hocketResult_t hocketCommMemStats(hocketComm_t comm, hocketCommMemStat_t stat, uint64_t* value) {
+  return with_session(comm, [&](Session& session) -> Status {
+    if (value == nullptr) return null_pointer("value");
+    const auto& budget = session.communicator->mesh().budget();
+    switch (stat) {
+      case hocketStatPipeBudget:
+        *value = budget.bytes();
+        return {};
+      case hocketStatPipeMemory:
+        *value = budget.held();
+        return {};
+    }
+    return Status(Code::kInvalidArgument, fmt::format("stat: {} is none", static_cast<int>(stat)));
+  });
+}
+
 hocketResult_t hocketRedOpCreatePreMulSum(hocketRedOp_t* op, void* scalar, hocketDataType_t datatype,
                                           hocketScalarResidence_t residence, hocketComm_t comm) {
   return with_session(comm, [&](Session& session) -> Status {

@@ -41,7 +41,7 @@ bool on_device(std::span<std::byte> memory) {
 FlightMember flight_member(const Mesh& mesh, int hosts, const CommunicatorOptions& options) {
   uint64_t communicator = 0;
   std::memcpy(&communicator, public_id_of(options.key).data(), sizeof communicator);
-  return {options.name, mesh.rank(), mesh.ranks(), hosts, communicator};
+  return {options.name, mesh.rank(), mesh.ranks(), hosts, communicator, mesh.budget().bytes()};
 }
 
 }  // namespace
@@ -102,12 +102,15 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
   mesh_->set_recorder([log = call_log_](uint32_t key) { return log->report(key); });
   mesh_->set_pace([log = call_log_] { return log->pace(); });
   mesh_->set_whereabouts([log = call_log_, &clock = system.clock] { return log->whereabouts(clock.now()); });
+  if (lane_ != nullptr) mesh_->budget().tell([lane = lane_](size_t held) { lane->note_pipes(held); });
 }
 
 Communicator::~Communicator() {
   (void)tried([&] { return keep_what_was_found(), Status(); });
   mesh_->leave();
-  if (lane_ != nullptr) options_.flight->close(lane_);
+  if (lane_ == nullptr) return;
+  mesh_->budget().tell({});  // pipes may outlive us, and the lane is another's then
+  options_.flight->close(lane_);
 }
 
 std::unique_ptr<Operation> Communicator::make_operation(const Request& request) {

@@ -14,7 +14,7 @@
 namespace hocket {
 namespace {
 
-constexpr std::array<char, 8> kMagic = {'H', 'K', 'f', 'l', 'i', 'g', 'h', '4'};
+constexpr std::array<char, 8> kMagic = {'H', 'K', 'f', 'l', 'i', 'g', 'h', '5'};
 constexpr size_t kNames = 32;
 using Word = std::array<char, 24>;
 
@@ -113,6 +113,8 @@ FlightLane* FlightRecorder::open(const FlightMember& member) {
   lane.collectives_.clear();
   lane.transfers_.clear();
   lane.waited_ns_ = 0;
+  lane.pipe_budget_ = member.pipe_budget;
+  lane.pipe_bytes_ = 0;
   lane.sample_mask_ = sample_every_ - 1;
   lane.hosts_ = member.hosts;
   lane.communicator_ = member.communicator;
@@ -138,6 +140,8 @@ class FlightReader {
     copy.hosts = lane.hosts_;
     copy.communicator = lane.communicator_;
     copy.waited_ns = lane.waited_ns_;
+    copy.pipe_budget = lane.pipe_budget_;
+    copy.pipe_bytes = lane.pipe_bytes_;
     copy.taken = lane.taken_.load(std::memory_order_acquire);
     copy.begun = lane.begun();
     copy.ended = lane.ended();
@@ -241,6 +245,13 @@ std::string state_of(const FlightCopy::Lane& lane, Time time) {
   return fmt::format("waits for rank {} since {:.1f} s", lane.awaited, seconds(waiting(lane, time)));
 }
 
+std::string pipes_of(const FlightCopy::Lane& lane) {
+  constexpr double kMiB = 1 << 20;
+  if (lane.pipe_budget == 0) return {};
+  return fmt::format("; pipes hold {:.1f} of {:.0f} MiB", static_cast<double>(lane.pipe_bytes) / kMiB,
+                     static_cast<double>(lane.pipe_budget) / kMiB);
+}
+
 struct Standing {
   std::string title;
   std::map<int32_t, Whereabouts> ranks;
@@ -272,9 +283,9 @@ std::string flight_report(const FlightCopy& now, const FlightCopy& earlier, Dura
   std::string page = fmt::format("process {}: {} communicators\n", now.process, now.lanes.size());
   for (const FlightCopy::Lane& lane : now.lanes) {
     page +=
-        fmt::format("  {}rank {} of {}: {} calls, {:.0f} a second{}; {}\n", lane.name.empty() ? "" : lane.name + ": ",
+        fmt::format("  {}rank {} of {}: {} calls, {:.0f} a second{}; {}{}\n", lane.name.empty() ? "" : lane.name + ": ",
                     lane.rank, lane.ranks, lane.ended, calls_per_second(lane, earlier, between),
-                    waits_of(lane, earlier, between), state_of(lane, time));
+                    waits_of(lane, earlier, between), state_of(lane, time), pipes_of(lane));
     for (const std::string& call : lane.calls) page += fmt::format("    {}\n", call);
   }
   return page;

@@ -110,6 +110,8 @@ class FlightLane {
   // So long a call waited for others.
   void note_waited(Duration waited) { waited_ns_.fetch_add(waited.count(), std::memory_order_relaxed); }
   Duration waited() const { return Duration(waited_ns_.load(std::memory_order_relaxed)); }
+  // So many bytes the pipes hold now. Any thread.
+  void note_pipes(uint64_t held) { pipe_bytes_.store(held, std::memory_order_relaxed); }
   uint64_t begun() const { return collectives_.begun() + transfers_.begun(); }
   uint64_t ended() const { return collectives_.ended() + transfers_.ended(); }
   // How many collectives began before one of the last transfers.
@@ -143,6 +145,8 @@ class FlightLane {
   std::atomic<int32_t> awaited_ = -1;
   std::atomic<int64_t> since_ns_ = 0;
   std::atomic<int64_t> waited_ns_ = 0;
+  std::atomic<uint64_t> pipe_budget_ = 0;
+  std::atomic<uint64_t> pipe_bytes_ = 0;
   uint64_t sample_mask_ = kSampleEvery - 1;
   std::atomic<uint64_t> sampled_ = 0;  // calls begun with the one that is being timed; 0: none
   std::atomic<uint64_t> taken_ = 0;    // samples
@@ -167,6 +171,7 @@ struct FlightMember {
   int32_t ranks = 1;
   int32_t hosts = 1;
   uint64_t communicator = 0;  // the same for all its ranks
+  uint64_t pipe_budget = 0;   // bytes that its pipes should hold at most; 0: nobody counts them
 };
 
 class FlightRecorder {
@@ -210,6 +215,8 @@ struct FlightCopy {
     int32_t awaited = -1;  // -1: it waits for nobody
     int64_t since_ns = 0;
     int64_t waited_ns = 0;
+    uint64_t pipe_budget = 0;  // bytes; 0: nobody counts them
+    uint64_t pipe_bytes = 0;   // held now
     uint64_t begun = 0;
     uint64_t ended = 0;
     uint64_t collectives = 0;  // begun

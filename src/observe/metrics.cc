@@ -54,7 +54,8 @@ class Page {
   }
   std::string text() const {
     std::string text;
-    for (const Family* family : {&calls_, &waited_, &waiting_, &share_, &times_, &bandwidth_}) text += family->text();
+    for (const Family* family : {&calls_, &waited_, &waiting_, &share_, &times_, &bandwidth_, &pipes_, &budget_})
+      text += family->text();
     return text;
   }
 
@@ -71,6 +72,7 @@ class Page {
     calls_.add(all, static_cast<double>(lane.ended));
     waited_.add(all, seconds(Duration(lane.waited_ns)));
     add_waiting(lane, all, look.time);
+    add_pipes(lane, all);
     std::map<Kind, std::vector<double>> kinds;
     double total = 0;
     for (const FlightCopy::Timed& timed : lane.timed) {
@@ -87,6 +89,12 @@ class Page {
   void add_waiting(const FlightCopy::Lane& lane, const std::string& all, Time time) {
     if (lane.awaited < 0) return;
     waiting_.add(fmt::format(R"({},awaited_rank="{}")", all, lane.awaited), seconds(waiting(lane, time)));
+  }
+
+  void add_pipes(const FlightCopy::Lane& lane, const std::string& all) {
+    if (lane.pipe_budget == 0) return;
+    pipes_.add(all, static_cast<double>(lane.pipe_bytes));
+    budget_.add(all, static_cast<double>(lane.pipe_budget));
   }
 
   // As if all calls took as long as those that were timed.
@@ -125,6 +133,8 @@ class Page {
   Family waiting_{"hocket_waiting_seconds", "gauge", "How long a call has been waiting for that rank now."};
   Family share_{"hocket_collective_time_share", "gauge", "Share of the time in calls, about, since the last look."};
   Family times_{"hocket_collective_exec_time_microseconds", "gauge", "Quantiles of the calls that were timed last."};
+  Family pipes_{"hocket_pipe_bytes", "gauge", "Memory that the rank's pipes hold."};
+  Family budget_{"hocket_pipe_budget_bytes", "gauge", "Memory that the rank's pipes should hold at most."};
   Family bandwidth_{"hocket_bus_bandwidth_gbs", "gauge", "Bus bandwidth of the median call, as in nccl-tests."};
 };
 

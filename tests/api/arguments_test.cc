@@ -289,6 +289,13 @@ TEST_F(Arguments, NullResults) {
     const auto function = [](const void*, void*, size_t, hocketDataType_t, void*) {};
     expect_error(hocketCommCount(comm, nullptr), kArgument, comm, {"count is NULL"});
     expect_error(hocketCommUserRank(comm, nullptr), kArgument, comm, {"rank is NULL"});
+    expect_error(hocketCommMemStats(comm, hocketStatPipeMemory, nullptr), kArgument, comm, {"value is NULL"});
+    uint64_t bytes = 99;
+    for (const int stat : {2, -1}) {
+      expect_error(hocketCommMemStats(comm, static_cast<hocketCommMemStat_t>(stat), &bytes), kArgument, comm,
+                   {"stat: " + std::to_string(stat) + " is none"});
+    }
+    EXPECT_EQ(bytes, 99u);
     expect_error(hocketCommGetAsyncError(comm, nullptr), kArgument, comm, {"asyncError is NULL"});
     expect_error(hocketRedOpCreate(nullptr, function, nullptr, 1, comm), kArgument, comm, {"op is NULL"});
     expect_error(hocketRedOpCreate(&op, nullptr, nullptr, 1, comm), kArgument, comm, {"function is NULL"});
@@ -431,6 +438,7 @@ TEST_F(Arguments, HandlesThatStandForNothing) {
   const std::string why = "comm: no such communicator";
   float value = 0;
   int number = 0;
+  uint64_t bytes = 0;
   hocketResult_t state;
   for (const hocketComm_t comm :
        {destroyed, aborted, reinterpret_cast<hocketComm_t>(garbage), reinterpret_cast<hocketComm_t>(~0ul),
@@ -440,6 +448,7 @@ TEST_F(Arguments, HandlesThatStandForNothing) {
     expect_error(hocketBarrier(comm, nullptr), kArgument, comm, {why});
     expect_error(hocketCommCount(comm, &number), kArgument, comm, {why});
     expect_error(hocketCommUserRank(comm, &number), kArgument, comm, {why});
+    expect_error(hocketCommMemStats(comm, hocketStatPipeMemory, &bytes), kArgument, comm, {why});
     expect_error(hocketCommGetAsyncError(comm, &state), kArgument, comm, {why});
     expect_error(hocketCommFinalize(comm), kArgument, comm, {why});
     expect_error(hocketCommDestroy(comm), kArgument, comm, {why});
@@ -451,6 +460,7 @@ TEST_F(Arguments, HandlesThatStandForNothing) {
   EXPECT_EQ(hocketCommDestroy(nullptr), hocketSuccess);
   EXPECT_EQ(hocketCommAbort(nullptr), hocketSuccess);
   expect_error(hocketBarrier(nullptr, nullptr), kArgument, nullptr, {why});
+  expect_error(hocketCommMemStats(nullptr, hocketStatPipeMemory, &bytes), kArgument, nullptr, {why});
 }
 
 TEST_F(Arguments, CallsAfterFinalize) {

@@ -273,6 +273,29 @@ TEST(Split, IsNotForced) {
   }
 }
 
+TEST(MemStats, SayWhatThePipesHold) {
+  run_threads(2, [](Member& member) {
+    const auto asked = [&](hocketCommMemStat_t stat) {
+      uint64_t bytes = 0;
+      EXPECT_EQ(hocketCommMemStats(member.comm, stat, &bytes), hocketSuccess) << hocketGetLastError(member.comm);
+      return bytes;
+    };
+    EXPECT_EQ(asked(hocketStatPipeBudget), uint64_t{4} << 20);
+    EXPECT_EQ(sum(member.comm, 1), 2);
+    const uint64_t small = asked(hocketStatPipeMemory);
+    std::vector<float> values(1 << 20);
+    EXPECT_EQ(
+        hocketAllReduce(values.data(), values.data(), values.size(), hocketFloat, hocketSum, member.comm, nullptr),
+        hocketSuccess);
+    const uint64_t large = asked(hocketStatPipeMemory);
+    EXPECT_GT(small, 0u);
+    EXPECT_GT(large, small);
+    EXPECT_LE(large, uint64_t{4} << 20);
+    EXPECT_EQ(hocketCommFinalize(member.comm), hocketSuccess);
+    EXPECT_EQ(asked(hocketStatPipeBudget), uint64_t{4} << 20);
+  });
+}
+
 TEST(Barrier, HoldsEveryRankUntilAllHaveCome) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     std::atomic<int> entered = 0;

@@ -20,6 +20,7 @@
 namespace hocket::test {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 // Arguments: the name of the communicator. Rank 2 stops calling after three barriers; it lives.
@@ -106,6 +107,9 @@ TEST(Diagnosis, MetricsAndTraceOfARunningJob) {
   EXPECT_THAT(metrics, HasSubstr("comm_name=\"" + name + "\",n_nodes=\"1\",nranks=\"2\",rank=\"1\""));
   EXPECT_THAT(metrics, HasSubstr("collective=\"all_reduce\",message_size=\"4\""));
   EXPECT_THAT(metrics, HasSubstr("hocket_collective_time_share{"));
+  // Each rank has sent.
+  EXPECT_THAT(metrics, ContainsRegex("hocket_pipe_bytes\\{[^\n]*comm_name=\"" + name + "\"[^\n]*\\} [1-9]"));
+  EXPECT_THAT(metrics, ContainsRegex("hocket_pipe_budget_bytes\\{[^\n]*comm_name=\"" + name + "\"[^\n]*\\} 4194304\n"));
   const std::string file = testing::TempDir() + "hocket-trace-" + std::to_string(getpid()) + ".json";
   EXPECT_THAT(written_by("trace --seconds 1.5 " + file), HasSubstr(" calls"));
   EXPECT_THAT(written_by("trace --merge " + file + " --merge " + file + " -- " + file),
@@ -123,7 +127,8 @@ TEST(Diagnosis, StatusShowsAJobThatStandsStill) {
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   processes.send_signal(3, SIGSTOP);  // it need not answer
   const std::string text = status_of("--calls 2 --seconds 0.1");
-  EXPECT_THAT(text, HasSubstr(name + ": rank 2 of 4: 3 calls, 0 a second; in no call\n    #3 barrier("));
+  EXPECT_THAT(text, ContainsRegex(name + ": rank 2 of 4: 3 calls, 0 a second; in no call; pipes hold [0-9]\\.[0-9] of "
+                                         "8 MiB\n    #3 barrier\\("));
   EXPECT_THAT(text, HasSubstr(name + ": rank 0 of 4: 3 calls, 0 a second; "));
   EXPECT_THAT(text, HasSubstr("waits for rank 2 since "));
   EXPECT_THAT(text, HasSubstr("    #4 all_reduce(1 float32)\n    #3 barrier("));

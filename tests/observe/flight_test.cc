@@ -104,6 +104,22 @@ TEST(Flight, ReportsRatesAndWaits) {
   EXPECT_THAT(flight_report(flight.read(), earlier, seconds(2), Time(seconds(103))), HasSubstr("in no call"));
 }
 
+TEST(Flight, SaysWhatThePipesHold) {
+  const Flight flight;
+  FlightLane* const counted = flight.recorder->open({"counted", 0, 2, 1, 9, 4 << 20});
+  flight.recorder->open({"", 1, 2});
+  const auto report = [&] { return flight_report(flight.read(), {}, seconds(1), Time{}); };
+  EXPECT_THAT(report(), HasSubstr("  counted: rank 0 of 2: 0 calls, 0 a second; in no call; pipes hold 0.0 of 4 MiB\n"
+                                  "  rank 1 of 2: 0 calls, 0 a second; in no call\n"));
+  counted->note_pipes(1'300'000);
+  EXPECT_EQ(flight.read().lanes[0].pipe_budget, size_t{4} << 20);
+  EXPECT_EQ(flight.read().lanes[0].pipe_bytes, 1'300'000u);
+  EXPECT_THAT(report(), HasSubstr("; pipes hold 1.2 of 4 MiB\n"));
+  flight.recorder->close(counted);
+  ASSERT_EQ(flight.recorder->open({"its place", 0, 2, 1, 9, 8 << 20}), counted);
+  EXPECT_THAT(report(), HasSubstr("; pipes hold 0.0 of 8 MiB\n"));
+}
+
 TEST(Flight, LanesAreUsedAgain) {
   const Flight flight;
   std::vector<FlightLane*> lanes;

@@ -184,6 +184,17 @@ class Table(unittest.TestCase):
         os.close(ours)
         self.assertRegex(text, r"all_reduce_perf: measuring 1 MiB of float, sum \(\d+ s so far\)\r\x1b\[Kall_reduce_perf: ")
 
+    def test_memory_and_what_the_pipes_hold_of_their_budget(self):
+        for shape, budget in ((("--ranks", 2), "4.00 MB"), (("-t", 3, "-g", 1), "8.00 MB"), (("-g", 3), "8.00 MB")):
+            with self.subTest(shape):
+                done = perf("all_reduce", *shape, "-b", "1M", "-e", "1M", "-n", 2, "-M", 1)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                found = re.search(r"\n# Host memory usage    : Initialization \S+ \S+ \| User-Allocated \S+ \S+ \| "
+                                  r"Collective \S+ \S+ \| Total  \S+ \S+ \| Pipes (\S+) [KM]B of (\S+ \S+)\n", done.stdout)
+                self.assertGreater(float(found[1]), 0)
+                self.assertEqual(found[2], budget)
+        self.assertNotIn("memory", perf("all_reduce", "--ranks", 2, "-b", 8, "-e", 8, "-n", 2).stdout)
+
     def test_demanded_bandwidth(self):
         done = perf("all_reduce", "--ranks", 2, "-b", 64, "-e", 64, "-n", 1, environment={"NCCL_TESTS_MIN_BW": "1e6"})
         self.assertEqual(done.returncode, 7)

@@ -787,6 +787,7 @@ class Package(unittest.TestCase):
             hocket.Communicator.join(b"abc", 0, 1)
         with hocket.Communicator.join(hocket.unique_id(), 0, 1, name="one") as comm:
             self.assertEqual((comm.rank, comm.size), (0, 1))
+            self.assertEqual((comm.pipe_budget, comm.pipe_memory), (4 << 20, 0))
         comm.close()  # again: nothing
 
 
