@@ -4,6 +4,7 @@
 // What the flight recorder is told of the memory that a communicator's pipes hold, while it lives and after.
 #include <optional>
 
+#include "choose/cut.h"
 #include "comm/communicator.h"
 #include "observe/flight.h"
 #include "tests/comm/mesh_fixture.h"
@@ -40,7 +41,7 @@ TEST_F(RecordedPipes, AreThoseOfNow) {
   std::optional<Holding> early(budget());
   early->grow(1000);
   const auto communicator = open(recorder_.get());
-  EXPECT_EQ(lane().pipe_budget, default_budget(1));
+  EXPECT_EQ(lane().pipe_budget, default_pipe_memory(1));
   EXPECT_EQ(lane().pipe_bytes, 1000u) << "held before there was a lane";
   Holding(budget()).grow(30);
   Holding more(budget());
