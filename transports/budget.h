@@ -10,17 +10,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <mutex>
+#include <utility>
 #include <vector>
 
 namespace hocket {
 
-// Any thread.
+// Any thread; takes no lock, as a child that fork() made may end it.
 class Budget {
  public:
-  // `whole`: the budget of which this is a part; what is held of this is held of that, too.
+  // `whole`: that of which this is a part; what is held of this is held of that, too.
   explicit Budget(size_t bytes, std::shared_ptr<Budget> whole = nullptr) : bytes_(bytes), whole_(std::move(whole)) {}
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
@@ -30,27 +29,27 @@ class Budget {
   // What each of those that hold some of it may have of it, if it is dealt out evenly.
   size_t share() const;
   bool allows(size_t more) const;
-  // `told` hears now and whenever it changes how much is held; empty: nobody does any more.
-  void tell(std::function<void(size_t held)> told);
+  // What is held is written there now and whenever it changes; null: nowhere any more.
+  void show(std::atomic<uint64_t>* held);
 
  private:
   friend class Holding;
   void add(size_t bytes);
   void remove(size_t bytes);
+  void show();
 
   const size_t bytes_;
   const std::shared_ptr<Budget> whole_;
   std::atomic<size_t> held_ = 0;
   std::atomic<size_t> holders_ = 0;
-  std::mutex mutex_;  // guards told_, and that it hears of changes in their order
-  std::function<void(size_t)> told_;
+  std::atomic<std::atomic<uint64_t>*> shown_ = nullptr;
 };
 
 // What one buffer holds of a budget, until it ends. One thread at a time.
 class Holding {
  public:
   // Null: nobody counts, and all is allowed.
-  explicit Holding(std::shared_ptr<Budget> budget);
+  explicit Holding(std::shared_ptr<Budget> budget) : budget_(std::move(budget)) {}
   ~Holding();
   Holding(const Holding&) = delete;
   Holding& operator=(const Holding&) = delete;
@@ -78,23 +77,23 @@ class PageHolding {
   // So many bytes are written, `offset` from the memory's beginning.
   void write(size_t offset, size_t bytes) {
     if (bytes == 0) return;
-    const size_t last = (offset + bytes - 1) / kPage;
-    for (size_t page = offset / kPage; page <= last; page = (page / kInWord + 1) * kInWord) {
+    const size_t last = (offset + bytes - 1) >> page_bits_;
+    for (size_t page = offset >> page_bits_; page <= last; page = (page / kInWord + 1) * kInWord) {
+      const size_t word = page / kInWord;
       const uint64_t from = ~uint64_t{0} << page % kInWord;
-      const uint64_t to =
-          last / kInWord > page / kInWord ? ~uint64_t{0} : ~uint64_t{0} >> (kInWord - 1 - last % kInWord);
-      if (const uint64_t fresh = from & to & ~written_[page / kInWord]; fresh != 0) [[unlikely]]
-        grow(page / kInWord, fresh);
+      const uint64_t to = last / kInWord > word ? ~uint64_t{0} : ~uint64_t{0} >> (kInWord - 1 - last % kInWord);
+      if (const uint64_t fresh = from & to & ~written_[word]; fresh != 0) [[unlikely]]
+        grow(word, fresh);
     }
   }
   const Holding& holding() const { return holding_; }
 
  private:
-  static constexpr size_t kPage = 4096;
   static constexpr size_t kInWord = 64;
   void grow(size_t word, uint64_t fresh);
 
   Holding holding_;
+  const int page_bits_;
   std::vector<uint64_t> written_;  // pages, a bit each
 };
 

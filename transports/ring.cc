@@ -105,10 +105,10 @@ std::byte* RingSender::reserve(size_t bytes) {
   if (bytes <= RingCell::kInlineBytes) return reserve_at(Home::kCell, RingCell::kInlineBytes);
   // It stays there, whatever comes meanwhile.
   if (bytes <= reserved_ && (home_ == Home::kBeside || home_ == Home::kUnits)) return reserved_memory();
-  if (bytes <= Ring::kBesideBytes && (bytes < kTradedFrom || !reserve_traded_slot(bytes))) {
+  if (bytes <= Ring::kBesideBytes && (bytes < kTradedFrom || !reserve_traded_slot())) {
     return reserve_at(Home::kBeside, Ring::kBesideBytes);
   }
-  if (reserve_traded_slot(bytes)) return reserve_at(Home::kSlot, ring_.max_message());
+  if (reserve_traded_slot()) return reserve_at(Home::kSlot, ring_.max_message());
   if (!reserve_units(bytes)) return nullptr;
   return reserve_at(Home::kUnits, std::min(static_cast<size_t>(units_) * ring_.unit_bytes(), ring_.max_message()));
 }
@@ -146,10 +146,10 @@ bool RingSender::refresh() {
   return true;
 }
 
-bool RingSender::reserve_traded_slot(size_t bytes) {
+bool RingSender::reserve_traded_slot() {
   if (slot_ != kNoSlot) return true;
   traded_slots_ |= trade_->take();
-  if (traded_slots_ == 0 && !may_give(bytes)) return false;
+  if (traded_slots_ == 0 && !may_give()) return false;
   slot_ = traded_slots_ != 0 ? std::countr_zero(traded_slots_) : next_spare_;
   streaming_from = SIZE_MAX;
   return true;
@@ -196,16 +196,18 @@ void RingSender::look_at_reader(size_t bytes) {
 // All units are held at once: other pipes that would take as much shall know.
 void RingSender::widen() {
   const size_t bytes = Ring::kUnits * ring_.unit_bytes();
-  wide_ = held_.holding().allows(bytes);
+  wide_ = held_.holding().allows(bytes - std::min(bytes, held_.holding().held()));
   if (wide_) held_.write(Ring::kBulkOffset, bytes);
 }
 
-// The reserved memory; a slot of the peer's is in its ring, and it has written there first.
+// The reserved memory. What lies beside the cells counts as a whole: short messages shall cost nothing here. So does a
+// slot, by whom it belongs to: the peer may send longer messages in it.
 void RingSender::hold(size_t bytes) {
-  const std::byte* const memory = reserved_memory();
-  const std::span<std::byte> ours = ring_.memory();
-  if (memory >= ours.data() && memory < ours.data() + ours.size())
-    held_.write(static_cast<size_t>(memory - ours.data()), bytes);
+  const size_t at = static_cast<size_t>(reserved_memory() - ring_.memory().data());
+  if (home_ == Home::kUnits) return held_.write(at, bytes);
+  if (home_ == Home::kBeside && !std::exchange(holds_beside_, true))
+    return held_.write(Ring::kBesideOffset, Ring::kBulkOffset - Ring::kBesideOffset);
+  if (home_ == Home::kSlot && static_cast<uint32_t>(slot_) < SlotTrade::kTheirs) held_.write(at, ring_.max_message());
 }
 
 uint32_t RingSender::send_units(size_t bytes) {
@@ -232,7 +234,7 @@ void RingSender::commit(size_t bytes, Envelope envelope) {
   if (bytes > reserved_) return fail(fmt::format("{} bytes were committed of {} reserved", bytes, reserved_));
   RingCell& cell = ring_.cell(committed_);
   if (bytes > RingCell::kInlineBytes) {
-    hold(bytes);
+    if (home_ != Home::kBeside || !holds_beside_) hold(bytes);
     const RingPlace place{home_ == Home::kSlot    ? send_slot()
                           : home_ == Home::kUnits ? send_units(bytes)
                                                   : RingPlace::kBeside};

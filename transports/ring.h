@@ -55,10 +55,10 @@ class RingSender final : public Sender {
   std::byte* reserve_at(Home home, size_t bytes);
   std::byte* reserved_memory() const;
   // One that we have read last and may write, or one more to give. True also when a slot is reserved already.
-  bool reserve_traded_slot(size_t bytes);
+  bool reserve_traded_slot();
   // One more slot, of those that are beside what the pipe promises.
-  bool may_give(size_t bytes) const {
-    return next_spare_ < Ring::kMostGiven && trade_->hears() && held_.holding().allows(bytes);
+  bool may_give() const {
+    return next_spare_ < Ring::kMostGiven && trade_->hears() && held_.holding().allows(ring_.max_message());
   }
   // Units of our own; false when none are free.
   bool reserve_units(size_t bytes);
@@ -99,6 +99,7 @@ class RingSender final : public Sender {
   Claims claims_;
   std::array<uint64_t, kRingCells> units_of_{};  // that the message of each cell holds
   PageHolding held_;                             // of the ring's memory
+  bool holds_beside_ = false;
   Status status_;
   std::string name_;
   std::function<void()> wake_peer_;

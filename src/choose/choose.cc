@@ -118,7 +118,7 @@ Result<Choice> Chooser::choose_builder(const Question& question) {
 }
 
 std::string_view Chooser::why_impossible(const Builder& builder, const Question& question) const {
-  const std::string_view why = obstacle(builder, question, limit_);
+  const std::string_view why = obstacle(builder, question, limit_.longest());
   if (!why.empty() || builder.fits(options_of(question))) return why;
   return builder.needs;
 }

@@ -46,7 +46,7 @@ std::optional<Candidate> Contenders::fastest(const Question& question, const Bui
                                              const Builder* only) {
   const auto is_open = [&](const Known& known) {
     if (only != nullptr) return known.builder == only;
-    return !known.many_peers && obstacle(*known.builder, question, limit_).empty();
+    return !known.many_peers && obstacle(*known.builder, question, limit_.longest()).empty();
   };
   std::optional<Candidate> best;
   for (Known* known : shortest_first(this->known(question, options), is_open)) {
@@ -63,7 +63,7 @@ std::optional<Candidate> Contenders::fastest(const Question& question, const Bui
 
 std::vector<Candidate> Contenders::all(const Question& question, const BuildOptions& options) {
   std::vector<Candidate> result;
-  const auto is_open = [&](const Known& known) { return obstacle(*known.builder, question, limit_).empty(); };
+  const auto is_open = [&](const Known& known) { return obstacle(*known.builder, question, limit_.longest()).empty(); };
   Picoseconds least = kForever;
   for (Known* known : shortest_first(this->known(question, options), is_open)) {
     if (known->least / kHopeless > least) break;
@@ -146,7 +146,9 @@ Candidate Contenders::time(const Builder& builder, const Split& split, const Que
   const auto timed = question.coded ? longest_cut : best_cut;
   const Sizes call{
       .bytes = static_cast<int64_t>(question.bytes), .link_byte = link_byte(builder), .coding = question.coding};
-  const size_t longest = limit_.to(split.demand.peers, split.lanes);
+  size_t longest = limit_.of(split.demand);
+  const Cut plain = cut(split.demand.depth, split.demand.message_chunks, longest);
+  if (question.coded && !keeps_blocks(builder, question.coding, plain)) longest = limit_.longest();
   const Timed time = timed(split.demand, network_, question.ranks, call, longest);
   return {&builder, split.lanes, time.cut, time.prediction, takes_many_pipes(question.collective, split.demand.peers)};
 }

@@ -35,21 +35,34 @@ size_t default_pipe_memory(Rank ranks) {
 }
 
 SliceLimit::SliceLimit(size_t longest, size_t budget, const Placement& placement)
-    : longest_(longest), budget_(budget), in_memory_(placement.memory ? placement.per_host - 1 : 0) {}
+    : longest_(longest),
+      budget_(budget),
+      near_(placement.memory ? static_cast<size_t>(placement.per_host - 1) : 0),
+      peers_(std::max<size_t>(1, static_cast<size_t>(placement.ranks - 1))) {}
 
 // A pipe in memory holds what it promises to take, one over sockets a slice, where it is received. Half of the budget
 // is for a few pipes whose slices are the longest, of rings, trees and halving; these are among those to all.
-size_t SliceLimit::to(int32_t peers, int32_t lanes) const {
-  const int32_t in_memory = std::min(peers, in_memory_);
-  const auto held = static_cast<size_t>(lanes) *
-                    (kMessagesInPipe * static_cast<size_t>(in_memory) + static_cast<size_t>(peers - in_memory));
+size_t SliceLimit::with(size_t in_memory, size_t over_sockets) const {
   const size_t half = budget_ / 2;
-  const size_t longest_held = half / kLongestInMemory;
-  if (held <= longest_held) return longest_;
-  return std::min(longest_, std::max(kPage, half / (held - longest_held) / kPage * kPage));
+  const size_t longest_held = half / longest_;
+  const size_t held = kMessagesInPipe * in_memory + over_sockets;
+  if (budget_ == SIZE_MAX || held <= longest_held) return longest_;
+  const size_t left = half - std::min(half, kShortInPipe * in_memory);
+  return std::min(longest_, std::max(kPage, left / (held - longest_held) / kPage * kPage));
 }
 
-size_t SliceLimit::of_transfers() const { return std::max(to(in_memory_), std::min(longest_, kShortSlice)); }
+// As many of them are in memory as of all that there can be.
+size_t SliceLimit::over(int32_t pipes) const {
+  const auto all = static_cast<size_t>(pipes);
+  const size_t in_memory = (all * near_ + peers_ - 1) / peers_;
+  return with(in_memory, all - in_memory);
+}
+
+size_t SliceLimit::of(const Demand& demand) const {
+  return std::max(over(demand.pipes), std::min(longest_, kGrain * static_cast<size_t>(demand.message_chunks)));
+}
+
+size_t SliceLimit::of_transfers() const { return std::max(with(near_, 0), std::min(longest_, kShortSlice)); }
 
 Cut cut(const Plan& plan, size_t max_message) {
   Cut result = cut(plan.depth, plan.message_chunks, max_message);

@@ -30,15 +30,16 @@ inline constexpr size_t kShortSlice = kLongestInMemory / 4;
 // cut either.
 inline constexpr size_t kWhole = size_t{1} << 62;
 
-// So many a pipe takes of which none has been read.
+// So many messages a pipe takes of which none has been read; and beside the long ones it may hold so much in memory.
 inline constexpr size_t kMessagesInPipe = 8;
+inline constexpr size_t kShortInPipe = size_t{36} << 10;
 
 // Bytes that the pipes of one of so many ranks should hold, where nobody says otherwise: 4 MiB for each time that their
 // number doubles.
 size_t default_pipe_memory(Rank ranks);
 
-// How long slices of a plan may be: as long as can be, but where a rank sends to so many others that what their pipes
-// hold would go beyond the budget (transports/budget.h, docs/decisions/0147).
+// How long slices of a plan may be: as long as can be, but where a rank has so many pipes that what they hold would go
+// beyond the budget (transports/budget.h, docs/decisions/0147).
 class SliceLimit {
  public:
   // Whatever the plan.
@@ -46,15 +47,20 @@ class SliceLimit {
   SliceLimit(size_t longest, size_t budget, const Placement& placement);
 
   size_t longest() const { return longest_; }
-  // Where a rank sends to so many peers, over so many lanes.
-  size_t to(int32_t peers, int32_t lanes = 1) const;
+  // Where a rank sends, or receives, over so many pipes.
+  size_t over(int32_t pipes) const;
+  // Of plans that ask for that: every chunk of a message finds room in a slice, too.
+  size_t of(const Demand& demand) const;
   // Of messages between two ranks of one host that no plan counts.
   size_t of_transfers() const;
 
  private:
+  size_t with(size_t in_memory, size_t over_sockets) const;
+
   size_t longest_;
   size_t budget_ = SIZE_MAX;
-  int32_t in_memory_ = 0;  // peers at most whose pipes are in memory
+  size_t near_ = 0;  // peers at most whose pipes are in memory, of ...
+  size_t peers_ = 1;
 };
 
 // As large as the pipes allow: a step's message of one pass fits `depth` times into a pipe of kMessagesInPipe slices,

@@ -152,6 +152,23 @@ int32_t count_peers(const Plan& plan) {
   return static_cast<int32_t>(peers.size());
 }
 
+// Of those over which it sends and those over which it receives, the more.
+int32_t count_pipes(const Plan& plan) {
+  std::set<std::pair<Rank, size_t>> sending, receiving;
+  const auto add = [](auto& pipes, const auto& places, size_t lane) {
+    for (const Place& place : places) {
+      if (place.kind == Place::Kind::kMessage) pipes.emplace(place.peer, lane);
+    }
+  };
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    for (const Step& step : plan.lanes[lane].steps) {
+      add(sending, step.destinations, lane);
+      add(receiving, step.sources, lane);
+    }
+  }
+  return static_cast<int32_t>(std::max(sending.size(), receiving.size()));
+}
+
 // What the fast path asks of a plan (execute/fast_path.h).
 bool may_be_bound(const Plan& plan) {
   return plan.lanes.size() == 1 && plan.scratch_chunks == 0 &&
@@ -276,7 +293,7 @@ Demand over_lanes(Demand demand, int32_t lanes) {
   demand.average *= lanes;
   for (RankDemand& rank : demand.heavy) rank *= lanes;
   if (demand.host_chunks > 0) demand.host_chunks *= lanes;
-  for (int32_t* count : {&demand.chunks, &demand.parts, &demand.lanes}) *count *= lanes;
+  for (int32_t* count : {&demand.chunks, &demand.parts, &demand.lanes, &demand.pipes}) *count *= lanes;
   demand.most_lanes /= lanes;
   return demand;
 }
@@ -320,6 +337,7 @@ std::optional<Demand> demand(const Builder& builder, const BuildOptions& options
   const auto see = [&](const Plan& plan) {
     const RankDemand seen = count(plan, model, options.coded);
     raise(result.busiest, seen);
+    result.pipes = std::max(result.pipes, count_pipes(plan));
     keep_heavy(result.heavy, seen);
     result.average += seen;
     result.may_be_bound = result.may_be_bound && may_be_bound(plan);

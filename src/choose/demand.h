@@ -56,6 +56,7 @@ struct Demand {
   int32_t lanes = 1;
   int32_t most_lanes = 1;     // over which the plans can be split
   int32_t peers = 0;          // to which a rank sends, or the root of rooted collectives
+  int32_t pipes = 0;          // over which it does, or receives, as each lane has its own
   size_t plain_levels = 0;    // whose messages carry values, also in a call that has a codec: the innermost
   bool in_line = false;       // messages go along rings or trees (goes_in_line)
   bool may_be_bound = false;  // to the fast path: one lane, no scratch memory, steps of one chunk

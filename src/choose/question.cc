@@ -36,7 +36,7 @@ bool has_whole_blocks(const Cut& plain, const CodingCost& coding) {
 }
 
 // Why a call whose messages are encoded cannot have such plans.
-std::string_view coding_obstacle(const Builder& builder, const Question& question, const SliceLimit& limit) {
+std::string_view coding_obstacle(const Builder& builder, const Question& question, size_t max_message) {
   const CodingCost& coding = question.coding;
   if (changes_nothing(coding)) return builder.uses_windows() ? kEncodes : std::string_view();
   const std::optional<int32_t> times = encodings(builder, question.ranks);
@@ -46,8 +46,7 @@ std::string_view coding_obstacle(const Builder& builder, const Question& questio
   if (*times > coding.encodings) return "it encodes more often than the codec is allowed to (its option encodings)";
   if (!encodes_again(builder)) return {};
   if (!coding.encodes_again_alike) return "it encodes results again, which the codec would change";
-  const Rank peers = sends_to_all(builder.collective, builder.name) ? question.ranks - 1 : 1;
-  if (!has_whole_blocks(cut(1, question.ranks, limit.to(peers)), coding)) {
+  if (!has_whole_blocks(cut(1, question.ranks, max_message), coding)) {
     return "messages are too short for whole blocks of the codec";
   }
   return {};
@@ -55,11 +54,11 @@ std::string_view coding_obstacle(const Builder& builder, const Question& questio
 
 }  // namespace
 
-std::string_view obstacle(const Builder& builder, const Question& question, const SliceLimit& limit) {
+std::string_view obstacle(const Builder& builder, const Question& question, size_t max_message) {
   if (question.ordered && !builder.ordered) return "the operation does not commute";
   if (question.left_to_right && !builder.left_to_right) return "reductions are ordered: it does not combine one by one";
   if (question.coded) {
-    if (const std::string_view why = coding_obstacle(builder, question, limit); !why.empty()) return why;
+    if (const std::string_view why = coding_obstacle(builder, question, max_message); !why.empty()) return why;
   }
   if (!question.equal_chunks && builder.equal_chunks_only) return "the counts differ";
   if (builder.send_window && !question.send_window) return "it needs all send buffers in a window";
@@ -70,6 +69,10 @@ std::string_view obstacle(const Builder& builder, const Question& question, cons
     return "only the ends of a message know its count";
   }
   return {};
+}
+
+bool keeps_blocks(const Builder& builder, const CodingCost& coding, const Cut& plain) {
+  return changes_nothing(coding) || !encodes_again(builder) || has_whole_blocks(plain, coding);
 }
 
 // Half of the chain of hops carries sums, each of which is encoded, and the other half the result.

@@ -34,9 +34,13 @@ struct Question {
   friend bool operator==(const Question&, const Question&) = default;
 };
 
-// Why an algorithm of the collective cannot do it, even where it fits, with messages that are so long; empty: nothing
+// Why an algorithm of the collective cannot do it, even where it fits, with messages of so many bytes; empty: nothing
 // is in the way.
-std::string_view obstacle(const Builder& builder, const Question& question, const SliceLimit& limit);
+std::string_view obstacle(const Builder& builder, const Question& question, size_t max_message);
+
+// Whether a call that would be cut so without a codec gives all ranks the same bits: what is encoded twice must be
+// encoded in whole blocks.
+bool keeps_blocks(const Builder& builder, const CodingCost& coding, const Cut& plain);
 
 // The algorithm of calls whose messages are encoded: each contribution once and each result once, whatever the number
 // of ranks. Null: none such.

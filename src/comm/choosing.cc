@@ -18,11 +18,12 @@
 #include "choose/cut.h"
 #include "comm/crowd.h"
 #include "topology/machine.h"
+#include "transports/ring_layout.h"
 
 namespace hocket {
 namespace {
 
-static_assert(kMessagesInPipe == kPipeDepth, "what cuts messages knows no transport");
+static_assert(kMessagesInPipe == kPipeDepth && kShortInPipe == Ring::kBulkOffset, "what cuts knows no transport");
 
 // Null: none.
 const Transport* transport_between(const PeerInfo& a, const PeerInfo& b) {

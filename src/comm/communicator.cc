@@ -79,7 +79,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       placement_(hocket::placement(*mesh_)),
       crowded_(crowd(*mesh_, mesh_->rank()).shares_cores()),
       wait_(system, crowded_, options_.spin, &core_sharing_),
-      slice_limit_(longest_message(*mesh_, placement_), mesh_->budget().bytes(), placement_),
+      slice_limit_(longest_message(*mesh_, placement_), mesh_->slice_memory(), placement_),
       planner_({.rank = rank(),
                 .ranks = ranks(),
                 .longest_message = slice_limit_.longest(),
@@ -102,14 +102,14 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
   mesh_->set_recorder([log = call_log_](uint32_t key) { return log->report(key); });
   mesh_->set_pace([log = call_log_] { return log->pace(); });
   mesh_->set_whereabouts([log = call_log_, &clock = system.clock] { return log->whereabouts(clock.now()); });
-  if (lane_ != nullptr) mesh_->budget().tell([lane = lane_](size_t held) { lane->note_pipes(held); });
+  if (lane_ != nullptr) mesh_->budget().show(&lane_->pipe_bytes());
 }
 
 Communicator::~Communicator() {
   (void)tried([&] { return keep_what_was_found(), Status(); });
   mesh_->leave();
   if (lane_ == nullptr) return;
-  mesh_->budget().tell({});  // pipes may outlive us, and the lane is another's then
+  mesh_->budget().show(nullptr);  // pipes may outlive us, and the lane is another's then
   options_.flight->close(lane_);
 }
 

@@ -23,7 +23,7 @@ KeptBytes::~KeptBytes() {
   if (pages_ != nullptr) ::munmap(pages_, size_);
 }
 
-// Every stream needs a first ring; each may have its share of what longer ones take.
+// Every stream needs a first ring. Longer ones are as long as they would be if all that there are now had as much.
 bool KeptBytes::grow(uint64_t begin, uint64_t end) {
   const size_t size = std::max(2 * size_, kFirst);
   const bool may_be = size == kFirst || (size <= kMost && size <= held_.share() && held_.allows(size - size_));

@@ -8,10 +8,12 @@
 #include <cstring>
 #include <utility>
 
+#include "base/caught.h"
+
 namespace hocket {
 namespace {
 
-// What has come is told so seldom that the service threads have little to do.
+// At most; so seldom is what has come told to who keeps much, so that the service threads have little to do.
 constexpr size_t kTellEvery = size_t{256} << 10;
 // Copied and sent at once, while it is in the cache: a slice between hosts (choose/cut.h).
 constexpr size_t kPiece = size_t{128} << 10;
@@ -68,18 +70,21 @@ void LastingStream::close() {
 Result<size_t> LastingStream::send(std::span<const std::span<const std::byte>> parts) {
   const std::lock_guard lock(mutex_);
   if (socket_ == nullptr || !loss_.empty()) return nothing();
-  if (kept_.size() == 0) grow();
+  if (kept_.size() == 0) (void)kept_.grow(acked_, copied_);
+  const size_t kept = kept_.size();
   const uint64_t begin = sent_;
   Result<bool> has_room = catch_up();
   while (has_room.ok() && *has_room && keep_piece(parts, sent_ - begin)) has_room = catch_up();
   sent_ = std::max(begin, written_);  // the rest is offered again, unchanged
+  // The other side tells the more seldom; without memory to say so, as it did.
+  if (kept_.size() > kept) (void)tried([&] { return on_news_(), Status(); });
   if (!has_room.ok() && ended_ && sent_ == begin) return has_room.status();
   return sent_ - begin;
 }
 
 // Of what follows the first `offset` bytes. False: there is nothing more, or no room.
 bool LastingStream::keep_piece(std::span<const std::span<const std::byte>> parts, size_t offset) {
-  if (sent_ - acked_ == kept_.size() && !grow()) return false;
+  if (sent_ - acked_ == kept_.size() && !kept_.grow(acked_, copied_)) return false;
   std::span<std::byte> room = kept_.at(sent_);
   room = room.first(std::min({kPiece, room.size(), kept_.size() - (sent_ - acked_)}));
   const uint64_t before = sent_;
@@ -94,13 +99,6 @@ bool LastingStream::keep_piece(std::span<const std::span<const std::byte>> parts
     copied_ = std::max(copied_, sent_);
   }
   return sent_ > before;
-}
-
-// The other side shall know: it tells the more seldom.
-bool LastingStream::grow() {
-  if (!kept_.grow(acked_, copied_)) return false;
-  if (kept_.size() > KeptBytes::kFirst) on_news_();
-  return true;
 }
 
 // Several times before the peer has no room left.

@@ -84,7 +84,6 @@ class LastingStream : public std::enable_shared_from_this<LastingStream> {
   void want_another(const std::string& why);
   Result<bool> catch_up();
   bool keep_piece(std::span<const std::span<const std::byte>> parts, size_t offset);
-  bool grow();
   size_t tell_every() const;
 
   const std::shared_ptr<Poller> poller_;

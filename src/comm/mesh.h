@@ -54,8 +54,10 @@ class Mesh {
   virtual const PeerInfo& peer(int32_t rank) const = 0;
   // The longest message, equal on all ranks.
   virtual size_t max_message() const = 0;
-  // Of the memory of our pipes, as long on all ranks.
+  // Of the memory of our pipes, as much on all ranks.
   virtual Budget& budget() const = 0;
+  // The part of it that messages may take on their way, where streams to other hosts have the rest.
+  virtual size_t slice_memory() const = 0;
 
   // The end of a pipe, opened at the first call; null until it is open (come back) or when the mesh has failed. Owned
   // by the mesh and valid as long as it. Called by the thread that drives the communicator.

@@ -112,8 +112,11 @@ void MeshRank::publish(std::vector<PeerInfo> peers) {
     if (peer.max_message != 0) max_message_ = std::min<size_t>(max_message_, peer.max_message);
   }
   const size_t pipe_memory = peers_.front().pipe_memory != 0 ? peers_.front().pipe_memory : default_pipe_memory(ranks_);
+  const auto is_elsewhere = [&](const PeerInfo& peer) { return peer.host_identity != peers_.front().host_identity; };
+  const size_t kept = std::ranges::any_of(peers_, is_elsewhere) ? pipe_memory / 2 : 0;
   budget_ = std::make_shared<Budget>(pipe_memory);
-  stream_budget_ = std::make_shared<Budget>(pipe_memory / 2, budget_);
+  stream_budget_ = std::make_shared<Budget>(kept, budget_);
+  slice_budget_ = std::make_shared<Budget>(pipe_memory - kept, budget_);
   shares_cores_ = crowd(*this, rank_).shares_cores();
   choose_transports_for_peers();
   reaches_devices_ = all_reach_devices();

@@ -49,6 +49,7 @@ class MeshRank final : public Mesh,
   const PeerInfo& peer(int32_t rank) const override { return peers_[static_cast<size_t>(rank)]; }
   size_t max_message() const override { return max_message_; }
   Budget& budget() const override { return *budget_; }
+  size_t slice_memory() const override { return slice_budget_->bytes(); }
   Sender* sender(PipeClass pipe_class, int32_t peer, int lane) override;
   Receiver* receiver(PipeClass pipe_class, int32_t peer, int lane) override;
   std::string_view transport_name(int32_t peer) const override;
@@ -245,8 +246,9 @@ class MeshRank final : public Mesh,
   std::vector<PeerInfo> peers_;
   std::vector<const Transport*> transports_;  // by peer; null: none reaches it
   size_t max_message_ = 0;
-  std::shared_ptr<Budget> budget_;         // of our pipes' memory
-  std::shared_ptr<Budget> stream_budget_;  // its part for what streams to other hosts keep
+  std::shared_ptr<Budget> budget_;         // of our pipes' memory ...
+  std::shared_ptr<Budget> slice_budget_;   // ... its part for messages
+  std::shared_ptr<Budget> stream_budget_;  // ... and for what streams to other hosts keep
   bool shares_cores_ = false;              // with other ranks of this kernel
   bool reaches_devices_ = false;
   std::atomic<bool> complete_ = false;

@@ -193,7 +193,7 @@ PipeContext MeshRank::context_for(const PipeName& name, const Transport& transpo
   const int32_t peer = name.peer;
   context.ties = pipes_.ties(name, transport);
   context.shares_cores = shares_cores_;
-  context.budget = budget_;
+  context.budget = slice_budget_;
   context.checksum = is_far(peer) && service_.options().checksum;
   context.peer = fmt::format("rank {} on {}", peer, peers_[static_cast<size_t>(peer)].host_name);
   if (peer_poller != nullptr) {

@@ -110,8 +110,8 @@ class FlightLane {
   // So long a call waited for others.
   void note_waited(Duration waited) { waited_ns_.fetch_add(waited.count(), std::memory_order_relaxed); }
   Duration waited() const { return Duration(waited_ns_.load(std::memory_order_relaxed)); }
-  // So many bytes the pipes hold now. Any thread.
-  void note_pipes(uint64_t held) { pipe_bytes_.store(held, std::memory_order_relaxed); }
+  // That the pipes hold now: whoever knows writes it there. Any thread.
+  std::atomic<uint64_t>& pipe_bytes() { return pipe_bytes_; }
   uint64_t begun() const { return collectives_.begun() + transfers_.begun(); }
   uint64_t ended() const { return collectives_.ended() + transfers_.ended(); }
   // How many collectives began before one of the last transfers.

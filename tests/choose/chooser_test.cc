@@ -251,6 +251,49 @@ TEST(Chooser, EncodesInOneShotWhereLittleIsSent) {
   EXPECT_NE(chosen("topk", DataType::kFloat32, 4, 4 << 10), "one_shot") << "zeros are not added";
 }
 
+// Else ranks would encode the same results in other blocks, and end with different bits.
+TEST(Chooser, EncodesAgainInWholeBlocksHoweverLittleMemoryPipesHave) {
+  constexpr size_t kLongest = 128 << 10;
+  for (const size_t budget : {size_t{1} << 20, size_t{24} << 20}) {
+    for (const Rank ranks : {16, 32, 128}) {
+      for (const int32_t lanes : {0, 16}) {
+        const Placement placement{.ranks = ranks, .per_host = ranks, .memory = true};
+        Chooser chooser({}, built_in_tuning(), placement, SliceLimit(kLongest, budget, placement), lanes);
+        Question question = all_reduce(ranks, 64 << 20);
+        question.coded = true;
+        question.coding = cost_of(**make_codec("sign:block=4096,encodings=64"), DataType::kFloat32);
+        const std::vector<Candidate> all = chooser.candidates(question);
+        EXPECT_FALSE(all.empty());
+        for (const Candidate& candidate : all) {
+          EXPECT_TRUE(keeps_blocks(*candidate.builder, question.coding, candidate.cut))
+              << candidate.builder->name << " of " << ranks << " over " << candidate.lanes << " lanes, " << budget;
+        }
+      }
+    }
+  }
+}
+
+// Both ends of a message, which belongs to no plan, cut it alike; between hosts nothing is cut for pipes in memory.
+TEST(Chooser, TransfersAreCutAlikeAtBothEnds) {
+  Placement placement{.ranks = 44, .per_host = 40, .memory = true, .hosts = {{}, {1, 43}, {7, 20}}};
+  for (Rank rank = 0; rank < placement.ranks; ++rank) {
+    if (rank != 1 && rank != 43 && rank != 7 && rank != 20) placement.hosts[0].push_back(rank);
+  }
+  const SliceLimit limit(128 << 10, 24 << 20, placement);
+  const Chooser chooser({}, built_in_tuning(), placement, limit);
+  EXPECT_LT(limit.of_transfers(), limit.longest());
+  for (Rank one = 0; one < placement.ranks; ++one) {
+    for (Rank other = 0; other < placement.ranks; ++other) {
+      const auto holds = [&](const std::vector<Rank>& host) {
+        return std::ranges::count(host, one) > 0 && std::ranges::count(host, other) > 0;
+      };
+      const bool are_near = std::ranges::any_of(placement.hosts, holds);
+      EXPECT_EQ(chooser.transfer_slice(one, other), are_near ? limit.of_transfers() : limit.longest())
+          << one << " to " << other;
+    }
+  }
+}
+
 // What changes nothing may take any plan: of 64 ranks' sparse sums doubling, where nobody has a pipe to everybody.
 TEST(Chooser, TakesAnyPlanWhereNothingIsLost) {
   const auto chosen = [](const Codec& codec, Rank ranks, size_t bytes) {

@@ -2,6 +2,7 @@
 // Copyright The Hocket authors
 //
 // Meshes between threads: joining, pipes of all carriers, failures, questions, farewells, splits.
+#include <array>
 #include <cstring>
 
 #include "tests/comm/mesh_fixture.h"
@@ -62,6 +63,46 @@ TEST(MaxMessage, IsTheSmallestOfAllRanks) {
   const auto id = make_unique_id(*services[0]);
   auto meshes = join_all(*id, 3, [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; });
   for (const MeshPointer& mesh : meshes) EXPECT_EQ(mesh->max_message(), 1024u);
+  leave_all(meshes);
+}
+
+// Of every communicator its own rank 0's.
+TEST(PipeMemory, IsWhatRankZeroWasTold) {
+  constexpr std::array<size_t, 3> kTold = {5 << 20, 0, 7 << 20};
+  std::vector<std::unique_ptr<Service>> services;
+  for (size_t rank = 0; rank < kTold.size(); ++rank) {
+    ServiceOptions options = quick_options();
+    options.pipe_memory = kTold[rank];
+    if (rank == 2) options.host_id = "another host";
+    services.push_back(std::make_unique<Service>(real_system(), options));
+  }
+  const auto service_of = [&](int32_t rank) -> Service& { return *services[static_cast<size_t>(rank)]; };
+  const auto id = make_unique_id(*services[0]);
+  auto meshes = join_all(*id, 3, service_of);
+  for (const MeshPointer& mesh : meshes) {
+    EXPECT_EQ(mesh->budget().bytes(), kTold[0]);
+    EXPECT_EQ(mesh->slice_memory(), kTold[0] / 2) << "streams to the other host have the rest";
+  }
+  // The ranks without the first, and backwards.
+  std::vector<MeshPointer> children(2);
+  for (const std::vector<int32_t>& members : {std::vector<int32_t>{2, 1}, std::vector<int32_t>{1, 0}}) {
+    for_each_rank(2, [&](int32_t rank) {
+      const int32_t parent = members[static_cast<size_t>(rank)];
+      MeshOptions options;
+      options.id = std::string(16, static_cast<char>('a' + members[0]));
+      options.key = "the secret of the split";
+      options.rank = rank;
+      for (const int32_t member : members) options.peers.push_back(meshes[static_cast<size_t>(parent)]->peer(member));
+      auto opened = open_mesh(service_of(parent), options);
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      children[static_cast<size_t>(rank)] = *opened;
+    });
+    for (const MeshPointer& child : children) {
+      EXPECT_EQ(child->budget().bytes(), members[0] == 2 ? kTold[2] : size_t{4} << 20) << "the default of two ranks";
+      EXPECT_EQ(child->slice_memory(), members[0] == 2 ? kTold[2] / 2 : size_t{4} << 20);
+    }
+    leave_all(children);
+  }
   leave_all(meshes);
 }
 

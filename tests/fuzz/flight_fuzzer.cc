@@ -22,7 +22,7 @@ std::vector<std::byte> recorded() {
   const std::span<std::byte> bytes = memory->bytes();
   FlightRecorder recorder(std::move(memory), 7, {{"all_reduce", "send"}, {"float32"}, {4}}, 1);
   FlightLane& lane = *recorder.open({"job", 1, 4, 2, 99, 8 << 20});
-  lane.note_pipes(1 << 20);
+  lane.pipe_bytes() = 1 << 20;
   const uint32_t collective = lane.keep({0, 1000, -1, 0, 0});
   const uint32_t transfer = lane.keep_transfer({1, 10, 2, 1, 0});
   for (uint64_t call = 0; call < 3; ++call) {

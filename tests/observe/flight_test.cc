@@ -111,7 +111,7 @@ TEST(Flight, SaysWhatThePipesHold) {
   const auto report = [&] { return flight_report(flight.read(), {}, seconds(1), Time{}); };
   EXPECT_THAT(report(), HasSubstr("  counted: rank 0 of 2: 0 calls, 0 a second; in no call; pipes hold 0.0 of 4 MiB\n"
                                   "  rank 1 of 2: 0 calls, 0 a second; in no call\n"));
-  counted->note_pipes(1'300'000);
+  counted->pipe_bytes() = 1'300'000;
   EXPECT_EQ(flight.read().lanes[0].pipe_budget, size_t{4} << 20);
   EXPECT_EQ(flight.read().lanes[0].pipe_bytes, 1'300'000u);
   EXPECT_THAT(report(), HasSubstr("; pipes hold 1.2 of 4 MiB\n"));

@@ -86,7 +86,7 @@ TEST(Metrics, SayWhatThePipesHold) {
   EXPECT_THAT(text(), Not(HasSubstr("hocket_pipe_bytes{"))) << "nobody counts them";
   EXPECT_THAT(text(), Not(HasSubstr("hocket_pipe_budget_bytes{"))) << "nobody counts them";
   flight.recorder->close(flight.lane);
-  flight.recorder->open({"", 2, 8, 3, 0, 12 << 20})->note_pipes(5000);
+  flight.recorder->open({"", 2, 8, 3, 0, 12 << 20})->pipe_bytes() = 5000;
   const std::string labels =
       R"({version="",slurm_job_id="",node="",gpu="",pid="4711",comm_name="",n_nodes="3",nranks="8",rank="2"})";
   EXPECT_THAT(text(), HasSubstr("# TYPE hocket_pipe_bytes gauge\nhocket_pipe_bytes" + labels + " 5000\n"));

@@ -8,13 +8,17 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <random>
+#include <thread>
 #include <vector>
 
+#include "transports/page_memory.h"
 #include "transports/ring.h"
 
 namespace hocket {
@@ -29,8 +33,9 @@ TEST(Budget, PartsCountForTheWhole) {
   rest.grow(60);
   {
     Holding of_part(part);
-    EXPECT_TRUE(of_part.allows(40));
-    EXPECT_FALSE(of_part.allows(41)) << "the whole has no more";
+    EXPECT_EQ(of_part.share(), 50u) << "nobody holds any of it";
+    EXPECT_TRUE(of_part.allows(50));
+    EXPECT_FALSE(of_part.allows(51));
     of_part.grow_to(30);
     of_part.grow_to(20);
     EXPECT_EQ(part->held(), 30u);
@@ -38,40 +43,65 @@ TEST(Budget, PartsCountForTheWhole) {
     EXPECT_FALSE(rest.allows(11));
     of_part.grow(100);
     EXPECT_FALSE(of_part.allows(0)) << "beyond it";
-    const Holding another(part);
+    Holding another(part);
+    EXPECT_EQ(another.share(), 50u) << "it holds nothing yet";
+    another.grow(1);
     EXPECT_EQ(another.share(), 25u);
   }
   EXPECT_EQ(part->held(), 0u);
   EXPECT_EQ(whole->held(), 60u);
-  EXPECT_EQ(part->share(), 50u) << "nobody holds any of it";
 }
 
-TEST(Budget, TellsOfEveryChangeUntilItIsToldNotTo) {
+TEST(Budget, ShowsWhatIsHeldUntilItIsToldNotTo) {
   const auto budget = std::make_shared<Budget>(100);
-  std::vector<size_t> heard;
-  budget->tell([&](size_t held) { heard.push_back(held); });
+  std::atomic<uint64_t> shown = 1000;
+  budget->show(&shown);
+  EXPECT_EQ(shown, 0u);
   {
     Holding holding(budget);
     holding.grow(7);
+    EXPECT_EQ(shown, 7u);
     holding.grow_to(9);
+    EXPECT_EQ(shown, 9u);
   }
-  budget->tell({});
+  EXPECT_EQ(shown, 0u);
+  budget->show(nullptr);
   Holding(budget).grow(1);
-  EXPECT_EQ(heard, (std::vector<size_t>{0, 7, 9, 0}));
+  EXPECT_EQ(shown, 0u);
+}
+
+// Whatever the order in which threads write it down.
+TEST(Budget, ShowsInTheEndWhatAllThreadsHold) {
+  const auto budget = std::make_shared<Budget>(100);
+  std::atomic<uint64_t> shown;
+  budget->show(&shown);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::thread> threads;
+    std::array<std::optional<Holding>, 3> holdings;
+    for (auto& holding : holdings) {
+      threads.emplace_back([&] {
+        holding.emplace(budget);
+        for (int i = 0; i < 50; ++i) holding->grow(1);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(shown, 150u);
+  }
 }
 
 TEST(Budget, CountsEveryPageOnce) {
   const auto budget = std::make_shared<Budget>(1 << 30);
   constexpr size_t kPages = 300;
-  PageHolding holding(budget, kPages * 4096);
+  const size_t page = page_bytes();
+  PageHolding holding(budget, kPages * page);
   std::vector<bool> written(kPages);
   std::mt19937 random(5);
   for (int round = 0; round < 200; ++round) {
-    const size_t offset = random() % (kPages * 4096);
-    const size_t bytes = std::min<size_t>(random() % (round % 2 == 0 ? 5000 : 400'000), kPages * 4096 - offset);
+    const size_t offset = random() % (kPages * page);
+    const size_t bytes = std::min<size_t>(random() % (round % 2 == 0 ? 5000 : 400'000), kPages * page - offset);
     holding.write(offset, bytes);
-    for (size_t byte = offset; byte < offset + bytes; ++byte) written[byte / 4096] = true;
-    ASSERT_EQ(budget->held(), 4096 * static_cast<size_t>(std::ranges::count(written, true)));
+    for (size_t byte = offset; byte < offset + bytes; ++byte) written[byte / page] = true;
+    ASSERT_EQ(budget->held(), page * static_cast<size_t>(std::ranges::count(written, true)));
   }
 }
 
@@ -91,9 +121,10 @@ class BudgetOfRings : public testing::Test {
     }
     Ring ring() const { return Ring(owner, {static_cast<std::byte*>(owner.get()), kBytes}, kMaxMessage); }
     size_t resident_bytes() const {
-      std::vector<unsigned char> pages((kBytes + 4095) / 4096);
+      std::vector<unsigned char> pages(kBytes / page_bytes() + 1);
       mincore(owner.get(), kBytes, pages.data());
-      return 4096 * static_cast<size_t>(std::ranges::count_if(pages, [](unsigned char page) { return page & 1; }));
+      return page_bytes() *
+             static_cast<size_t>(std::ranges::count_if(pages, [](unsigned char page) { return page & 1; }));
     }
     static inline const size_t kBytes = Ring::bytes(kMaxMessage);
     std::shared_ptr<void> owner;
@@ -140,13 +171,28 @@ TEST_F(BudgetOfRings, IsAsMuchAsIsTouched) {
   for (int message = 0; message < 2000; ++message) {
     ASSERT_TRUE(send(*a_, random() % (random() % 2 == 0 ? 2000 : kMaxMessage)));
     for (++on_way; on_way == kPipeDepth || (on_way > 0 && random() % 4 == 0); --on_way) receive(*b_);
-    if (message % 100 == 0) {
+    // By then all that lies beside the cells was used, which counts at once.
+    if (message > 200 && message % 100 == 0) {
       ASSERT_EQ(ours_->held(), to_b_.resident_bytes());
     }
   }
   EXPECT_EQ(theirs_->held(), to_a_.resident_bytes()) << "it has sent nothing";
   a_.reset();
   EXPECT_EQ(ours_->held(), 0u);
+}
+
+// Whoever writes long messages there.
+TEST_F(BudgetOfRings, TradedSlotsAreHeldByThoseToWhomTheyBelong) {
+  make(64 << 20, false);
+  for (int round = 0; round < 100; ++round) {
+    ASSERT_TRUE(send(*a_, 200));
+    receive(*b_);
+    ASSERT_TRUE(send(*b_, round < 10 ? 200 : kMaxMessage));
+    receive(*a_);
+  }
+  const size_t resident = to_a_.resident_bytes() + to_b_.resident_bytes();
+  EXPECT_GE(ours_->held() + theirs_->held(), resident);
+  EXPECT_LE(ours_->held() + theirs_->held(), resident + 2 * (Ring::kBulkOffset + Ring::kMostGiven * kMaxMessage));
 }
 
 // Both ways, so that slots are traded; long, so that the units would widen.
