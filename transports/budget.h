@@ -76,6 +76,22 @@ class PageHolding {
 
   // So many bytes are written, `offset` from the memory's beginning.
   void write(size_t offset, size_t bytes) {
+    for_fresh(offset, bytes, [&](size_t word, uint64_t fresh) { grow(word, fresh); });
+  }
+  // Whether they may be, for nothing but speed: where some were not written before, if the budget allows them.
+  bool allows(size_t offset, size_t bytes) const {
+    bool has_fresh = false;
+    for_fresh(offset, bytes, [&](size_t, uint64_t) { has_fresh = true; });
+    return !has_fresh || holding_.allows(bytes);
+  }
+  const Holding& holding() const { return holding_; }
+
+ private:
+  static constexpr size_t kInWord = 64;
+
+  // Of these bytes the pages that were not written before, word by word.
+  template <typename Body>
+  void for_fresh(size_t offset, size_t bytes, Body body) const {
     if (bytes == 0) return;
     const size_t last = (offset + bytes - 1) >> page_bits_;
     for (size_t page = offset >> page_bits_; page <= last; page = (page / kInWord + 1) * kInWord) {
@@ -83,13 +99,9 @@ class PageHolding {
       const uint64_t from = ~uint64_t{0} << page % kInWord;
       const uint64_t to = last / kInWord > word ? ~uint64_t{0} : ~uint64_t{0} >> (kInWord - 1 - last % kInWord);
       if (const uint64_t fresh = from & to & ~written_[word]; fresh != 0) [[unlikely]]
-        grow(word, fresh);
+        body(word, fresh);
     }
   }
-  const Holding& holding() const { return holding_; }
-
- private:
-  static constexpr size_t kInWord = 64;
   void grow(size_t word, uint64_t fresh);
 
   Holding holding_;

@@ -83,7 +83,8 @@ RingSender::RingSender(Ring ring, SharedMemory& memory, Clock& clock, std::strin
       may_widen_(may_widen),
       trade_(std::move(trade)),
       claims_(clock),
-      held_(std::move(budget), ring_.memory().size()),
+      held_(budget, ring_.memory().size()),
+      held_of_theirs_(std::move(budget), Ring::kMostGiven * Ring::kSlotUnits * ring_.unit_bytes()),
       name_(std::move(name)),
       wake_peer_(std::move(wake_peer)) {
   held_.write(0, sizeof(RingControl));
@@ -105,10 +106,10 @@ std::byte* RingSender::reserve(size_t bytes) {
   if (bytes <= RingCell::kInlineBytes) return reserve_at(Home::kCell, RingCell::kInlineBytes);
   // It stays there, whatever comes meanwhile.
   if (bytes <= reserved_ && (home_ == Home::kBeside || home_ == Home::kUnits)) return reserved_memory();
-  if (bytes <= Ring::kBesideBytes && (bytes < kTradedFrom || !reserve_traded_slot())) {
+  if (bytes <= Ring::kBesideBytes && (bytes < kTradedFrom || !reserve_traded_slot(bytes))) {
     return reserve_at(Home::kBeside, Ring::kBesideBytes);
   }
-  if (reserve_traded_slot()) return reserve_at(Home::kSlot, ring_.max_message());
+  if (reserve_traded_slot(bytes)) return reserve_at(Home::kSlot, ring_.max_message());
   if (!reserve_units(bytes)) return nullptr;
   return reserve_at(Home::kUnits, std::min(static_cast<size_t>(units_) * ring_.unit_bytes(), ring_.max_message()));
 }
@@ -146,11 +147,13 @@ bool RingSender::refresh() {
   return true;
 }
 
-bool RingSender::reserve_traded_slot() {
+bool RingSender::reserve_traded_slot(size_t bytes) {
   if (slot_ != kNoSlot) return true;
   traded_slots_ |= trade_->take();
   if (traded_slots_ == 0 && !may_give()) return false;
-  slot_ = traded_slots_ != 0 ? std::countr_zero(traded_slots_) : next_spare_;
+  const int slot = traded_slots_ != 0 ? std::countr_zero(traded_slots_) : next_spare_;
+  if (const auto [held, at] = holding_of(static_cast<uint32_t>(slot)); !held.allows(at, bytes)) return false;
+  slot_ = slot;
   streaming_from = SIZE_MAX;
   return true;
 }
@@ -200,14 +203,21 @@ void RingSender::widen() {
   if (wide_) held_.write(Ring::kBulkOffset, bytes);
 }
 
-// The reserved memory. What lies beside the cells counts as a whole: short messages shall cost nothing here. So does a
-// slot, by whom it belongs to: the peer may send longer messages in it.
+// The reserved memory. What lies beside the cells counts as a whole: short messages shall cost nothing here.
 void RingSender::hold(size_t bytes) {
-  const size_t at = static_cast<size_t>(reserved_memory() - ring_.memory().data());
-  if (home_ == Home::kUnits) return held_.write(at, bytes);
-  if (home_ == Home::kBeside && !std::exchange(holds_beside_, true))
-    return held_.write(Ring::kBesideOffset, Ring::kBulkOffset - Ring::kBesideOffset);
-  if (home_ == Home::kSlot && static_cast<uint32_t>(slot_) < SlotTrade::kTheirs) held_.write(at, ring_.max_message());
+  if (home_ == Home::kSlot) {
+    const auto [held, at] = holding_of(static_cast<uint32_t>(slot_));
+    held.write(at, bytes);
+  } else if (home_ == Home::kUnits) {
+    held_.write(static_cast<size_t>(reserved_memory() - ring_.memory().data()), bytes);
+  } else if (!std::exchange(holds_beside_, true)) {
+    held_.write(Ring::kBesideOffset, Ring::kBulkOffset - Ring::kBesideOffset);
+  }
+}
+
+std::pair<PageHolding&, size_t> RingSender::holding_of(uint32_t slot) {
+  if (slot < SlotTrade::kTheirs) return {held_, static_cast<size_t>(ring_.slot(slot) - ring_.memory().data())};
+  return {held_of_theirs_, (slot - SlotTrade::kTheirs) * Ring::kSlotUnits * ring_.unit_bytes()};
 }
 
 uint32_t RingSender::send_units(size_t bytes) {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "transports/claims.h"
 #include "transports/pipe_end.h"
@@ -55,11 +56,9 @@ class RingSender final : public Sender {
   std::byte* reserve_at(Home home, size_t bytes);
   std::byte* reserved_memory() const;
   // One that we have read last and may write, or one more to give. True also when a slot is reserved already.
-  bool reserve_traded_slot();
+  bool reserve_traded_slot(size_t bytes);
   // One more slot, of those that are beside what the pipe promises.
-  bool may_give() const {
-    return next_spare_ < Ring::kMostGiven && trade_->hears() && held_.holding().allows(ring_.max_message());
-  }
+  bool may_give() const { return next_spare_ < Ring::kMostGiven && trade_->hears(); }
   // Units of our own; false when none are free.
   bool reserve_units(size_t bytes);
   // As many units as such a message takes, or a power of two that is more, from a multiple of their number on: so no
@@ -71,6 +70,8 @@ class RingSender final : public Sender {
   void look_at_reader(size_t bytes);
   void widen();
   void hold(size_t bytes);
+  // What counts a slot's memory, and how far from its beginning the slot lies.
+  std::pair<PageHolding&, size_t> holding_of(uint32_t slot);
   // The slot, or the units, go with the next message of so many bytes: what its cell says of them.
   uint32_t send_slot();
   uint32_t send_units(size_t bytes);
@@ -99,6 +100,7 @@ class RingSender final : public Sender {
   Claims claims_;
   std::array<uint64_t, kRingCells> units_of_{};  // that the message of each cell holds
   PageHolding held_;                             // of the ring's memory
+  PageHolding held_of_theirs_;                   // of the peer's slots, as far as we have written there
   bool holds_beside_ = false;
   Status status_;
   std::string name_;

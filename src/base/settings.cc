@@ -174,8 +174,9 @@ constexpr Setting kSettings[] = {
      number<&Settings::lanes, 1, 64>},
     {"HOCKET_PIPE_MEMORY", "MiB", "",
      "How much memory the pipes of one rank of a communicator should hold (docs/memory.md): it grows when calls are "
-     "first large. With less, ranks that send to many others cut what they send into shorter messages. Rank 0's counts "
-     "for all. Not set: 4 for each time that the number of ranks doubles (4 of 2 ranks, 24 of 64).",
+     "first large. With less, ranks that send to many others cut what they send into shorter messages. What the "
+     "process of a communicator's rank 0 was told counts for all. Not set: 4 for each time that the number of ranks "
+     "doubles (4 of 2 ranks, 24 of 64).",
      number<&Settings::pipe_memory, 1, 1 << 20>},
     {"HOCKET_COMPRESSION", "choice", "auto",
      "Which calls with a codec encode what they send: `auto`, those that are expected to take a tenth less time with "

@@ -42,7 +42,10 @@ TEST(KeptBytes, KeepsThemWhileItGrows) {
 TEST(KeptBytes, TakesItsShareOfTheBudget) {
   const auto budget = std::make_shared<Budget>(2 * KeptBytes::kMost);
   std::array<std::unique_ptr<KeptBytes>, 4> all;
-  for (auto& kept : all) kept = std::make_unique<KeptBytes>(budget);
+  for (auto& kept : all) {
+    kept = std::make_unique<KeptBytes>(budget);
+    EXPECT_TRUE(kept->grow(0, 0));
+  }
   for (auto& kept : all) {
     while (kept->grow(0, 0)) {
     }
