@@ -131,22 +131,26 @@ def judge_compares(cells):
 
 
 def types(folder):
-    """Times in and out of place, by turns: {(bytes, place): {type: median}}."""
-    times = {}
+    """Of each type, size and place the median over the turns of its time by float32's in that turn, as the cores are moved between turns."""
+    ratios = {}
     for turn in range(TURNS):
+        times = {}
         for kind in TYPES:
             text = run(["build/perf/all_reduce_perf", "--ranks", "2", "-b", "64K", "-e", "32M", "-f", "8", "-n", "200", "-d", kind], folder / f"{kind}-{turn}.txt")
             for fields in (line.split() for line in text.splitlines() if re.match(r" +\d+ ", line)):
                 for place, column in (("out of place", 5), ("in place", 9)):
-                    times.setdefault((int(fields[0]), place), {}).setdefault(kind, []).append(float(fields[column]))
-    return {cell: {kind: statistics.median(all_of) for kind, all_of in of.items()} for cell, of in times.items()}
+                    times[kind, int(fields[0]), place] = float(fields[column])
+        for (kind, size, place), time in times.items():
+            if kind != TYPES[0]:
+                ratios.setdefault(f"{kind}, {size_text(size)} {place}", []).append(time / times[TYPES[0], size, place])
+    return {name: statistics.median(of) for name, of in ratios.items()}
 
 
 def judge_outputs(folder):
     texts = {name: run(command, folder / f"{name}.txt") for name, command in OUTPUTS.items()}
     shares = [float(share) for share in re.findall(r": ([\d.]+) % of it", texts["line-rate"])]
     yield "TCP, 4 namespaces at 1 Gbit/s, 4 and 32 MiB: 98 % of the bound", ", ".join(f"{share} %" for share in shares), min(shares) >= 98
-    ratios = {f"{kind}, {size_text(size)} {place}": of[kind] / of["float"] for (size, place), of in types(folder).items() for kind in TYPES[1:]}
+    ratios = types(folder)
     missed = [f"{name}: {ratio:.2f}" for name, ratio in ratios.items() if round(ratio, 2) > 1.1]
     yield "bfloat16 and float16: at most 1.10 of float32's time for as many bytes", \
         f"{min(ratios.values()):.2f} to {max(ratios.values()):.2f}" + (f"; beyond: {'; '.join(missed)}" if missed else ""), not missed
