@@ -154,7 +154,8 @@ class Explanation {
     question_.ranks = words_.ranks;
     question_.bytes = static_cast<size_t>(*bytes);
 
-    const SliceLimit limit(longest_slice(medium_of(placement_)), default_pipe_memory(words_.ranks), placement_);
+    const size_t memory = slice_memory(default_pipe_memory(words_.ranks), placement_.per_host < placement_.ranks);
+    const SliceLimit limit(longest_slice(medium_of(placement_)), memory, placement_);
     Chooser chooser(*forced, tuning_, placement_, limit, words_.lanes);
     HOCKET_TRY(weigh_codec(chooser));
     const Result<Choice> choice = chooser.choose(question_);

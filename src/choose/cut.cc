@@ -34,6 +34,10 @@ size_t default_pipe_memory(Rank ranks) {
   return (size_t{4} << 20) * static_cast<size_t>(std::bit_width(others));
 }
 
+size_t slice_memory(size_t pipe_memory, bool has_other_hosts) {
+  return has_other_hosts ? pipe_memory - pipe_memory / 2 : pipe_memory;
+}
+
 SliceLimit::SliceLimit(size_t longest, size_t budget, const Placement& placement)
     : longest_(longest),
       budget_(budget),

@@ -37,6 +37,8 @@ inline constexpr size_t kShortInPipe = size_t{36} << 10;
 // Bytes that the pipes of one of so many ranks should hold, where nobody says otherwise: 4 MiB for each time that their
 // number doubles.
 size_t default_pipe_memory(Rank ranks);
+// The part of it that messages may take on their way: what streams to other hosts keep has the rest, if there are such.
+size_t slice_memory(size_t pipe_memory, bool has_other_hosts);
 
 // How long slices of a plan may be: as long as can be, but where a rank has so many pipes that what they hold would go
 // beyond the budget (transports/budget.h, docs/decisions/0147).

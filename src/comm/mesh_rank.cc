@@ -113,10 +113,10 @@ void MeshRank::publish(std::vector<PeerInfo> peers) {
   }
   const size_t pipe_memory = peers_.front().pipe_memory != 0 ? peers_.front().pipe_memory : default_pipe_memory(ranks_);
   const auto is_elsewhere = [&](const PeerInfo& peer) { return peer.host_identity != peers_.front().host_identity; };
-  const size_t kept = std::ranges::any_of(peers_, is_elsewhere) ? pipe_memory / 2 : 0;
+  const size_t for_slices = hocket::slice_memory(pipe_memory, std::ranges::any_of(peers_, is_elsewhere));
   budget_ = std::make_shared<Budget>(pipe_memory);
-  stream_budget_ = std::make_shared<Budget>(kept, budget_);
-  slice_budget_ = std::make_shared<Budget>(pipe_memory - kept, budget_);
+  slice_budget_ = std::make_shared<Budget>(for_slices, budget_);
+  stream_budget_ = std::make_shared<Budget>(pipe_memory - for_slices, budget_);
   shares_cores_ = crowd(*this, rank_).shares_cores();
   choose_transports_for_peers();
   reaches_devices_ = all_reach_devices();
