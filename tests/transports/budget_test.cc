@@ -5,7 +5,6 @@
 #include "transports/budget.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "transports/page_memory.h"
+#include "tests/transports/mapped_ring.h"
 #include "transports/ring.h"
 
 namespace hocket {
@@ -113,25 +112,10 @@ struct Steps final : Clock {
 
 class BudgetOfRings : public testing::Test {
  protected:
-  struct Memory {
-    Memory()
-        : owner(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-                [](void* memory) { munmap(memory, kBytes); }) {
-      madvise(owner.get(), kBytes, MADV_NOHUGEPAGE);
-    }
-    Ring ring() const { return Ring(owner, {static_cast<std::byte*>(owner.get()), kBytes}, kMaxMessage); }
-    size_t resident_bytes() const {
-      std::vector<unsigned char> pages(kBytes / page_bytes() + 1);
-      mincore(owner.get(), kBytes, pages.data());
-      return page_bytes() *
-             static_cast<size_t>(std::ranges::count_if(pages, [](unsigned char page) { return page & 1; }));
-    }
-    static inline const size_t kBytes = Ring::bytes(kMaxMessage);
-    std::shared_ptr<void> owner;
-  };
   // A rank's two ends towards the other.
   struct End {
-    End(const Memory& to, const Memory& from, Clock& clock, bool may_widen, const std::shared_ptr<Budget>& budget)
+    End(const test::MappedRing& to, const test::MappedRing& from, Clock& clock, bool may_widen,
+        const std::shared_ptr<Budget>& budget)
         : trade(std::make_shared<SlotTrade>()),
           sender(to.ring(), real_system().memory, clock, "to", nullptr, trade, may_widen, budget),
           receiver(from.ring(), real_system().memory, "from", nullptr, trade, budget) {}
@@ -159,7 +143,7 @@ class BudgetOfRings : public testing::Test {
   }
 
   Steps clock_;
-  Memory to_a_, to_b_;
+  test::MappedRing to_a_{kMaxMessage}, to_b_{kMaxMessage};
   std::shared_ptr<Budget> ours_, theirs_;
   std::optional<End> a_, b_;
 };
@@ -195,7 +179,7 @@ TEST_F(BudgetOfRings, TradedSlotsAreHeldByWhoHasWrittenThere) {
   EXPECT_LE(ours_->held() + theirs_->held(), resident + 2 * Ring::kBulkOffset + Ring::kMostGiven * page_bytes());
 }
 
-// Both ways, so that slots are traded; long, so that the units would widen.
+// Both ways, so that slots are traded.
 class Extras : public BudgetOfRings, public testing::WithParamInterface<bool> {};
 
 TEST_P(Extras, AreTakenWhileTheBudgetAllowsThem) {

@@ -5,7 +5,6 @@
 #include "transports/ring.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,6 +13,8 @@
 #include <random>
 #include <set>
 #include <vector>
+
+#include "tests/transports/mapped_ring.h"
 
 namespace hocket {
 namespace {
@@ -27,17 +28,15 @@ std::shared_ptr<SlotTrade> alone() { return std::make_shared<SlotTrade>(); }
 class RingTest : public testing::Test {
  protected:
   RingTest()
-      : bytes_(Ring::bytes(kMaxMessage)),
-        owner_(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-               [bytes = bytes_](void* memory) { munmap(memory, bytes); }),
-        memory_(static_cast<std::byte*>(owner_.get())),
-        control_(*reinterpret_cast<RingControl*>(memory_)),
+      : memory_(mapped_.begin()),
+        control_(mapped_.control()),
         sender_(
             ring(), real_system().memory, real_system().clock, "a pipe to rank 1", [this] { ++woken_reader_; }, alone(),
             false),
         receiver_(ring(), real_system().memory, "a pipe from rank 0", [this] { ++woken_writer_; }, alone()) {}
 
-  Ring ring() { return Ring(owner_, {memory_, bytes_}, kMaxMessage); }
+  Ring ring() { return mapped_.ring(); }
+  size_t resident_bytes() { return mapped_.resident_bytes(); }
 
   void send(size_t bytes) {
     std::byte* memory = sender_.reserve(bytes);
@@ -62,16 +61,7 @@ class RingTest : public testing::Test {
     EXPECT_FALSE(receiver_.progress().ok());
   }
 
-  size_t resident_bytes() {
-    std::vector<unsigned char> pages((bytes_ + 4095) / 4096);
-    mincore(memory_, bytes_, pages.data());
-    size_t count = 0;
-    for (const unsigned char page : pages) count += page & 1;
-    return count * 4096;
-  }
-
-  size_t bytes_;
-  std::shared_ptr<void> owner_;
+  test::MappedRing mapped_{kMaxMessage};
   std::byte* memory_;
   RingControl& control_;
   int woken_reader_ = 0;

@@ -5,7 +5,6 @@
 #include "transports/slot_trade.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <cstring>
 #include <deque>
@@ -13,6 +12,7 @@
 #include <random>
 #include <utility>
 
+#include "tests/transports/mapped_ring.h"
 #include "transports/ring.h"
 
 namespace hocket {
@@ -21,24 +21,13 @@ namespace {
 constexpr size_t kMaxMessage = 80'000;
 constexpr size_t kLong = 64 << 10;
 
-// Memory of a ring that the test can also write.
-struct Memory {
-  Memory()
-      : owner(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-              [](void* memory) { munmap(memory, kBytes); }) {}
-
-  std::byte* begin() const { return static_cast<std::byte*>(owner.get()); }
-  bool holds(const std::byte* data) const { return data >= begin() && data < begin() + kBytes; }
-  Ring ring() const { return Ring(owner, {begin(), kBytes}, kMaxMessage); }
-  RingControl& control() const { return *reinterpret_cast<RingControl*>(begin()); }
+struct Memory : test::MappedRing {
+  Memory() : MappedRing(kMaxMessage) {}
   // The next message, as a peer may write it.
   void plant(uint32_t slot, size_t bytes) {
     std::memcpy(control().cells[0].data, &slot, sizeof(slot));
     control().cells[0].header.store(RingHeader{1, static_cast<uint32_t>(bytes), 0}.pack());
   }
-
-  static inline const size_t kBytes = Ring::bytes(kMaxMessage);
-  std::shared_ptr<void> owner;
 };
 
 // One rank: what it sends goes into `to`, what it receives comes from `from`.
@@ -209,7 +198,7 @@ TEST(SlotTradeLife, MemoryStaysUntilBothEndsAreGone) {
   ASSERT_NE(receiver->peek(), nullptr);
   receiver->release();
   receiver.reset();
-  from_peer.owner.reset();
+  from_peer.unmap();
   std::memset(sender->reserve(2000), 2, 2000);
   sender->commit(2000, {});
   EXPECT_NE(peer.receive(2000, 2), nullptr);
