@@ -194,36 +194,37 @@ hocketResult_t hocketCommCuDevice(const hocketComm_t comm, int* device) {
 }
 
 hocketResult_t hocketCommMemStats(hocketComm_t comm, hocketCommMemStat_t stat, uint64_t* value) {
-  return with_session(comm, [&](Session& session) -> Status {
+  return with_session(comm, [&, number = static_cast<int>(stat)](Session& session) -> Status {
     if (value == nullptr) return null_pointer("value");
     const auto& budget = session.communicator->mesh().budget();
-    switch (stat) {
+    switch (number) {
       case hocketStatPipeBudget:
         *value = budget.bytes();
         return {};
       case hocketStatPipeMemory:
         *value = budget.held();
         return {};
+      default:  // a C program's enum may hold any number
+        return Status(Code::kInvalidArgument, fmt::format("stat: {} is none", number));
     }
-    return Status(Code::kInvalidArgument, fmt::format("stat: {} is none", static_cast<int>(stat)));
   });
 }
 
 hocketResult_t hocketRedOpCreatePreMulSum(hocketRedOp_t* op, void* scalar, hocketDataType_t datatype,
                                           hocketScalarResidence_t residence, hocketComm_t comm) {
-  return with_session(comm, [&](Session& session) -> Status {
+  return with_session(comm, [&, where = static_cast<int>(residence)](Session& session) -> Status {
     if (op == nullptr) return null_pointer("op");
     if (scalar == nullptr) return null_pointer("scalar");
     if (static_cast<unsigned>(datatype) >= hocketNumTypes) {
       return Status(Code::kInvalidArgument, "datatype: there is no such type");
     }
-    if (residence != hocketScalarDevice && residence != hocketScalarHostImmediate) {
-      return Status(Code::kInvalidArgument, fmt::format("residence: {} is none", static_cast<int>(residence)));
+    if (where != hocketScalarDevice && where != hocketScalarHostImmediate) {
+      return Status(Code::kInvalidArgument, fmt::format("residence: {} is none", where));
     }
     hocket::Reduction reduction;
     reduction.scaled = true;
     reduction.scalar_type = static_cast<hocket::DataType>(datatype);
-    if (residence == hocketScalarDevice && !hocket::check_host_memory("scalar", scalar).ok()) {
+    if (where == hocketScalarDevice && !hocket::check_host_memory("scalar", scalar).ok()) {
       reduction.scalar_elsewhere = scalar;
     } else {
       std::memcpy(reduction.scalar, scalar, hocket::element_bytes(reduction.scalar_type));
