@@ -305,8 +305,11 @@ TEST_F(Arguments, NullResults) {
                  comm, {"scalar is NULL"});
     expect_error(hocketRedOpCreatePreMulSum(&op, &scalar, no_type, hocketScalarHostImmediate, comm), kArgument, comm,
                  {"datatype: there is no such type"});
-    expect_error(hocketRedOpCreatePreMulSum(&op, &scalar, hocketFloat, static_cast<hocketScalarResidence_t>(2), comm),
-                 kArgument, comm, {"residence: 2 is none"});
+    for (const int where : {2, -1}) {
+      expect_error(
+          hocketRedOpCreatePreMulSum(&op, &scalar, hocketFloat, static_cast<hocketScalarResidence_t>(where), comm),
+          kArgument, comm, {"residence: " + std::to_string(where) + " is none"});
+    }
     expect_error(hocketCommSplit(comm, 0, 0, nullptr, nullptr), kArgument, nullptr, {"comm is NULL"});
     hocketComm_t split = nullptr;
     expect_error(hocketCommSplit(comm, -7, 0, &split, nullptr), kArgument, nullptr, {"color: -7"});
