@@ -7,7 +7,8 @@
 //   flag       one cache line each way: no data, the least that an exchange can take
 //   oneshot    copy to shared memory, flag, add (through private buffers)
 //   staged     two halves through slots in shared memory, slice by slice (private buffers)
-//   socket     the same over one TCP connection of the loopback; short buffers whole
+//   socket     the same over one TCP connection of the loopback, half by half; short buffers whole
+//   pieces     the same piece by piece
 //   direct     buffers in shared memory: each adds one half and writes it to both
 //   directown  each adds one half into its own buffer, and copies the other half
 //   memcpy     one process copies between two private buffers
@@ -38,6 +39,7 @@ inline constexpr size_t kMaxRepetitions = 64;
 inline constexpr uint64_t kPatience = 100000;  // looks
 inline constexpr size_t kShort = 4 << 10;      // elements
 inline constexpr size_t kSlice = 8 << 10;      // elements: the slots stay in the caches
+inline constexpr size_t kPiece = 128 << 10;    // elements: what the kernel takes for them stays in the caches
 inline constexpr size_t kCells = 32;
 inline constexpr size_t kCellElements = 30;
 
@@ -108,10 +110,13 @@ class Rank {
       exchange(local, buffers_.other, {0, count}, {0, count});
       return add(local, local, buffers_.other, count);
     }
+    reduce_and_gather(half(rank_, count), half(1 - rank_, count));
+  }
+
+  void pieces(size_t count) {
     const Part mine = half(rank_, count), theirs = half(1 - rank_, count);
-    exchange(local, buffers_.other, theirs, mine);
-    add(local + mine.begin, local + mine.begin, buffers_.other + mine.begin, mine.count);
-    exchange(local, local, mine, theirs);
+    const size_t number = (std::max(mine.count, theirs.count) + kPiece - 1) / kPiece;
+    for (size_t i = 0; i < number; ++i) reduce_and_gather(mine.part(i, kPiece), theirs.part(i, kPiece));
   }
 
   void direct(size_t count) {
@@ -172,14 +177,22 @@ class Rank {
     size_t begin;
     size_t count;
 
-    Part slice(size_t number) const {
-      const size_t first = std::min(number * kSlice, count);
-      return {begin + first, std::min(kSlice, count - first)};
+    Part slice(size_t number) const { return part(number, kSlice); }
+    Part part(size_t number, size_t longest) const {
+      const size_t first = std::min(number * longest, count);
+      return {begin + first, std::min(longest, count - first)};
     }
   };
 
   static Part half(int rank, size_t count) {
     return rank == 0 ? Part{0, count / 2} : Part{count / 2, count - count / 2};
+  }
+
+  void reduce_and_gather(Part mine, Part theirs) {
+    float* local = buffers_.local;
+    exchange(local, buffers_.other, theirs, mine);
+    add(local + mine.begin, local + mine.begin, buffers_.other + mine.begin, mine.count);
+    exchange(local, local, mine, theirs);
   }
 
   void exchange(const float* from, float* to, Part out, Part in) {

@@ -3,7 +3,7 @@
 //
 // What the machine allows two processes: times what by_hand.h has, and checks its results. Hocket's all-reduce on
 // windows is measured against `direct` and `directown`, on plain memory against `oneshot` and `staged`, over TCP
-// against `socket`; its broadcast against `sent`, its all-gather against `swapped`.
+// against `socket` and `pieces`; its broadcast against `sent`, its all-gather against `swapped`.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,6 +38,7 @@ constexpr Limit kLimits[] = {
     {"oneshot", &Rank::oneshot, &Buffers::local, Result::kSum, 1 << 20},
     {"staged", &Rank::staged, &Buffers::local, Result::kSum, SIZE_MAX},
     {"socket", &Rank::socket, &Buffers::local, Result::kSum, SIZE_MAX},
+    {"pieces", &Rank::pieces, &Buffers::local, Result::kSum, SIZE_MAX},
     {"direct", &Rank::direct, nullptr, Result::kSum, SIZE_MAX},
     {"directown", &Rank::directown, nullptr, Result::kSum, SIZE_MAX},
     {"memcpy", &Rank::copy, &Buffers::local, Result::kNone, SIZE_MAX},

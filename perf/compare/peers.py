@@ -112,7 +112,7 @@ class ByHand(Peer):
     kinds = {
         ("shm", "all_reduce"): ("oneshot", "staged"),
         ("window", "all_reduce"): ("direct", "directown"),
-        ("tcp", "all_reduce"): ("socket",),
+        ("tcp", "all_reduce"): ("socket", "pieces"),
         ("shm", "broadcast"): ("sent",),
         ("shm", "all_gather"): ("swapped",),
     }
