@@ -31,6 +31,7 @@ struct Words {
   std::string algorithm;
   std::string codec;
   int32_t lanes = 0;
+  int32_t pipe_memory = 0;  // MiB
   bool socket = false;
 };
 
@@ -154,7 +155,9 @@ class Explanation {
     question_.ranks = words_.ranks;
     question_.bytes = static_cast<size_t>(*bytes);
 
-    const size_t memory = slice_memory(default_pipe_memory(words_.ranks), placement_.per_host < placement_.ranks);
+    const size_t budget =
+        words_.pipe_memory > 0 ? static_cast<size_t>(words_.pipe_memory) << 20 : default_pipe_memory(words_.ranks);
+    const size_t memory = slice_memory(budget, placement_.per_host < placement_.ranks);
     const SliceLimit limit(longest_slice(medium_of(placement_)), memory, placement_);
     Chooser chooser(*forced, tuning_, placement_, limit, words_.lanes);
     HOCKET_TRY(weigh_codec(chooser));
@@ -293,6 +296,7 @@ Command explain(CLI::App& program) {
   app->add_option("--algorithm", words->algorithm, "As HOCKET_ALGORITHM");
   app->add_option("--codec", words->codec, "Of float32: its specification, as int8:block=128; says whether it pays");
   app->add_option("--lanes", words->lanes, "As HOCKET_LANES")->check(CLI::Range(1, kMaxLanes));
+  app->add_option("--pipe-memory", words->pipe_memory, "MiB, as HOCKET_PIPE_MEMORY")->check(CLI::Range(1, 1 << 20));
   return {app, [words] { return run(*words); }};
 }
 

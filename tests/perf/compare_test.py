@@ -68,12 +68,12 @@ class Conclusions(unittest.TestCase):
             program = pathlib.Path(folder) / "limits"
             program.write_text("""#!/bin/sh
 echo '# all-reduce, median (best) of 3
- # bytes        flag           oneshot          staged          socket
-      64           -  4.00 (    1.00)  3.00 ( 2.00)  9.00 (8.00)'""", encoding="utf-8")
+ # bytes        flag           oneshot          staged          socket         pieces
+      64           -  4.00 (    1.00)  3.00 ( 2.00)  9.00 (8.00)  8.50 (8.40)'""", encoding="utf-8")
             program.chmod(0o755)
             by_hand = peers.ByHand(compare.BY_HAND, "1", ("shm", "tcp"), ("all_reduce",), program)
             self.assertEqual(by_hand.measure("shm", 2, "all_reduce", [64]), {64: 3.0})
-            self.assertEqual(by_hand.measure("tcp", 2, "all_reduce", [64]), {64: 9.0})
+            self.assertEqual(by_hand.measure("tcp", 2, "all_reduce", [64]), {64: 8.5})
             self.assertFalse(by_hand.can("shm", 4, "all_reduce"))
 
     def test_slower_than_the_slowest_fails(self):
