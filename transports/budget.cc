@@ -9,13 +9,21 @@
 #include "transports/page_memory.h"
 
 namespace hocket {
+namespace {
+
+// Of the budget: for pipes that must grow when what is for speed has been taken already.
+constexpr size_t kLeftToNeed = 8;
+
+}  // namespace
 
 size_t Budget::share() const { return bytes_ / std::max<size_t>(1, holders_.load(std::memory_order_relaxed)); }
 
-bool Budget::allows(size_t more) const {
+bool Budget::fits(size_t more) const {
   const size_t held = this->held();
   return held <= bytes_ && more <= bytes_ - held;
 }
+
+bool Budget::allows(size_t more) const { return more <= bytes_ && fits(more + bytes_ / kLeftToNeed); }
 
 void Budget::show(std::atomic<uint64_t>* held) {
   shown_ = held;

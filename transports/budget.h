@@ -4,7 +4,7 @@
 // How much memory the pipes of one rank of a communicator should hold, and how much they do. Buffers are made for the
 // longest messages and hold memory only as far as messages have come into them, so they grow when calls are first large
 // (docs/decisions/0147). What a pipe needs to work it takes in any case; what only makes it faster it takes where that
-// stays within the budget. Memory that two processes share counts for the one that writes there first.
+// leaves an eighth of the budget. Memory that two processes share counts for the one that writes there first.
 #pragma once
 
 #include <atomic>
@@ -28,6 +28,8 @@ class Budget {
   size_t held() const { return held_.load(std::memory_order_relaxed); }
   // What each of those that hold some of it may have of it, if it is dealt out evenly.
   size_t share() const;
+  // Whether it is kept with so many more held; so many more for nothing but speed, which leave an eighth for need.
+  bool fits(size_t more) const;
   bool allows(size_t more) const;
   // What is held is written there now and whenever it changes; null: nowhere any more.
   void show(std::atomic<uint64_t>* held);
@@ -54,7 +56,8 @@ class Holding {
   Holding(const Holding&) = delete;
   Holding& operator=(const Holding&) = delete;
 
-  // Whether it may hold so many more for nothing but speed.
+  // As Budget::fits, Budget::allows.
+  bool fits(size_t more) const { return budget_ == nullptr || budget_->fits(more); }
   bool allows(size_t more) const { return budget_ == nullptr || budget_->allows(more); }
   // As Budget::share.
   size_t share() const { return budget_ == nullptr ? SIZE_MAX : budget_->share(); }

@@ -26,7 +26,7 @@ KeptBytes::~KeptBytes() {
 // Every stream needs a first ring. Longer ones are as long as they would be if all that there are now had as much.
 bool KeptBytes::grow(uint64_t begin, uint64_t end) {
   const size_t size = std::max(2 * size_, kFirst);
-  const bool may_be = size == kFirst || (size <= kMost && size <= held_.share() && held_.allows(size - size_));
+  const bool may_be = size == kFirst || (size <= kMost && size <= held_.share() && held_.fits(size - size_));
   if (!may_be) return false;
   std::byte* const pages = map(size);
   if (pages == nullptr && pages_ == nullptr) throw std::bad_alloc();

@@ -33,15 +33,11 @@ TEST(Budget, PartsCountForTheWhole) {
   {
     Holding of_part(part);
     EXPECT_EQ(of_part.share(), 50u) << "nobody holds any of it";
-    EXPECT_TRUE(of_part.allows(50));
-    EXPECT_FALSE(of_part.allows(51));
     of_part.grow_to(30);
     of_part.grow_to(20);
     EXPECT_EQ(part->held(), 30u);
     EXPECT_EQ(whole->held(), 90u);
-    EXPECT_FALSE(rest.allows(11));
     of_part.grow(100);
-    EXPECT_FALSE(of_part.allows(0)) << "beyond it";
     Holding another(part);
     EXPECT_EQ(another.share(), 50u) << "it holds nothing yet";
     another.grow(1);
@@ -49,6 +45,22 @@ TEST(Budget, PartsCountForTheWhole) {
   }
   EXPECT_EQ(part->held(), 0u);
   EXPECT_EQ(whole->held(), 60u);
+}
+
+TEST(Budget, AllowsForSpeedWhatLeavesAnEighth) {
+  const auto budget = std::make_shared<Budget>(800);
+  Holding holding(budget);
+  EXPECT_TRUE(holding.allows(700));
+  EXPECT_FALSE(holding.allows(701));
+  holding.grow(600);
+  EXPECT_TRUE(holding.allows(100));
+  EXPECT_FALSE(holding.allows(101));
+  EXPECT_FALSE(holding.allows(SIZE_MAX));
+  EXPECT_TRUE(holding.fits(200)) << "what is needed";
+  EXPECT_FALSE(holding.fits(201));
+  holding.grow(101);
+  EXPECT_FALSE(holding.allows(0)) << "beyond it";
+  EXPECT_TRUE(Holding(nullptr).allows(SIZE_MAX)) << "nobody counts";
 }
 
 TEST(Budget, ShowsWhatIsHeldUntilItIsToldNotTo) {
