@@ -21,11 +21,16 @@
 namespace hocket {
 namespace {
 
+// Mapped behind each segment, which nothing touches. The kernel puts one mapping next to the other, and where two
+// streams lie a multiple of 256 MiB apart, as the windows of two ranks did, Zen 4 takes 1.4 times as long to go through
+// both.
+constexpr size_t kApart = 4096;
+
 class RealSegment : public Segment {
  public:
   RealSegment(Descriptor descriptor, void* start, size_t bytes)
       : descriptor_(std::move(descriptor)), start_(start), bytes_(bytes) {}
-  ~RealSegment() override { ::munmap(start_, bytes_); }
+  ~RealSegment() override { ::munmap(start_, bytes_ + kApart); }
 
   std::span<std::byte> bytes() const override { return {static_cast<std::byte*>(start_), bytes_}; }
   Handle handle() const override { return descriptor_.get(); }
@@ -37,7 +42,7 @@ class RealSegment : public Segment {
 };
 
 Result<std::unique_ptr<Segment>> map_descriptor(Descriptor descriptor, size_t bytes) {
-  void* start = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+  void* start = ::mmap(nullptr, bytes + kApart, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (start == MAP_FAILED) return system_failure(fmt::format("cannot map {} bytes of shared memory", bytes), errno);
   return std::unique_ptr<Segment>(std::make_unique<RealSegment>(std::move(descriptor), start, bytes));
 }
