@@ -20,8 +20,10 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace hocket {
 namespace {
@@ -571,6 +573,20 @@ TEST(RealThreadsTest, AThreadHasItsNameAndNoSignals) {
   EXPECT_TRUE(sigismember(&blocked, SIGINT));
   pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
   EXPECT_FALSE(sigismember(&blocked, SIGINT));
+}
+
+// Where they would lie next to each other, a loop through both would be slow (see real_memory.cc).
+TEST(RealMemoryTest, SegmentsDoNotLieAMultipleOfTheirSizeApart) {
+  constexpr size_t kBytes = size_t{256} << 20;  // none of which is touched
+  std::vector<std::unique_ptr<Segment>> segments;
+  for (int i = 0; i < 4; ++i) {
+    auto segment = real_system().memory.create(kBytes);
+    ASSERT_TRUE(segment.ok()) << segment.status().message();
+    segments.push_back(std::move(*segment));
+  }
+  for (size_t i = 1; i < segments.size(); ++i) {
+    EXPECT_NE((segments[i]->bytes().data() - segments[0]->bytes().data()) % static_cast<ptrdiff_t>(kBytes), 0);
+  }
 }
 
 TEST(RealMemoryTest, ASegmentIsZeroAndNobodyCanShrinkIt) {
