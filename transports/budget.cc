@@ -11,7 +11,7 @@
 namespace hocket {
 namespace {
 
-// This part of the budget is for pipes that must grow when what is for speed has been taken already.
+// One part of so many of the budget is for pipes that must grow when what is for speed has been taken already.
 constexpr size_t kLeftToNeed = 8;
 
 }  // namespace

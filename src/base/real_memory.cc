@@ -23,7 +23,7 @@ namespace {
 
 // Mapped behind each segment, which nothing touches. The kernel puts one mapping next to the other, and where two
 // streams lie a multiple of 256 MiB apart, as the windows of two ranks did, Zen 4 takes 1.4 times as long to go through
-// both.
+// both, and eight times as long where they are in its caches (docs/measures-speed.md).
 constexpr size_t kApart = 4096;
 
 class RealSegment : public Segment {

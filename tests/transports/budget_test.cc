@@ -33,11 +33,15 @@ TEST(Budget, PartsCountForTheWhole) {
   {
     Holding of_part(part);
     EXPECT_EQ(of_part.share(), 50u) << "nobody holds any of it";
+    EXPECT_TRUE(of_part.fits(50));
+    EXPECT_FALSE(of_part.fits(51));
     of_part.grow_to(30);
     of_part.grow_to(20);
     EXPECT_EQ(part->held(), 30u);
     EXPECT_EQ(whole->held(), 90u);
+    EXPECT_FALSE(rest.fits(11));
     of_part.grow(100);
+    EXPECT_FALSE(of_part.fits(0)) << "beyond it";
     Holding another(part);
     EXPECT_EQ(another.share(), 50u) << "it holds nothing yet";
     another.grow(1);
