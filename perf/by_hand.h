@@ -12,8 +12,8 @@
 //   direct     buffers in shared memory: each adds one half and writes it to both
 //   directown  each adds one half into its own buffer, and copies the other half
 //   memcpy     one process copies between two private buffers
-//   sent       a broadcast: through slots in shared memory, slice by slice; short buffers in one piece with their
-//   number swapped    an all-gather: the same both ways, half a buffer each
+//   sent       a broadcast: through slots in shared memory, slice by slice; short buffers whole, with their number
+//   swapped    an all-gather: the same both ways, half a buffer each
 //
 // As for a collective, a process may touch its buffer before and after each call: in shared memory that takes an
 // exchange of flags at the beginning and one at the end (oneshot needs none, with two slots used in turn).

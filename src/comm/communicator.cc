@@ -16,7 +16,6 @@
 #include "comm/binding.h"
 #include "comm/call_windows.h"
 #include "comm/choosing.h"
-#include "comm/crowd.h"
 #include "comm/device_windows.h"
 #include "comm/direct_memory.h"
 #include "comm/low_latency.h"
@@ -77,8 +76,8 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       options_(std::move(options)),
       prefix_(options_.name.empty() ? "" : options_.name + ": "),
       placement_(hocket::placement(*mesh_)),
-      crowded_(crowd(*mesh_, mesh_->rank()).shares_cores()),
-      wait_(system, crowded_, options_.spin, &core_sharing_),
+      crowd_(crowd(*mesh_, mesh_->rank())),
+      wait_(system, crowd_.shares_cores(), options_.spin, &core_sharing_),
       slice_limit_(longest_message(*mesh_, placement_), mesh_->slice_memory(), placement_),
       planner_({.rank = rank(),
                 .ranks = ranks(),
@@ -192,7 +191,7 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
 // (docs/decisions/0015).
 size_t Communicator::lends_up_to(const Plan& plan, bool in_place) const {
   if (!may_lend(plan, in_place)) return 0;
-  return !crowded_ && works_beside(plan, in_place) ? SIZE_MAX : kLentAlways;
+  return !crowd_.shares_cores() && works_beside(plan, in_place) ? SIZE_MAX : kLentAlways;
 }
 
 // ---- Online tuning
@@ -261,6 +260,7 @@ void Communicator::bind(const Request& request, const RecentCall& recent, Call& 
   bind_layouts(request, call);
   const size_t bytes = std::max(call.send.total, call.recv.total) * element_bytes(call.type);
   call.receives = recent.receives;
+  call.cache_bytes = crowd_.share(kCoreCache);
   // A card that reads beside the device leaves cores alone.
   const size_t lends_up_to = request.runner != nullptr && recent.lends_up_to > 0 ? SIZE_MAX : recent.lends_up_to;
   // Whoever only gives to a sum goes on before the others take it.

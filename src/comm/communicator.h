@@ -19,6 +19,7 @@
 #include "choose/choose.h"
 #include "comm/call_log.h"
 #include "comm/call_places.h"
+#include "comm/crowd.h"
 #include "comm/imported.h"
 #include "comm/mesh.h"
 #include "comm/operation.h"
@@ -204,7 +205,7 @@ class Communicator {
   CommunicatorOptions options_;
   std::string prefix_;
   const Placement placement_;
-  const bool crowded_;  // more ranks on this kernel than cores
+  const Crowd crowd_;
   CoreSharing core_sharing_;
   const Wait wait_;
   const SliceLimit slice_limit_;

@@ -17,6 +17,10 @@ struct Crowd {
   int32_t ranks = 0;
   int32_t cores = 0;  // that at least one of them may run on
   bool shares_cores() const { return ranks > cores; }
+  // What a rank has of something that each core has so much of.
+  size_t share(size_t of_core) const {
+    return shares_cores() ? of_core * static_cast<size_t>(cores) / static_cast<size_t>(ranks) : of_core;
+  }
 };
 // The ranks on a rank's kernel. Equal on all ranks.
 Crowd crowd(const Mesh& mesh, int32_t rank);

@@ -23,28 +23,34 @@ const Layout& scratch_model(const Call& call) { return call.recv.chunks > call.s
 // Elements of a scratch chunk.
 size_t scratch_room(const Call& call) { return std::min(call.window, scratch_model(call).longest_chunk()); }
 
-// More than a core's part of the last cache holds on the processors that were seen (docs/decisions/0142).
-constexpr size_t kBeyondCaches = 24 << 20;
+template <typename Tests>
+bool has_step(const Call& call, Tests tests) {
+  return std::ranges::any_of(call.plan->lanes,
+                             [&](const Lane& lane) { return std::ranges::any_of(lane.steps, tests); });
+}
 
-// The caller's, as far as they differ.
-size_t buffer_bytes(const Call& call) {
-  const size_t send = call.send.base == call.recv.base ? 0 : call.send.most_elements();
-  return (send + call.recv.most_elements()) * element_bytes(call.type);
+// Who only receives a broadcast does not.
+bool reads_what_is_sent(const Call& call) {
+  return has_step(call, [](const Step& step) {
+    return std::ranges::any_of(step.sources,
+                               [](const Place& place) { return !is_message(place) && place.buffer == Buffer::kSend; });
+  });
 }
 
 // Then what is overwritten lies in the caches, where writing past them takes longer.
 bool overwrites_what_it_sends(const Call& call) {
   if (call.send.base != call.recv.base) return false;
-  return std::ranges::any_of(call.plan->lanes, [](const Lane& lane) {
-    return std::ranges::any_of(lane.steps, [](const Step& step) {
-      return std::ranges::any_of(step.destinations, is_message) && !std::ranges::all_of(step.sources, is_message);
-    });
+  return has_step(call, [](const Step& step) {
+    return std::ranges::any_of(step.destinations, is_message) && !std::ranges::all_of(step.sources, is_message);
   });
 }
 
 bool fills_caches(const Call& call) {
-  return buffer_bytes(call) > kBeyondCaches && streaming_to(true) == Streaming::kAround &&
-         !overwrites_what_it_sends(call);
+  const size_t sent = call.send.base == call.recv.base ? 0 : call.send.most_elements();
+  const size_t received = call.recv.most_elements();
+  const auto fill = [&](size_t elements) { return elements * element_bytes(call.type) >= call.cache_bytes; };
+  return fill(sent + received) && streaming_to(true) == Streaming::kAround &&
+         (fill(received) || reads_what_is_sent(call)) && !overwrites_what_it_sends(call);
 }
 
 }  // namespace

@@ -62,6 +62,9 @@ struct PeerBuffers {
 // copy, or all of it.
 enum class Lending : uint8_t { kNever, kWithoutCopies, kAlways };
 
+// A core's part of the last cache on the processors that were seen (docs/decisions/0142).
+inline constexpr size_t kCoreCache = size_t{16} << 20;
+
 // What turns a plan into a call. The plan, the scratch memory and the user function outlive the execution.
 struct Call {
   const Plan* plan = nullptr;
@@ -77,7 +80,8 @@ struct Call {
   float* losses = nullptr;          // of a sum's elements, as encodings lose something of them; null: it is lost
   SliceRunner* runner = nullptr;    // of slices, on buffers that we do not reach; null: we do
   Lending lending = Lending::kNever;
-  bool receives = false;  // data: does not have the memory to itself while it sends
+  size_t cache_bytes = kCoreCache;  // of this rank: where buffers are as large, what is written there leaves unread
+  bool receives = false;            // data: does not have the memory to itself while it sends
   Layout send;
   Layout recv;
   PeerBuffers peers_send;  // for plans that reach into these
