@@ -21,30 +21,61 @@
 namespace hocket {
 namespace {
 
-// Mapped behind each segment, which nothing touches. The kernel puts one mapping next to the other, and where two
-// streams lie a multiple of 256 MiB apart, as the windows of two ranks did, Zen 4 takes 1.4 times as long to go through
-// both, and eight times as long where they are in its caches (docs/measures-speed.md).
-constexpr size_t kApart = 4096;
+// Long segments, the windows of ranks, are gone through beside each other, at equal offsets. Where AMD's processors
+// guess the way of a line in the first level cache by a hash of bits 12 to 27 of its address, equal hashes make such
+// loops four to eight times as slow (docs/decisions/0149): next to each other, segments of 256 MiB have them. So each
+// of them begins elsewhere in these bits, in none below the lowest seven that the hash keeps apart.
+constexpr size_t kLong = size_t{4} << 20;
+constexpr size_t kPeriod = size_t{256} << 20;
+constexpr size_t kStep = size_t{2} << 20;
+
+struct Mapping {
+  void* start = MAP_FAILED;
+  size_t bytes = 0;
+};
+
+Mapping map_shared(void* at, int flags, int descriptor, size_t bytes) {
+  return {::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, descriptor, 0), bytes};
+}
+
+// Fails, too, where the process may not have so many addresses.
+Mapping map_long(int descriptor, size_t bytes) {
+  static std::atomic<size_t> number = 0;
+  const size_t whole = (bytes + kStep - 1) / kStep * kStep;
+  void* const reserved =
+      ::mmap(nullptr, whole + kPeriod, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return {};
+  const size_t skipped = (number++ * kStep - reinterpret_cast<uintptr_t>(reserved)) % kPeriod;
+  std::byte* const start = static_cast<std::byte*>(reserved) + skipped;
+  if (skipped > 0) ::munmap(reserved, skipped);
+  ::munmap(start + whole, kPeriod - skipped);
+  if (map_shared(start, MAP_FIXED, descriptor, bytes).start != MAP_FAILED) return {start, whole};
+  ::munmap(start, whole);
+  return {};
+}
 
 class RealSegment : public Segment {
  public:
-  RealSegment(Descriptor descriptor, void* start, size_t bytes)
-      : descriptor_(std::move(descriptor)), start_(start), bytes_(bytes) {}
-  ~RealSegment() override { ::munmap(start_, bytes_ + kApart); }
+  RealSegment(Descriptor descriptor, const Mapping& mapping, size_t bytes)
+      : descriptor_(std::move(descriptor)), mapping_(mapping), bytes_(bytes) {}
+  ~RealSegment() override { ::munmap(mapping_.start, mapping_.bytes); }
 
-  std::span<std::byte> bytes() const override { return {static_cast<std::byte*>(start_), bytes_}; }
+  std::span<std::byte> bytes() const override { return {static_cast<std::byte*>(mapping_.start), bytes_}; }
   Handle handle() const override { return descriptor_.get(); }
 
  private:
   Descriptor descriptor_;
-  void* start_;
+  Mapping mapping_;
   size_t bytes_;
 };
 
 Result<std::unique_ptr<Segment>> map_descriptor(Descriptor descriptor, size_t bytes) {
-  void* start = ::mmap(nullptr, bytes + kApart, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
-  if (start == MAP_FAILED) return system_failure(fmt::format("cannot map {} bytes of shared memory", bytes), errno);
-  return std::unique_ptr<Segment>(std::make_unique<RealSegment>(std::move(descriptor), start, bytes));
+  Mapping mapping;
+  if (bytes >= kLong) mapping = map_long(descriptor.get(), bytes);
+  if (mapping.start == MAP_FAILED) mapping = map_shared(nullptr, 0, descriptor.get(), bytes);
+  if (mapping.start == MAP_FAILED)
+    return system_failure(fmt::format("cannot map {} bytes of shared memory", bytes), errno);
+  return std::unique_ptr<Segment>(std::make_unique<RealSegment>(std::move(descriptor), mapping, bytes));
 }
 
 Status creation_failure(size_t bytes, int error) {

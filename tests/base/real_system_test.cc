@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -575,18 +576,63 @@ TEST(RealThreadsTest, AThreadHasItsNameAndNoSignals) {
   EXPECT_FALSE(sigismember(&blocked, SIGINT));
 }
 
-// Where they would lie next to each other, a loop through both would be slow (see real_memory.cc).
-TEST(RealMemoryTest, SegmentsDoNotLieAMultipleOfTheirSizeApart) {
-  constexpr size_t kBytes = size_t{256} << 20;  // none of which is touched
+// What AMD's processors make of an address to guess its way in the first level cache (docs/decisions/0149).
+unsigned way_hash(const std::byte* address) {
+  constexpr std::array<std::array<unsigned, 2>, 8> kPairs = {
+      {{12, 27}, {13, 26}, {14, 25}, {15, 20}, {16, 21}, {17, 22}, {18, 23}, {19, 24}}};
+  const auto bits = reinterpret_cast<uintptr_t>(address);
+  unsigned hash = 0;
+  for (const auto& [low, high] : kPairs) hash = hash << 1 | ((bits >> low ^ bits >> high) & 1);
+  return hash;
+}
+
+// A loop through equal places of two that have the same would be slow.
+TEST(RealMemoryTest, PlacesOfLongSegmentsDifferInTheWaysThatAreGuessedOfThem) {
+  for (const size_t mib : {4, 6, 32, 64, 128, 191, 256, 512}) {
+    const size_t bytes = mib << 20;  // none of which is touched
+    std::vector<std::unique_ptr<Segment>> segments;
+    for (int i = 0; i < 8; ++i) {
+      auto segment = real_system().memory.create(bytes);
+      ASSERT_TRUE(segment.ok()) << segment.status().message();
+      segments.push_back(std::move(*segment));
+    }
+    for (size_t i = 0; i < segments.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        for (size_t at = 0; at < bytes; at += 4096)
+          ASSERT_NE(way_hash(&segments[i]->bytes()[at]), way_hash(&segments[j]->bytes()[at])) << mib << " MiB, " << at;
+      }
+    }
+  }
+}
+
+TEST(RealMemoryTest, LongSegmentsTakeNoAddressesOfOthers) {
+  constexpr size_t kBytes = (size_t{4} << 20) + 100;
   std::vector<std::unique_ptr<Segment>> segments;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 40; ++i) {
     auto segment = real_system().memory.create(kBytes);
     ASSERT_TRUE(segment.ok()) << segment.status().message();
     segments.push_back(std::move(*segment));
+    if (i % 3 == 2) segments.erase(segments.begin() + i / 3);
+    for (const auto& each : segments) each->bytes().front() = each->bytes().back() = std::byte{1};
   }
-  for (size_t i = 1; i < segments.size(); ++i) {
-    EXPECT_NE((segments[i]->bytes().data() - segments[0]->bytes().data()) % static_cast<ptrdiff_t>(kBytes), 0);
-  }
+  for (const auto& each : segments) EXPECT_EQ(each->bytes()[1], std::byte{0});
+}
+
+// Then they lie where there is room.
+TEST(RealMemoryTest, LongSegmentsDoWithFewAddresses) {
+  struct rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const struct rlimit few = {pages * static_cast<size_t>(::sysconf(_SC_PAGESIZE)) + (size_t{64} << 20),
+                             before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &few), 0);
+  auto segment = real_system().memory.create(size_t{8} << 20);
+  auto too_long = real_system().memory.create(size_t{512} << 20);
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  ASSERT_TRUE(segment.ok()) << segment.status().message();
+  (*segment)->bytes().back() = std::byte{1};
+  EXPECT_TRUE(has(too_long.status().message(), "cannot map 536870912 bytes of shared memory"));
 }
 
 TEST(RealMemoryTest, ASegmentIsZeroAndNobodyCanShrinkIt) {

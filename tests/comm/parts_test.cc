@@ -503,6 +503,13 @@ TEST(Crowd, CoresAreCountedOnce) {
   EXPECT_EQ(count_cores({}), 1);
 }
 
+TEST(Crowd, RanksThatShareCoresHaveTheirPartOfWhatACoreHas) {
+  EXPECT_EQ((Crowd{.ranks = 2, .cores = 2}).share(16 << 20), 16u << 20);
+  EXPECT_EQ((Crowd{.ranks = 2, .cores = 64}).share(16 << 20), 16u << 20);
+  EXPECT_EQ((Crowd{.ranks = 4, .cores = 2}).share(16 << 20), 8u << 20);
+  EXPECT_EQ((Crowd{.ranks = 3, .cores = 2}).share(12 << 20), 8u << 20);
+}
+
 TEST(Crowd, AProcessKnowsWhereItMayRun) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
