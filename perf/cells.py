@@ -32,7 +32,7 @@ COMPARES = {
     "two": compared("shm,window,tcp", "2", SIZES, ALL_PEERS),
     "others-of-two": compared("shm", "2", [64, 64 * KIB, 4 * MIB, 32 * MIB], ALL_PEERS, OTHERS),
     "many": compared("shm,window,tcp", "4,8", SIZES, FEW_PEERS),
-    "others-of-four": compared("shm", "4", [64, 64 * KIB, 4 * MIB, 32 * MIB], ["--rounds", "7", *FEW_PEERS[2:]], OTHERS),  # who runs when changes it
+    "others-of-four": compared("shm", "4", [64, 64 * KIB, 4 * MIB, 32 * MIB], ["--rounds", "7", *FEW_PEERS[2:]], OTHERS),  # their times depend on who runs when
     "longest": compared("shm,window,tcp", "2,4,8", [128 * MIB], FEW_PEERS),
     "sixteen": compared("shm", "16", [4, 64 * KIB], ["--rounds", "1", *FEW_PEERS[2:]]),
     "gloo": compared("tcp", "2,4", SIZES, ["--rounds", "3", "--leave-out", "MPICH,Intel,oneCCL,Open"]),

@@ -21,10 +21,10 @@
 namespace hocket {
 namespace {
 
-// Long segments, the windows of ranks, are gone through beside each other, at equal offsets. Where AMD's processors
-// guess the way of a line in the first level cache by a hash of bits 12 to 27 of its address, equal hashes make such
-// loops four to eight times as slow (docs/decisions/0149): next to each other, segments of 256 MiB have them. So each
-// of them begins elsewhere in these bits, in none below the lowest seven that the hash keeps apart.
+// Long segments, the windows of ranks, are gone through beside each other, at equal offsets. AMD's processors guess the
+// way of a line in the first level cache by a hash of bits 12 to 27 of its address, and where two lines have equal
+// ones, such loops take three to eight times as long (docs/decisions/0149). So each begins elsewhere in bits 21 to 27,
+// which the hash keeps apart, and like the others in all below.
 constexpr size_t kLong = size_t{4} << 20;
 constexpr size_t kPeriod = size_t{256} << 20;
 constexpr size_t kStep = size_t{2} << 20;
@@ -34,14 +34,14 @@ struct Mapping {
   size_t bytes = 0;
 };
 
-Mapping map_shared(void* at, int flags, int descriptor, size_t bytes) {
-  return {::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, descriptor, 0), bytes};
+void* map_shared(void* at, int flags, int descriptor, size_t bytes) {
+  return ::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, descriptor, 0);
 }
 
 // Fails, too, where the process may not have so many addresses.
 Mapping map_long(int descriptor, size_t bytes) {
   static std::atomic<size_t> number = 0;
-  const size_t whole = (bytes + kStep - 1) / kStep * kStep;
+  const size_t whole = (bytes + kStep - 1) / kStep * kStep;  // in pages, however long they are
   void* const reserved =
       ::mmap(nullptr, whole + kPeriod, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return {};
@@ -49,7 +49,7 @@ Mapping map_long(int descriptor, size_t bytes) {
   std::byte* const start = static_cast<std::byte*>(reserved) + skipped;
   if (skipped > 0) ::munmap(reserved, skipped);
   ::munmap(start + whole, kPeriod - skipped);
-  if (map_shared(start, MAP_FIXED, descriptor, bytes).start != MAP_FAILED) return {start, whole};
+  if (map_shared(start, MAP_FIXED, descriptor, bytes) != MAP_FAILED) return {start, whole};
   ::munmap(start, whole);
   return {};
 }
@@ -72,7 +72,7 @@ class RealSegment : public Segment {
 Result<std::unique_ptr<Segment>> map_descriptor(Descriptor descriptor, size_t bytes) {
   Mapping mapping;
   if (bytes >= kLong) mapping = map_long(descriptor.get(), bytes);
-  if (mapping.start == MAP_FAILED) mapping = map_shared(nullptr, 0, descriptor.get(), bytes);
+  if (mapping.start == MAP_FAILED) mapping = {map_shared(nullptr, 0, descriptor.get(), bytes), bytes};
   if (mapping.start == MAP_FAILED)
     return system_failure(fmt::format("cannot map {} bytes of shared memory", bytes), errno);
   return std::unique_ptr<Segment>(std::make_unique<RealSegment>(std::move(descriptor), mapping, bytes));

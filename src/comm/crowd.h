@@ -5,6 +5,7 @@
 // their own do not.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

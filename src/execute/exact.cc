@@ -27,15 +27,6 @@ size_t buffer_bytes(const Call& call, const Layout& layout) {
   return static_cast<size_t>(layout.chunks) * piece_length(call) * accumulator_bytes(call);
 }
 
-bool uses(const Plan& plan, std::vector<Place> Step::* places, Buffer buffer) {
-  const auto is_there = [&](const Place& place) { return place.kind == Place::Kind::kChunk && place.buffer == buffer; };
-  return std::any_of(plan.lanes.begin(), plan.lanes.end(), [&](const Lane& lane) {
-    return std::any_of(lane.steps.begin(), lane.steps.end(), [&](const Step& step) {
-      return std::any_of((step.*places).begin(), (step.*places).end(), is_there);
-    });
-  });
-}
-
 // The same chunks, as long as the window lets them be, one after the other.
 Layout staged(const Layout& layout, Window window, std::byte* memory) {
   std::vector<size_t> counts;
@@ -82,6 +73,7 @@ void ExactPieces::begin(const Call& call, std::byte* memory) {
   staged_.scale = nullptr;
   staged_.divide = 0;
   staged_.lending = Lending::kNever;  // memory is used again before the call has ended
+  staged_.cache_bytes = SIZE_MAX;     // ... and read at once
   load();
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "execute/caches.h"
 #include "kernels/random.h"
 
 namespace hocket {
@@ -22,36 +23,6 @@ const Layout& scratch_model(const Call& call) { return call.recv.chunks > call.s
 
 // Elements of a scratch chunk.
 size_t scratch_room(const Call& call) { return std::min(call.window, scratch_model(call).longest_chunk()); }
-
-template <typename Tests>
-bool has_step(const Call& call, Tests tests) {
-  return std::ranges::any_of(call.plan->lanes,
-                             [&](const Lane& lane) { return std::ranges::any_of(lane.steps, tests); });
-}
-
-// Who only receives a broadcast does not.
-bool reads_what_is_sent(const Call& call) {
-  return has_step(call, [](const Step& step) {
-    return std::ranges::any_of(step.sources,
-                               [](const Place& place) { return !is_message(place) && place.buffer == Buffer::kSend; });
-  });
-}
-
-// Then what is overwritten lies in the caches, where writing past them takes longer.
-bool overwrites_what_it_sends(const Call& call) {
-  if (call.send.base != call.recv.base) return false;
-  return has_step(call, [](const Step& step) {
-    return std::ranges::any_of(step.destinations, is_message) && !std::ranges::all_of(step.sources, is_message);
-  });
-}
-
-bool fills_caches(const Call& call) {
-  const size_t sent = call.send.base == call.recv.base ? 0 : call.send.most_elements();
-  const size_t received = call.recv.most_elements();
-  const auto fill = [&](size_t elements) { return elements * element_bytes(call.type) >= call.cache_bytes; };
-  return fill(sent + received) && streaming_to(true) == Streaming::kAround &&
-         (fill(received) || reads_what_is_sent(call)) && !overwrites_what_it_sends(call);
-}
 
 }  // namespace
 
@@ -70,7 +41,7 @@ void Execution::start(const Call& call, size_t steps_done) {
   element_bytes_ = element_bytes(call.type);
   scratch_ = Layout::scratch(call.scratch, plan.scratch_chunks, scratch_room(call), scratch_model(call));
   slice_elements_ = slice_elements(call);
-  fills_caches_ = fills_caches(call);
+  writes_past_caches_ = streaming_to(true) == Streaming::kAround && fills_caches(call);
   const size_t longest = std::max(call.send.longest_chunk(), call.recv.longest_chunk());
   passes_ = longest == 0 ? 1 : (longest + call.window - 1) / call.window;
   lanes_.assign(plan.lanes.size(), LaneState{});
@@ -467,7 +438,7 @@ void Execution::combine_run(const Slice& slice, size_t offset, size_t count) {
       const Sender& pipe = *pipes_.to(place.peer, slice.lane_index).pipe;
       if (count * element_bytes_ >= pipe.streaming_from)
         work.write(written, streaming_to(pipe.reader_is_far(call_->receives)));
-    } else if (fills_caches_ && step.sources.size() == 1 && place.kind == Place::Kind::kChunk &&
+    } else if (writes_past_caches_ && step.sources.size() == 1 && place.kind == Place::Kind::kChunk &&
                place.buffer != Buffer::kScratch) {
       work.write(written, Streaming::kAround);
     }

@@ -80,7 +80,7 @@ struct Call {
   float* losses = nullptr;          // of a sum's elements, as encodings lose something of them; null: it is lost
   SliceRunner* runner = nullptr;    // of slices, on buffers that we do not reach; null: we do
   Lending lending = Lending::kNever;
-  size_t cache_bytes = kCoreCache;  // of this rank: where buffers are as large, what is written there leaves unread
+  size_t cache_bytes = kCoreCache;  // this rank's part of the last cache
   bool receives = false;            // data: does not have the memory to itself while it sends
   Layout send;
   Layout recv;
@@ -234,7 +234,7 @@ class Execution {
   size_t element_bytes_ = 1;
   size_t slice_elements_ = 1;
   size_t passes_ = 1;
-  bool fills_caches_ = false;  // what the call writes in its buffers has left them before anybody reads it
+  bool writes_past_caches_ = false;
   std::vector<LaneState> lanes_;
   std::vector<OpenTicket> tickets_;
   std::vector<Departure> unflushed_;

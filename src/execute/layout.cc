@@ -81,6 +81,14 @@ Layout Layout::scratch(std::byte* base, int32_t chunks, size_t room, const Layou
   return layout;
 }
 
+bool uses(const Plan& plan, std::vector<Place> Step::* places, Buffer buffer) {
+  const auto is_there = [&](const Place& place) { return place.kind == Place::Kind::kChunk && place.buffer == buffer; };
+  return std::ranges::any_of(plan.lanes, [&](const Lane& lane) {
+    return std::ranges::any_of(lane.steps,
+                               [&](const Step& step) { return std::ranges::any_of(step.*places, is_there); });
+  });
+}
+
 bool is_contiguous(const Step& step) {
   const auto contiguous = [](const Place& place) { return is_message(place) || is_one_chunk(place); };
   return std::all_of(step.sources.begin(), step.sources.end(), contiguous) &&

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "plan/plan.h"
@@ -56,6 +57,8 @@ struct Layout {
   size_t longest_chunk() const {
     return counts.empty() ? std::min(part, total) : *std::max_element(counts.begin(), counts.end());
   }
+  // In all chunks.
+  size_t elements() const { return counts.empty() ? total : std::accumulate(counts.begin(), counts.end(), size_t{0}); }
   // All chunks hold no more.
   size_t most_elements() const { return static_cast<size_t>(chunks) * longest_chunk(); }
 
@@ -76,6 +79,8 @@ inline bool has_message(const Step& step) {
   return std::any_of(step.sources.begin(), step.sources.end(), is_message) ||
          std::any_of(step.destinations.begin(), step.destinations.end(), is_message);
 }
+// Chunks of this rank's buffer are among the places.
+bool uses(const Plan& plan, std::vector<Place> Step::* places, Buffer buffer);
 // The step moves no bytes: it sends and awaits signals.
 bool is_signal(const Step& step);
 inline bool is_one_chunk(const Place& place) {

@@ -176,7 +176,6 @@ void check(const Shape& shape, uint32_t seed) {
     bind_arithmetic(request, shape.ranks, call);
     bind_layouts(request, call);
     call.slice_bytes = 192;
-    if (seed % 3 == 0) call.cache_bytes = 0;
     // Twice a slice per message: trains, and several passes.
     call.window = std::max<size_t>(16, 2 * call.slice_bytes / 4 / static_cast<size_t>(plans[i].message_chunks));
     const bool in_place = is_in_place(request, static_cast<Rank>(i));
