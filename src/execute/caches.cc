@@ -3,6 +3,7 @@
 #include "execute/caches.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace hocket {
 namespace {
@@ -23,7 +24,8 @@ bool fills_caches(const Call& call) {
   const size_t element = element_bytes(call.type);
   const size_t sent = call.send.elements() * element, received = call.recv.elements() * element;
   if (sent + received < call.cache_bytes) return false;  // most calls: no plan is walked
-  const bool is_part = call.send.base >= call.recv.base && call.send.base < call.recv.base + received;
+  const bool is_part =
+      reinterpret_cast<uintptr_t>(call.send.base) - reinterpret_cast<uintptr_t>(call.recv.base) < received;
   const bool reads_more = !is_part && uses(*call.plan, &Step::sources, Buffer::kSend);  // a broadcast's root does
   return received + (reads_more ? sent : 0) >= call.cache_bytes && !overwrites_what_it_sends(call);
 }
