@@ -20,8 +20,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 32 * MIB]
 OTHERS = ["broadcast", "all_gather", "reduce_scatter", "alltoall"]
-FEW_PEERS = ["--rounds", "3", "--leave-out", "MPICH,oneCCL", "--no-torch"]  # those come to no end where ranks share cores
 ALL_PEERS = ["--rounds", "5", "--no-torch"]
+
+
+def few_peers(rounds):
+    """Without those that come to no end where ranks share cores."""
+    return ["--rounds", str(rounds), "--leave-out", "MPICH,oneCCL", "--no-torch"]
 
 
 def compared(transports, ranks, sizes, how, collectives=("all_reduce",)):
@@ -31,10 +35,10 @@ def compared(transports, ranks, sizes, how, collectives=("all_reduce",)):
 COMPARES = {
     "two": compared("shm,window,tcp", "2", SIZES, ALL_PEERS),
     "others-of-two": compared("shm", "2", [64, 64 * KIB, 4 * MIB, 32 * MIB], ALL_PEERS, OTHERS),
-    "many": compared("shm,window,tcp", "4,8", SIZES, FEW_PEERS),
-    "others-of-four": compared("shm", "4", [64, 64 * KIB, 4 * MIB, 32 * MIB], ["--rounds", "7", *FEW_PEERS[2:]], OTHERS),  # their times depend on who runs when
-    "longest": compared("shm,window,tcp", "2,4,8", [128 * MIB], FEW_PEERS),
-    "sixteen": compared("shm", "16", [4, 64 * KIB], ["--rounds", "1", *FEW_PEERS[2:]]),
+    "many": compared("shm,window,tcp", "4,8", SIZES, few_peers(3)),
+    "others-of-four": compared("shm", "4", [64, 64 * KIB, 4 * MIB, 32 * MIB], few_peers(7), OTHERS),  # their times depend on who runs when
+    "longest": compared("shm,window,tcp", "2,4,8", [128 * MIB], few_peers(3)),
+    "sixteen": compared("shm", "16", [4, 64 * KIB], few_peers(1)),
     "gloo": compared("tcp", "2,4", SIZES, ["--rounds", "3", "--leave-out", "MPICH,Intel,oneCCL,Open"]),
 }
 OUTPUTS = {

@@ -257,14 +257,23 @@ void RingSender::commit(size_t bytes, Envelope envelope) {
 }
 
 void RingSender::publish(size_t bytes, Envelope envelope) {
+  const size_t beside = home_ == Home::kBeside ? bytes : 0;
   reserved_ = 0;
   home_ = Home::kCell;
   const RingHeader header{sequence_of(committed_), static_cast<uint32_t>(bytes), envelope.digest()};
   ring_.cell(committed_).header.store(header.pack(), std::memory_order_release);
   ++committed_;
+  if (trade_->was_answered()) claim_next(beside);
   RingControl& control = ring_.control();
   if (lent_from == SIZE_MAX && control.borrows.load(std::memory_order_relaxed) != 0) lent_from = find_lent_from();
   wake_if(control.reader_waiting, wake_peer_);
+}
+
+void RingSender::claim_next(size_t beside) {
+  if (committed_ - released_ == kRingCells) return;  // a message may be there
+  const auto claim = [](std::byte* line) { *reinterpret_cast<volatile uint64_t*>(line) = 0; };
+  for (size_t at = 0; at < beside; at += kCacheLine) claim(ring_.beside(committed_) + at);
+  claim(ring_.cell(committed_).data);
 }
 
 Ticket RingSender::lend(std::span<const std::byte> bytes, Envelope envelope) {
@@ -392,6 +401,7 @@ void RingReceiver::release() {
   if (!peeked_) return;
   peeked_ = false;
   ++released_;
+  trade_->answer();
   if (message_.size >= kTradedFrom) trade_->hear();
   if (coming_) trade_->come(*std::exchange(coming_, std::nullopt));
   if (!std::exchange(borrowed_, false)) announce(released_);

@@ -77,6 +77,8 @@ class RingSender final : public Sender {
   uint32_t send_units(size_t bytes);
   // The cell of the next message has been filled.
   void publish(size_t bytes, Envelope envelope);
+  // Takes the lines of the next cell, and of so many bytes beside it, from the peer, who has read what was there.
+  void claim_next(size_t beside);
   void fail(std::string what);
 
   Ring ring_;

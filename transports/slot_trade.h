@@ -38,10 +38,18 @@ class SlotTrade final : public Ties {
     gone_.store(gone_.load(std::memory_order_relaxed) ^ 1u << bit, std::memory_order_release);
   }
 
+  // Whether anything has come since the last call: messages go both ways.
+  bool was_answered() {
+    if (!answered_.load(std::memory_order_relaxed)) return false;
+    answered_.store(false, std::memory_order_relaxed);
+    return true;
+  }
+
   // Whether the peer has sent anything that lies in lines of its own: else slots that go to it would stay there.
   bool hears() const { return hears_.load(std::memory_order_relaxed); }
 
   // ---- The receiver's
+  void answer() { answered_.store(true, std::memory_order_relaxed); }
   void hear() {
     if (!hears()) hears_.store(true, std::memory_order_relaxed);
   }
@@ -64,6 +72,7 @@ class SlotTrade final : public Ties {
   uint32_t taken_ = 0;
   alignas(kCacheLine) std::atomic<uint32_t> come_ = 0;
   std::atomic<bool> hears_ = false;
+  std::atomic<bool> answered_ = false;
 };
 
 }  // namespace hocket

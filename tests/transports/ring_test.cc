@@ -31,7 +31,7 @@ class RingTest : public testing::Test {
       : memory_(mapped_.begin()),
         control_(mapped_.control()),
         sender_(
-            ring(), real_system().memory, real_system().clock, "a pipe to rank 1", [this] { ++woken_reader_; }, alone(),
+            ring(), real_system().memory, real_system().clock, "a pipe to rank 1", [this] { ++woken_reader_; }, trade_,
             false),
         receiver_(ring(), real_system().memory, "a pipe from rank 0", [this] { ++woken_writer_; }, alone()) {}
 
@@ -43,6 +43,21 @@ class RingTest : public testing::Test {
     ASSERT_NE(memory, nullptr);
     if (bytes > 0) std::memset(memory, 0x5A, bytes);
     sender_.commit(bytes, Envelope{});
+  }
+
+  // That it is as it was sent.
+  void receive(size_t bytes) {
+    const Message* message = receiver_.peek();
+    ASSERT_NE(message, nullptr);
+    ASSERT_EQ(message->size, bytes);
+    EXPECT_TRUE(std::all_of(message->data, message->data + bytes, [](std::byte b) { return b == std::byte{0x5A}; }));
+    receiver_.release();
+  }
+
+  // Whether the sender wrote to the lines of a message that has been read, which would hold nothing but what it sent.
+  bool is_taken(uint64_t message, size_t bytes) {
+    const std::byte* const data = bytes <= RingCell::kInlineBytes ? ring().cell(message).data : ring().beside(message);
+    return data[0] != std::byte{0x5A} && data[(bytes - 1) / 64 * 64] != std::byte{0x5A};
   }
 
   void plant(RingHeader header, uint32_t slot) {
@@ -66,6 +81,7 @@ class RingTest : public testing::Test {
   RingControl& control_;
   int woken_reader_ = 0;
   int woken_writer_ = 0;
+  const std::shared_ptr<SlotTrade> trade_ = alone();  // the sender's
   RingSender sender_;
   RingReceiver receiver_;
 };
@@ -256,6 +272,51 @@ TEST_F(RingTest, IdleRingTouchesOnePage) {
   sender_.set_waiting(true);
   receiver_.set_waiting(true);
   EXPECT_LE(resident_bytes(), 4096u);
+}
+
+class NextCellTest : public RingTest, public testing::WithParamInterface<size_t> {};
+
+TEST_P(NextCellTest, IsTakenFromThePeerWhereMessagesGoBothWays) {
+  const size_t bytes = GetParam();
+  for (size_t i = 0; i < 40; ++i) {
+    send(bytes);
+    receive(bytes);
+    if (i < kRingCells) continue;
+    EXPECT_FALSE(is_taken(i + 1, bytes)) << "nothing came";
+  }
+  trade_->answer();
+  send(bytes);
+  EXPECT_TRUE(is_taken(41, bytes));
+  EXPECT_FALSE(is_taken(42, bytes));
+  send(bytes);
+  EXPECT_FALSE(is_taken(42, bytes)) << "nothing came since";
+  receive(bytes);
+  receive(bytes);
+}
+
+TEST_P(NextCellTest, IsLeftWhereItMayHoldAMessage) {
+  const size_t bytes = GetParam();
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < kRingCells; ++i) {
+      trade_->answer();
+      send(bytes);
+    }
+    for (size_t i = 0; i < kRingCells; ++i) receive(bytes);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Lengths, NextCellTest, testing::Values(8, 56, 64, 1000));
+
+TEST_F(RingTest, AMessageThatWasReadIsAnAnswerOnce) {
+  EXPECT_FALSE(trade_->was_answered());
+  const auto theirs = std::make_shared<SlotTrade>();
+  RingReceiver receiver(ring(), real_system().memory, "a pipe from rank 0", [] {}, theirs);
+  send(8);
+  ASSERT_NE(receiver.peek(), nullptr);
+  EXPECT_FALSE(theirs->was_answered()) << "not read yet";
+  receiver.release();
+  EXPECT_TRUE(theirs->was_answered());
+  EXPECT_FALSE(theirs->was_answered());
 }
 
 TEST_F(RingTest, LongMessagesTakeTwoPlacesInTurnWhenTheReaderKeepsUp) {
