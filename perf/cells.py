@@ -19,7 +19,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 32 * MIB]
-OTHERS = ["broadcast", "all_gather", "reduce_scatter", "alltoall"]
+OTHERS = ["broadcast", "all_gather", "reduce_scatter", "alltoall", "reduce", "sendrecv"]
 ALL_PEERS = ["--rounds", "5", "--no-torch"]
 
 

@@ -2,9 +2,10 @@
  * Copyright The Hocket authors
  *
  * Collectives of float32 by any library that has calls.h: the peers' side of compare.py. Arguments: all_reduce,
- * broadcast, all_gather, reduce_scatter or alltoall, and then BYTES:ITERATIONS for each size. Sizes count as nccl-tests
- * counts them: the whole of the larger buffer. All-reduce and broadcast work in place, the others out of place. Rank 0
- * prints "bytes,microseconds,wrong" for each size: the slowest rank's mean time and the wrong elements of all.
+ * broadcast, reduce, all_gather, reduce_scatter, alltoall or sendrecv (to the next rank, from the one before), and then
+ * BYTES:ITERATIONS for each size. Sizes count as nccl-tests counts them: the whole of the larger buffer. All-reduce and
+ * broadcast work in place, the others out of place. Rank 0 prints "bytes,microseconds,wrong" for each size: the slowest
+ * rank's mean time and the wrong elements of all.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ static float sum(const struct job* job, size_t index) {
 static size_t whole(const struct job* job) { return job->count; }
 static size_t all_parts(const struct job* job) { return job->part * (size_t)job->ranks; }
 static size_t one_part(const struct job* job) { return job->part; }
+static size_t whole_of_root(const struct job* job) { return job->rank == 0 ? job->count : 0; }
 
 static void all_reduce(const struct job* job) { call_all_reduce(job->recv, job->count); }
 
@@ -59,10 +61,19 @@ static float exchanged(const struct job* job, size_t index) {
   return element((size_t)job->rank * job->part + index % job->part, (int)(index / job->part));
 }
 
+static void reduce(const struct job* job) { call_reduce(job->send, job->recv, job->count); }
+
+static int neighbour(const struct job* job, int distance) { return (job->rank + job->ranks + distance) % job->ranks; }
+static void sendrecv(const struct job* job) {
+  call_sendrecv(job->send, job->recv, job->count, neighbour(job, 1), neighbour(job, -1));
+}
+static float passed_on(const struct job* job, size_t index) { return element(index, neighbour(job, -1)); }
+
 static const struct collective collectives[] = {
     {"all_reduce", all_reduce, whole, sum},          {"broadcast", broadcast, whole, of_root},
     {"all_gather", all_gather, all_parts, gathered}, {"reduce_scatter", reduce_scatter, one_part, scattered},
-    {"alltoall", alltoall, all_parts, exchanged},
+    {"alltoall", alltoall, all_parts, exchanged},    {"reduce", reduce, whole_of_root, sum},
+    {"sendrecv", sendrecv, whole, passed_on},
 };
 
 /* In place, what is received is what was there. */

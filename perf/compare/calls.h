@@ -20,6 +20,8 @@ void call_broadcast(float* data, size_t count);
 void call_all_gather(const float* send, float* recv, size_t part);
 void call_reduce_scatter(const float* send, float* recv, size_t part);
 void call_alltoall(const float* send, float* recv, size_t part);
+void call_reduce(const float* send, float* recv, size_t count);
+void call_sendrecv(const float* send, float* recv, size_t count, int to, int from);
 
 #ifdef __cplusplus
 }

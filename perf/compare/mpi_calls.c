@@ -25,3 +25,12 @@ void call_reduce_scatter(const float* send, float* recv, size_t part) {
 void call_alltoall(const float* send, float* recv, size_t part) {
   MPI_Alltoall(send, (int)part, MPI_FLOAT, recv, (int)part, MPI_FLOAT, MPI_COMM_WORLD);
 }
+
+void call_reduce(const float* send, float* recv, size_t count) {
+  MPI_Reduce(send, recv, (int)count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+}
+
+void call_sendrecv(const float* send, float* recv, size_t count, int to, int from) {
+  MPI_Sendrecv(send, (int)count, MPI_FLOAT, to, 0, recv, (int)count, MPI_FLOAT, from, 0, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+}

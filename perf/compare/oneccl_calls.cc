@@ -51,3 +51,10 @@ void call_reduce_scatter(const float* send, float* recv, size_t part) {
 void call_alltoall(const float* send, float* recv, size_t part) {
   ccl::alltoall(send, recv, part, *communicator).wait();
 }
+
+void call_reduce(const float* send, float* recv, size_t count) {
+  ccl::reduce(send, recv, count, ccl::reduction::sum, 0, *communicator).wait();
+}
+
+// Those of oneCCL 2022.1.2 end processes without GPUs by a segmentation fault.
+void call_sendrecv(const float*, float*, size_t, int, int) { MPI_Abort(MPI_COMM_WORLD, 2); }

@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MIB = 1 << 20
 TORCH_VERSION = "2.13.0"
 TRANSPORTS = ("shm", "window", "tcp")  # "window": Hocket's buffers are registered; peers, who know none, take shared memory
-MPI_COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "alltoall")
+MPI_COLLECTIVES = ("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv")
 
 
 class Failure(Exception):
@@ -297,7 +297,8 @@ def find_oneccl(folder, place, headers):
     run_command(["c++", "-O2", "-std=c++17", folder / "oneccl.o", HERE / "oneccl_calls.cc", f"-I{place}/include", f"-I{headers}",
                  f"-L{place}/lib", "-lccl", "-lmpi", "-Wl,--allow-shlib-undefined", "-o", bench])
     version = next((path.name.split("-")[1] for path in place.glob("lib/python*/site-packages/oneccl-*.dist-info")), "")
-    peer = IntelMpi("oneCCL", f"oneCCL {version.removesuffix('.dist')}", TRANSPORTS, MPI_COLLECTIVES, bench, launcher)
+    collectives = tuple(name for name in MPI_COLLECTIVES if name != "sendrecv")
+    peer = IntelMpi("oneCCL", f"oneCCL {version.removesuffix('.dist')}", TRANSPORTS, collectives, bench, launcher)
     peer.environment = {"I_MPI_ROOT": str(place), "CCL_ROOT": str(place), "LD_LIBRARY_PATH": str(place / "lib"),
                         "CCL_ATL_TRANSPORT": "mpi", "CCL_LOG_LEVEL": "error"}
     return peer

@@ -144,7 +144,7 @@ hocketResult_t run(const CodedCall& call, hocketCodec_t codec, CallArguments&& a
   return with_call(call.comm, [&](Session& session) -> Status {
     arguments.coding = digest_of(codec, session);
     if (arguments.coding == 0) return no_codec();
-    if (call.key == nullptr && repeats(session, arguments, send, recv, call.stream)) return {};
+    if (call.key == nullptr && repeats(call.comm, session, arguments, send, recv, call.stream)) return {};
     const auto coding = codings().pin(codec);
     if (!coding) return no_codec();
     Request request(arguments, send, recv);

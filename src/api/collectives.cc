@@ -26,7 +26,7 @@ Status check_and_submit(hocketComm_t comm, Session& session, Request& request, h
                                                   void* recv, hocketStream_t stream) noexcept {
   const CallRange range(arguments);
   return with_call(comm, [&](Session& session) -> Status {
-    if (repeats(session, arguments, send, recv, stream)) return {};
+    if (repeats(comm, session, arguments, send, recv, stream)) return {};
     Request request(arguments, send, recv);
     return check_and_submit(comm, session, request, stream);
   });

@@ -22,8 +22,17 @@
 namespace hocket {
 namespace {
 
+// A transfer like one that was made before.
+struct Repeat {
+  hocketComm_t comm;
+  CallArguments arguments;
+  const void* send;
+  void* recv;
+};
+
 struct Group {
   Status error;
+  std::vector<Repeat> repeats;               // before all other calls
   std::vector<std::vector<Job>> jobs;        // each list runs in order
   std::map<hocketComm_t, size_t> job_lists;  // of the communicators used by jobs
   std::vector<PendingCall> calls;
@@ -32,19 +41,15 @@ struct Group {
 constinit thread_local int depth = 0;  // of nested groups
 thread_local Group group;
 
-Status run_now(Session& session, Request&& request) {
+Status run_now(Session& session, Request& request) {
   Communicator& communicator = *session.communicator;
-  std::unique_ptr<Operation> own;
-  if (is_transfer(request)) {
-    if (request.facts.peer == communicator.rank()) {
-      return Status(Code::kInvalidUsage,
-                    fmt::format("rank {}: {}: a transfer with oneself needs a group that holds both sides",
-                                communicator.rank(), describe(request.facts)));
-    }
-    own = communicator.make_operation(request);
+  if (is_transfer(request) && request.facts.peer == communicator.rank()) {
+    return Status(Code::kInvalidUsage,
+                  fmt::format("rank {}: {}: a transfer with oneself needs a group that holds both sides",
+                              communicator.rank(), describe(request.facts)));
   }
-  Operation& operation = own != nullptr ? *own : communicator.blocking_operation();
-  HOCKET_TRY(own != nullptr ? operation.prepare(std::move(request)) : operation.prepare_awaited(request));
+  Operation& operation = communicator.blocking_operation(is_transfer(request));
+  HOCKET_TRY(operation.prepare_awaited(request));
   return run(communicator, operation);
 }
 
@@ -82,6 +87,7 @@ Result<Prepared> prepare(PendingCall& call, StreamBatch* batch) {
   }
   std::unique_ptr<Operation> operation = communicator->make_operation(call.request);
   HOCKET_TRY(operation->prepare(std::move(call.request)));
+  operation->go_on_from(call.steps);
   return Prepared{call.comm, communicator, std::move(operation)};
 }
 
@@ -199,9 +205,20 @@ Status run_jobs(const std::vector<std::vector<Job>>& lists) {
   return {};
 }
 
+PendingCall pending(const Repeat& repeat, std::optional<size_t> steps = {}) {
+  return {repeat.comm, {repeat.arguments, repeat.send, repeat.recv}, nullptr, false, nullptr, steps};
+}
+
+// Repeats come first: those of a group that has other calls, too, are made as these are.
+void give_up_repeats(Group& own) {
+  for (const Repeat& repeat : own.repeats) own.calls.push_back(pending(repeat));
+  own.repeats.clear();
+}
+
 Status run_or_keep(PendingCall call) {
   HOCKET_TRY(check_stream(call.stream));
   if (depth > 0) {
+    give_up_repeats(group);
     group.calls.push_back(std::move(call));
     return {};
   }
@@ -227,11 +244,32 @@ Result<Picoseconds> expected_time(const std::vector<PendingCall>& calls) {
   return longest;
 }
 
-// What the outermost end takes out of the group; nothing when an inner one ended.
-std::optional<Group> taken() {
-  if (--depth > 0) return {};
+// True when it has ended.
+bool make(const Repeat& repeat, std::optional<size_t>& steps) {
+  const Occupy occupy(repeat.comm);
+  if (!occupy.status().ok()) return false;
+  return occupy.session()->communicator->repeat_transfer(repeat.arguments, repeat.send, repeat.recv, steps);
+}
+
+// Of a group of nothing but repeats makes those that wait for nobody for long, sends first: peers may wait for them.
+// From the first other one on they are left as calls.
+void make_repeats(Group& own) {
+  own.calls.reserve(own.repeats.size());  // what has begun must not be lost
+  for (const bool sending : {true, false}) {
+    for (const Repeat& repeat : own.repeats) {
+      if (repeat.arguments.sending != sending) continue;
+      std::optional<size_t> steps;
+      if (!own.calls.empty() || !make(repeat, steps)) own.calls.push_back(pending(repeat, steps));
+    }
+  }
+  own.repeats.clear();
+}
+
+// True at the outermost end.
+bool leave() {
+  if (--depth > 0) return false;
   --threads_in_groups;
-  return std::exchange(group, {});
+  return true;
 }
 
 }  // namespace
@@ -240,7 +278,7 @@ Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStre
   const Communicator& communicator = *session.communicator;
   const Result<hocketStream_t> own = stream_of(communicator, request, stream);
   if (!own.ok()) return fault_of(communicator, request, own.status());
-  if (depth == 0 && *own == nullptr) return run_now(session, std::move(request));
+  if (depth == 0 && *own == nullptr) return run_now(session, request);
   const bool with_self = is_transfer(request) && request.facts.peer == communicator.rank();
   return run_or_keep({comm, std::move(request), *own, with_self, nullptr});
 }
@@ -259,6 +297,15 @@ Status run_or_defer(hocketComm_t used, Job job) {
   return {};
 }
 
+bool repeats_at_end(hocketComm_t comm, Session& session, const CallArguments& arguments, const void* send, void* recv) {
+  const bool is_transfer = arguments.collective == Collective::kSendRecv;
+  if (!is_transfer || !session.communicator->may_repeat(arguments, send, recv)) return false;
+  Group& own = group;
+  const bool is_first = own.calls.empty() && own.jobs.empty();
+  if (is_first) own.repeats.push_back({comm, arguments, send, recv});
+  return is_first;
+}
+
 void group_start() {
   if (depth++ == 0) ++threads_in_groups;
 }
@@ -271,26 +318,33 @@ void group_failed(const Status& status) {
 
 hocketResult_t group_end() {
   if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart"));
-  std::optional<Group> ending = taken();
-  if (!ending) return hocketSuccess;
-  if (!ending->error.ok()) return report_again(ending->error);
-  const Status status = run_jobs(ending->jobs);
-  return report(status.ok() ? run_calls(std::move(ending->calls)) : status);
+  if (!leave()) return hocketSuccess;
+  Group& own = group;
+  if (own.error.ok() && own.jobs.empty() && own.calls.empty()) {
+    make_repeats(own);
+    if (own.calls.empty()) return hocketSuccess;
+  }
+  give_up_repeats(own);
+  Group ending = std::exchange(own, {});
+  if (!ending.error.ok()) return report_again(ending.error);
+  const Status status = run_jobs(ending.jobs);
+  return report(status.ok() ? run_calls(std::move(ending.calls)) : status);
 }
 
 hocketResult_t group_simulate_end(const Status& fault, float* expected) {
   if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd without hocketGroupStart"));
-  const std::optional<Group> ending = taken();
-  if (!ending) {
+  if (!leave()) {
     group_failed(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd within an outer group"));
     return report(group.error);
   }
-  if (!ending->error.ok()) return report_again(ending->error);
+  give_up_repeats(group);
+  const Group ending = std::exchange(group, {});
+  if (!ending.error.ok()) return report_again(ending.error);
   if (!fault.ok()) return report(fault);
-  if (!ending->jobs.empty()) {
+  if (!ending.jobs.empty()) {
     return report(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd: the group creates communicators"));
   }
-  const Result<Picoseconds> time = expected_time(ending->calls);
+  const Result<Picoseconds> time = expected_time(ending.calls);
   if (time.ok()) *expected = static_cast<float>(*time) / 1e6F;
   return report(time.status());
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/request.h"
@@ -17,8 +18,9 @@ struct PendingCall {
   hocketComm_t comm;
   Request request;
   hocketStream_t stream;
-  bool with_self;              // a transfer between a rank and itself
-  std::unique_ptr<Work> work;  // null: made of the request
+  bool with_self;                    // a transfer between a rank and itself
+  std::unique_ptr<Work> work;        // null: made of the request
+  std::optional<size_t> steps = {};  // that it has made already, if it has begun
 };
 
 inline bool is_transfer(const Request& request) { return request.facts.collective == Collective::kSendRecv; }

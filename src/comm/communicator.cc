@@ -97,7 +97,8 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       not_reached_(),
       told_(static_cast<size_t>(mesh_->ranks())),
       reductions_(rank()),
-      blocking_(*this, collective_pipes_) {
+      blocking_(*this, collective_pipes_),
+      blocking_transfer_(*this, transfer_pipes_) {
   mesh_->set_recorder([log = call_log_](uint32_t key) { return log->report(key); });
   mesh_->set_pace([log = call_log_] { return log->pace(); });
   mesh_->set_whereabouts([log = call_log_, &clock = system.clock] { return log->whereabouts(clock.now()); });
@@ -248,7 +249,8 @@ void Communicator::keep_what_was_found() {
 void Communicator::bind_for_repeat(RecentCall& recent, const Call& call) {
   if (recent.fast_path.bound()) return;
   recent.reach = std::max(call.send.total, call.recv.total) * element_bytes(call.type);
-  recent.fast_path = FastPath(call, collective_pipes_);
+  recent.fast_path =
+      FastPath(call, recent.facts.collective == Collective::kSendRecv ? transfer_pipes_ : collective_pipes_);
 }
 
 void Communicator::bind(const Request& request, const RecentCall& recent, Call& call) {

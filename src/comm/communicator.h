@@ -107,12 +107,17 @@ class Communicator {
   // "name: ", or nothing.
   const std::string& prefix() const { return prefix_; }
 
-  // Issuing: one thread at a time. A new operation for a request, or the one that blocking collectives share.
+  // Issuing: one thread at a time.
   std::unique_ptr<Operation> make_operation(const Request& request);
-  Operation& blocking_operation() { return blocking_; }
-  // Makes a blocking collective at once if one like it was made before: the same facts, other buffers that differ in
-  // nothing that was checked. False: the caller checks it and makes it the long way.
+  // That which blocking collectives share, or blocking transfers.
+  Operation& blocking_operation(bool transfer = false) { return transfer ? blocking_transfer_ : blocking_; }
+  // A call like this was made before: the same facts, other buffers that differ in nothing that was checked.
+  bool may_repeat(const CallArguments& arguments, const void* send, const void* recv);
+  // Makes such a blocking call at once. False: the caller checks it and makes it the long way.
   bool repeat(const CallArguments& arguments, const void* send, void* recv);
+  // The same for a transfer that may be repeated, of a group: if it has begun and not ended, an operation for it goes
+  // on from those steps.
+  bool repeat_transfer(const CallArguments& arguments, const void* send, void* recv, std::optional<size_t>& steps);
   // From now on calls may be issued by other threads beside: no call is repeated.
   void share_turns() { repeats_ = false; }
   Order& order(const CallFacts& facts) {
@@ -165,7 +170,7 @@ class Communicator {
   // For operations. What is recalled stays until the next request is recalled.
   Result<RecentCall*> recall(const Request& request);
   void bind(const Request& request, const RecentCall& recent, Call& call);
-  // Of a collective whose turn has come: the pipes are its own.
+  // Of a call whose turn has come, or would now: the pipes are its own.
   void bind_for_repeat(RecentCall& recent, const Call& call);
   // A call that had begun has failed with `why`. Peers that have not heard of it may still read its buffers in windows,
   // and shall not end theirs well; what they still write must not reach ours. Returns `why`, and what else is to be
@@ -185,6 +190,8 @@ class Communicator {
   const Reductions& reductions() const { return reductions_; }
 
  private:
+  static constexpr int kRecentBits = 4;
+
   struct Memory {
     std::unique_ptr<std::byte[], void (*)(std::byte*)> bytes{nullptr, nullptr};
     size_t size = 0;
@@ -194,9 +201,17 @@ class Communicator {
   void have_inbox();
   Status tell_of_inbox(std::shared_ptr<Inbox> inbox);
   size_t lends_up_to(const Plan& plan, bool in_place) const;
+  // Scattered: most counts are multiples of a power of two.
   RecentCall& recent_of(const CallArguments& arguments) {
-    return recent_[(arguments.count ^ static_cast<size_t>(arguments.collective)) % recent_.size()];
+    const auto way = static_cast<uint64_t>(arguments.peer + 1) << 1 | (arguments.sending ? 1 : 0);
+    const auto kind = way << 8 | static_cast<uint64_t>(arguments.collective);
+    return recent_[(arguments.count ^ kind << 40) * 0x9E3779B97F4A7C15u >> (64 - kRecentBits)];
   }
+  bool is_like_recent(const RecentCall& recent, const CallArguments& arguments) const {
+    return repeats_ && arguments == recent.facts && recent.fast_path.bound();
+  }
+  template <bool kTransfer>
+  bool make_again(RecentCall& recent, const void* send, void* recv, std::optional<size_t>& steps);
   Status wait_for_times(const Explored& explored) const;
   void keep_what_was_found();
 
@@ -222,7 +237,7 @@ class Communicator {
   std::shared_ptr<Inbox> inbox_;
   bool has_wished_inbox_ = false;
   std::span<std::byte* const> boards_;  // all ranks' signals, once a call has used windows
-  std::array<RecentCall, 16> recent_;
+  std::array<RecentCall, 1 << kRecentBits> recent_;
   bool repeats_ = true;
   Memory scratch_;
   Memory pieces_;
@@ -233,6 +248,7 @@ class Communicator {
   std::map<std::string, uint32_t> children_;  // how many, by way
   Reductions reductions_;
   Operation blocking_;
+  Operation blocking_transfer_;
 };
 
 }  // namespace hocket

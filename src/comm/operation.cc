@@ -30,7 +30,16 @@ Operation::Operation(Communicator& communicator, Pipes& pipes) : Work(communicat
 Status Operation::prepare(Request&& request) {
   kept_ = std::move(request);
   recent_ = nullptr;
-  return plan(kept_).status();
+  const Result<RecentCall*> recent = plan(kept_);
+  if (recent.ok() && may_bind_now()) communicator_.bind_for_repeat(**recent, call_);
+  return recent.status();
+}
+
+// A transfer whose peer others of its kind do not use now, on other threads.
+bool Operation::may_bind_now() const {
+  if (!transfer() || request_->facts.peer == communicator_.rank() || call_.runner != nullptr) return false;
+  const Order& order = communicator_.order(request_->facts);
+  return order.ended.load(std::memory_order_acquire) == order.issued.load(std::memory_order_relaxed);
 }
 
 Status Operation::prepare_awaited(Request& request) {

@@ -44,12 +44,12 @@ class Operation final : public Work {
 
   // Plans the call; the one before, if any, has ended.
   Status prepare(Request&& request);
-  // The same for a collective of which the issuing thread awaits the end: the request stays, and so does what its
-  // communicator recalls.
+  // The same for one of which the issuing thread awaits the end: the request stays, and so does what its communicator
+  // recalls.
   Status prepare_awaited(Request& request);
-  // Makes a call once more that is bound already, if no other is under way. True when it has ended well; otherwise the
-  // same call, prepared and issued next, goes on from where this one has come.
-  bool repeat(RecentCall& recent, const void* send, void* recv);
+  // The call that is prepared and issued next has begun, and its fast path has made so many of its steps. Nothing: it
+  // has not.
+  void go_on_from(std::optional<size_t> steps) { repeated_ = steps; }
   // Takes a place in the order of its kind.
   void issue(bool blocks = false) override;
   bool advance() override;
@@ -70,6 +70,7 @@ class Operation final : public Work {
   enum class State : uint8_t { kEnded, kIssued, kRunning, kMismatched };
 
   Result<RecentCall*> plan(Request& request);
+  bool may_bind_now() const;
   const CallFacts& named() const { return request_->precedes == nullptr ? request_->facts : *request_->precedes; }
   void enter(bool blocks);
   void begin();
@@ -107,7 +108,7 @@ class Operation final : public Work {
   Execution execution_;
   Request kept_;
   const Request* request_ = &kept_;  // call_ points into it
-  RecentCall* recent_ = nullptr;     // of an awaited collective that may be repeated
+  RecentCall* recent_ = nullptr;     // of an awaited call that may be repeated
   Call call_;
   ExactPieces pieces_;                  // of an exact one
   std::unique_ptr<Operation> prelude_;  // takes the turn before ours; null: none

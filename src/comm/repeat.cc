@@ -13,7 +13,7 @@ namespace hocket {
 namespace {
 
 // What was checked of the buffers then holds for these as well.
-bool are_like(const RecentCall& recent, const void* send, const void* recv) {
+[[gnu::always_inline]] inline bool are_like(const RecentCall& recent, const void* send, const void* recv) {
   if ((send == nullptr) != (recent.send == nullptr) || (recv == nullptr) != (recent.recv == nullptr)) return false;
   const auto from = reinterpret_cast<uintptr_t>(send);
   const auto to = reinterpret_cast<uintptr_t>(recv);
@@ -23,8 +23,8 @@ bool are_like(const RecentCall& recent, const void* send, const void* recv) {
   return recent.in_place ? to - from == then : std::max(from, to) - std::min(from, to) >= recent.reach;
 }
 
-// The call may be made again with these buffers.
-bool is_like(RecentCall& recent, const Mesh& mesh, const void* send, const void* recv) {
+// The call may be made again with these buffers. Within each of its callers, for whom calling takes as long.
+[[gnu::always_inline]] inline bool is_like(RecentCall& recent, const Mesh& mesh, const void* send, const void* recv) {
   const bool same = send == recent.send && recv == recent.recv;
   if (!same && !are_like(recent, send, recv)) return false;
   const WindowTable& windows = mesh.windows();
@@ -38,35 +38,60 @@ bool is_like(RecentCall& recent, const Mesh& mesh, const void* send, const void*
 
 }  // namespace
 
-[[gnu::always_inline]] inline bool Operation::repeat(RecentCall& recent, const void* send, void* recv) {
-  Order& order = communicator_.order(recent.facts);
+// If no other of its kind is under way.
+template <bool kTransfer>
+[[gnu::always_inline]] inline bool Communicator::make_again(RecentCall& recent, const void* send, void* recv,
+                                                            std::optional<size_t>& steps) {
+  const CallFacts& facts = recent.facts;
+  Order& order = kTransfer ? this->order(facts) : collectives_;
   const uint64_t number = order.issued.load(std::memory_order_relaxed);
   if (order.ended.load(std::memory_order_acquire) != number) return false;
-  CallLog& log = communicator_.call_log();
-  if (!log.repeat(number, recent.kind))
-    recent.kind = log.record(number, recent.fingerprint, recent.facts, recent.plan->algorithm);
+  CallLog& log = *call_log_;
+  if constexpr (kTransfer) {
+    const CallKey key = transfer_key(facts.peer, facts.sending, number);
+    log.record_transfer(key, recent.fingerprint, facts, recent.plan->algorithm);
+  } else if (!log.repeat(number, recent.kind)) {
+    recent.kind = log.record(number, recent.fingerprint, facts, recent.plan->algorithm);
+  }
   const uint64_t history = order.with(recent.fingerprint);
-  const bool done = recent.fast_path.run(send, recv, Order::mark_of(history), &communicator_.fresh_wait());
-  if (!done || (recent.in_window && communicator_.given_up_by() >= 0)) {
-    repeated_ = recent.fast_path.reached();
+  const bool done = recent.fast_path.run(send, recv, Order::mark_of(history), &wait_);
+  if (!done || (recent.in_window && given_up_by() >= 0)) {
+    steps = recent.fast_path.reached();
     return false;
   }
-  log.end(number);
+  kTransfer ? log.end_transfer() : log.end(number);
   order.history = history;
   order.issued.store(number + 1, std::memory_order_relaxed);
   order.ended.store(number + 1, std::memory_order_release);
   return true;
 }
 
+bool Communicator::may_repeat(const CallArguments& arguments, const void* send, const void* recv) {
+  RecentCall& recent = recent_of(arguments);
+  return is_like_recent(recent, arguments) && is_like(recent, *mesh_, send, recv);
+}
+
 bool Communicator::repeat(const CallArguments& arguments, const void* send, void* recv) {
   RecentCall& recent = recent_of(arguments);
-  if (!repeats_ || arguments != recent.facts || !recent.fast_path.bound() || !is_like(recent, *mesh_, send, recv))
-    return false;
+  if (!is_like_recent(recent, arguments) || !is_like(recent, *mesh_, send, recv)) return false;
   Explored* const explored = recent.explored;
   if (explored != nullptr && (recent.time != nullptr || !explored->exploration.goes_on())) return false;
-  if (!blocking_.repeat(recent, send, recv)) return false;
+  const bool transfer = arguments.collective == Collective::kSendRecv;
+  std::optional<size_t> steps;
+  const bool done =
+      transfer ? make_again<true>(recent, send, recv, steps) : make_again<false>(recent, send, recv, steps);
+  if (!done) {
+    blocking_operation(transfer).go_on_from(steps);
+    return false;
+  }
   if (explored != nullptr) explored->exploration.count();
   return true;
+}
+
+bool Communicator::repeat_transfer(const CallArguments& arguments, const void* send, void* recv,
+                                   std::optional<size_t>& steps) {
+  RecentCall& recent = recent_of(arguments);
+  return is_like_recent(recent, arguments) && make_again<true>(recent, send, recv, steps);
 }
 
 }  // namespace hocket
