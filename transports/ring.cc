@@ -280,6 +280,7 @@ Ticket RingSender::lend(std::span<const std::byte> bytes, Envelope envelope) {
   if (bytes.size() < lent_from || bytes.size() > ring_.max_message()) return Sender::send_stable(bytes, envelope);
   if (!status_.ok() || !has_room()) return 0;
   slot_ = kNoSlot;
+  home_ = Home::kCell;
   const RingPlace place{RingPlace::kLent, reinterpret_cast<uint64_t>(bytes.data())};
   std::memcpy(ring_.cell(committed_).data, &place, sizeof(place));
   publish(bytes.size(), envelope);

@@ -24,7 +24,6 @@ namespace {
 
 // A transfer like one that was made before.
 struct Repeat {
-  hocketComm_t comm;
   CallArguments arguments;
   const void* send;
   void* recv;
@@ -32,7 +31,8 @@ struct Repeat {
 
 struct Group {
   Status error;
-  std::vector<Repeat> repeats;               // before all other calls
+  std::vector<Repeat> repeats;               // before all other calls, of one communicator ...
+  hocketComm_t repeats_on = nullptr;         // ... which is this
   std::vector<std::vector<Job>> jobs;        // each list runs in order
   std::map<hocketComm_t, size_t> job_lists;  // of the communicators used by jobs
   std::vector<PendingCall> calls;
@@ -43,12 +43,13 @@ thread_local Group group;
 
 Status run_now(Session& session, Request& request) {
   Communicator& communicator = *session.communicator;
-  if (is_transfer(request) && request.facts.peer == communicator.rank()) {
+  if (is_transfer(request.facts) && request.facts.peer == communicator.rank()) {
     return Status(Code::kInvalidUsage,
                   fmt::format("rank {}: {}: a transfer with oneself needs a group that holds both sides",
                               communicator.rank(), describe(request.facts)));
   }
-  Operation& operation = communicator.blocking_operation(is_transfer(request));
+  Operation& operation =
+      is_transfer(request.facts) ? communicator.blocking_transfer() : communicator.blocking_operation();
   HOCKET_TRY(operation.prepare_awaited(request));
   return run(communicator, operation);
 }
@@ -86,8 +87,8 @@ Result<Prepared> prepare(PendingCall& call, StreamBatch* batch) {
     if (*staged != nullptr) return Prepared{call.comm, communicator, std::move(*staged)};
   }
   std::unique_ptr<Operation> operation = communicator->make_operation(call.request);
-  HOCKET_TRY(operation->prepare(std::move(call.request)));
   operation->go_on_from(call.steps);
+  HOCKET_TRY(operation->prepare(std::move(call.request)));
   return Prepared{call.comm, communicator, std::move(operation)};
 }
 
@@ -205,14 +206,15 @@ Status run_jobs(const std::vector<std::vector<Job>>& lists) {
   return {};
 }
 
-PendingCall pending(const Repeat& repeat, std::optional<size_t> steps = {}) {
-  return {repeat.comm, {repeat.arguments, repeat.send, repeat.recv}, nullptr, false, nullptr, steps};
+// Made the long way: its request is complete, as a transfer's follows from its arguments.
+void push_as_call(const Repeat& repeat, std::optional<size_t> steps, Group& of) {
+  of.calls.push_back({of.repeats_on, {repeat.arguments, repeat.send, repeat.recv}, nullptr, false, nullptr, steps});
 }
 
 // Repeats come first: those of a group that has other calls, too, are made as these are.
-void give_up_repeats(Group& own) {
-  for (const Repeat& repeat : own.repeats) own.calls.push_back(pending(repeat));
-  own.repeats.clear();
+void give_up_repeats(Group& of) {
+  for (const Repeat& repeat : of.repeats) push_as_call(repeat, {}, of);
+  of.repeats.clear();
 }
 
 Status run_or_keep(PendingCall call) {
@@ -244,32 +246,40 @@ Result<Picoseconds> expected_time(const std::vector<PendingCall>& calls) {
   return longest;
 }
 
-// True when it has ended.
-bool make(const Repeat& repeat, std::optional<size_t>& steps) {
-  const Occupy occupy(repeat.comm);
-  if (!occupy.status().ok()) return false;
-  return occupy.session()->communicator->repeat_transfer(repeat.arguments, repeat.send, repeat.recv, steps);
-}
-
-// Of a group of nothing but repeats makes those that wait for nobody for long, sends first: peers may wait for them.
-// From the first other one on they are left as calls.
-void make_repeats(Group& own) {
-  own.calls.reserve(own.repeats.size());  // what has begun must not be lost
+// Makes those repeats that wait for nobody for long, sends first: peers may wait for them. From the first other one on
+// they are left as calls.
+void make_repeats(Communicator& communicator, Group& of) {
   for (const bool sending : {true, false}) {
-    for (const Repeat& repeat : own.repeats) {
+    for (const Repeat& repeat : of.repeats) {
       if (repeat.arguments.sending != sending) continue;
-      std::optional<size_t> steps;
-      if (!own.calls.empty() || !make(repeat, steps)) own.calls.push_back(pending(repeat, steps));
+      Repeated repeated;
+      if (of.calls.empty()) repeated = communicator.repeat_transfer(repeat.arguments, repeat.send, repeat.recv);
+      if (!repeated.done) push_as_call(repeat, repeated.steps, of);
     }
   }
-  own.repeats.clear();
+  of.repeats.clear();
 }
 
-// True at the outermost end.
-bool leave() {
-  if (--depth > 0) return false;
+// A group of nothing but repeats. Nothing else can keep it from being run: it is on one communicator, which is well.
+Status run_repeats(Group& of) {
+  const Occupy occupy(of.repeats_on);
+  if (!occupy.status().ok()) {
+    give_up_repeats(of);
+    return run_calls(std::move(of.calls));
+  }
+  const std::shared_ptr<Communicator> communicator = occupy.session()->communicator;
+  Begun begun(&communicator->mesh());
+  make_repeats(*communicator, of);
+  if (!of.calls.empty()) HOCKET_TRY(run_calls(std::move(of.calls)));
+  begun.goes_on();
+  return {};
+}
+
+// What the outermost end takes out of the group; nothing when an inner one ended.
+std::optional<Group> taken() {
+  if (--depth > 0) return {};
   --threads_in_groups;
-  return true;
+  return std::exchange(group, {});
 }
 
 }  // namespace
@@ -279,7 +289,7 @@ Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStre
   const Result<hocketStream_t> own = stream_of(communicator, request, stream);
   if (!own.ok()) return fault_of(communicator, request, own.status());
   if (depth == 0 && *own == nullptr) return run_now(session, request);
-  const bool with_self = is_transfer(request) && request.facts.peer == communicator.rank();
+  const bool with_self = is_transfer(request.facts) && request.facts.peer == communicator.rank();
   return run_or_keep({comm, std::move(request), *own, with_self, nullptr});
 }
 
@@ -297,13 +307,14 @@ Status run_or_defer(hocketComm_t used, Job job) {
   return {};
 }
 
-bool repeats_at_end(hocketComm_t comm, Session& session, const CallArguments& arguments, const void* send, void* recv) {
-  const bool is_transfer = arguments.collective == Collective::kSendRecv;
-  if (!is_transfer || !session.communicator->may_repeat(arguments, send, recv)) return false;
+bool keep_repeat(hocketComm_t comm, Session& session, const CallArguments& arguments, const void* send, void* recv) {
+  if (!is_transfer(arguments) || !session.communicator->may_repeat(arguments, send, recv)) return false;
   Group& own = group;
-  const bool is_first = own.calls.empty() && own.jobs.empty();
-  if (is_first) own.repeats.push_back({comm, arguments, send, recv});
-  return is_first;
+  if (!own.calls.empty() || !own.jobs.empty()) return false;
+  if (own.repeats.empty()) own.repeats_on = comm;
+  if (own.repeats_on != comm) return false;
+  own.repeats.push_back({arguments, send, recv});
+  return true;
 }
 
 void group_start() {
@@ -318,33 +329,33 @@ void group_failed(const Status& status) {
 
 hocketResult_t group_end() {
   if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart"));
-  if (!leave()) return hocketSuccess;
-  Group& own = group;
-  if (own.error.ok() && own.jobs.empty() && own.calls.empty()) {
-    make_repeats(own);
-    if (own.calls.empty()) return hocketSuccess;
+  std::optional<Group> ending = taken();
+  if (!ending) return hocketSuccess;
+  if (!ending->error.ok()) return report_again(ending->error);
+  if (ending->repeats.empty() || !ending->calls.empty() || !ending->jobs.empty()) give_up_repeats(*ending);
+  if (!ending->repeats.empty()) {
+    const Status status = run_repeats(*ending);
+    group.repeats.swap(ending->repeats);  // it is empty, and has memory for the next ones
+    return report(status);
   }
-  give_up_repeats(own);
-  Group ending = std::exchange(own, {});
-  if (!ending.error.ok()) return report_again(ending.error);
-  const Status status = run_jobs(ending.jobs);
-  return report(status.ok() ? run_calls(std::move(ending.calls)) : status);
+  const Status status = run_jobs(ending->jobs);
+  return report(status.ok() ? run_calls(std::move(ending->calls)) : status);
 }
 
 hocketResult_t group_simulate_end(const Status& fault, float* expected) {
   if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd without hocketGroupStart"));
-  if (!leave()) {
+  std::optional<Group> ending = taken();
+  if (!ending) {
     group_failed(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd within an outer group"));
     return report(group.error);
   }
-  give_up_repeats(group);
-  const Group ending = std::exchange(group, {});
-  if (!ending.error.ok()) return report_again(ending.error);
+  if (!ending->error.ok()) return report_again(ending->error);
   if (!fault.ok()) return report(fault);
-  if (!ending.jobs.empty()) {
+  give_up_repeats(*ending);
+  if (!ending->jobs.empty()) {
     return report(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd: the group creates communicators"));
   }
-  const Result<Picoseconds> time = expected_time(ending.calls);
+  const Result<Picoseconds> time = expected_time(ending->calls);
   if (time.ok()) *expected = static_cast<float>(*time) / 1e6F;
   return report(time.status());
 }

@@ -27,13 +27,14 @@ Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStre
 // The same of one-sided work.
 Status submit(hocketComm_t comm, Session& session, std::unique_ptr<Work> work, hocketStream_t stream);
 
-// Makes a call at once, or at the end of its group, if it blocks and is like an earlier one that sent its values as
-// they are. False: it is to be checked and submitted.
-bool repeats_at_end(hocketComm_t comm, Session& session, const CallArguments& arguments, const void* send, void* recv);
+// Keeps a transfer that is like an earlier one for the end of its group, where it will be made as that was.
+bool keep_repeat(hocketComm_t comm, Session& session, const CallArguments& arguments, const void* send, void* recv);
+// Makes a call at once, or such a transfer at the end of its group, if it blocks and is like an earlier one that sent
+// its values as they are. False: it is to be checked and submitted.
 inline bool repeats(hocketComm_t comm, Session& session, const CallArguments& arguments, const void* send, void* recv,
                     hocketStream_t stream) {
   if (stream != nullptr || !is_plain(send, recv)) return false;
-  if (in_group()) return repeats_at_end(comm, session, arguments, send, recv);
+  if (in_group()) return keep_repeat(comm, session, arguments, send, recv);
   return session.communicator->repeat(arguments, send, recv);
 }
 

@@ -42,7 +42,7 @@ std::map<Name, std::vector<Part>> sort_by_name(const std::vector<PendingCall>& c
   std::map<hocketComm_t, size_t> before;
   for (size_t i = 0; i < calls.size(); ++i) {
     const PendingCall& call = calls[i];
-    if (call.work != nullptr || is_transfer(call.request)) continue;
+    if (call.work != nullptr || is_transfer(call.request.facts)) continue;
     const size_t number = before[call.comm]++;
     if (!is_cuda_stream(call.stream)) continue;
     const auto pin = sessions().pin(call.comm);

@@ -23,8 +23,6 @@ struct PendingCall {
   std::optional<size_t> steps = {};  // that it has made already, if it has begun
 };
 
-inline bool is_transfer(const Request& request) { return request.facts.collective == Collective::kSendRecv; }
-
 // Joins each send to oneself with its receive, in order.
 Status match_transfers_with_self(std::vector<PendingCall>& calls);
 

@@ -94,6 +94,7 @@ Communicator::Communicator(System& system, std::shared_ptr<Mesh> mesh, Communica
       transfer_pipes_(*mesh_, PipeClass::kPointToPoint),
       sends_(static_cast<size_t>(mesh_->ranks())),
       receives_(static_cast<size_t>(mesh_->ranks())),
+      recent_transfers_(2 * static_cast<size_t>(mesh_->ranks())),
       not_reached_(),
       told_(static_cast<size_t>(mesh_->ranks())),
       reductions_(rank()),
@@ -114,8 +115,7 @@ Communicator::~Communicator() {
 }
 
 std::unique_ptr<Operation> Communicator::make_operation(const Request& request) {
-  const bool transfer = request.facts.collective == Collective::kSendRecv;
-  return std::make_unique<Operation>(*this, transfer ? transfer_pipes_ : collective_pipes_);
+  return std::make_unique<Operation>(*this, is_transfer(request.facts) ? transfer_pipes_ : collective_pipes_);
 }
 
 uint64_t Communicator::under_way() const {
@@ -141,6 +141,16 @@ void Communicator::wait_until_idle() const {
 void Communicator::choose_by(Forced forced, Tuning tuning, int32_t lanes) {
   planner_.choose_by(Chooser(std::move(forced), std::move(tuning), placement_, slice_limit_, lanes));
   recent_ = {};
+  for (std::unique_ptr<RecentCall>& recent : recent_transfers_) recent.reset();
+}
+
+// Of a peer that there is not, which is refused later, there is none like it.
+RecentCall& Communicator::recent_transfer(const CallArguments& arguments) {
+  const auto way = 2 * static_cast<size_t>(arguments.peer) + (arguments.sending ? 1 : 0);
+  if (way >= recent_transfers_.size()) return recent_[0];
+  std::unique_ptr<RecentCall>& recent = recent_transfers_[way];
+  if (recent == nullptr) recent = std::make_unique<RecentCall>();
+  return *recent;
 }
 
 // ---- From request to call
@@ -155,6 +165,7 @@ Result<RecentCall*> Communicator::recall(const Request& request) {
   const bool is_same = recent.plan != nullptr && recent.facts == facts && recent.in_place == in_place;
   if (is_same && !is_trial && recent.time == nullptr) {
     if (explored != nullptr) explored->exploration.count();
+    recent.recalled = true;
     return &recent;
   }
   const Result<Planned> planned = planner_.plan(request, in_place);
@@ -246,11 +257,12 @@ void Communicator::keep_what_was_found() {
     log_warn("the tuning file '{}' cannot be written: what was found online is lost", settings()->tuning_file);
 }
 
+// Transfers with one peer that differ each time are not bound each time.
 void Communicator::bind_for_repeat(RecentCall& recent, const Call& call) {
-  if (recent.fast_path.bound()) return;
+  const bool transfer = is_transfer(recent.facts);
+  if (recent.fast_path.bound() || !repeats_ || (transfer && !recent.recalled)) return;
   recent.reach = std::max(call.send.total, call.recv.total) * element_bytes(call.type);
-  recent.fast_path =
-      FastPath(call, recent.facts.collective == Collective::kSendRecv ? transfer_pipes_ : collective_pipes_);
+  recent.fast_path = FastPath(call, transfer ? transfer_pipes_ : collective_pipes_);
 }
 
 void Communicator::bind(const Request& request, const RecentCall& recent, Call& call) {

@@ -77,12 +77,19 @@ struct RecentCall {
   uint32_t fingerprint = 0;
   const void* send = nullptr;  // as they were then
   const void* recv = nullptr;
-  size_t reach = 0;              // bytes of the longer buffer
-  uint64_t window_changes = 0;   // with which these buffers were looked up in windows last
-  FastPath fast_path;            // of the blocking call
+  size_t reach = 0;             // bytes of the longer buffer
+  uint64_t window_changes = 0;  // with which these buffers were looked up in windows last
+  bool recalled = false;        // made more than once
+  FastPath fast_path;
   uint32_t kind = 0;             // in the call log
   Explored* explored = nullptr;  // null: nothing is left to be tried
   int64_t* time = nullptr;       // of a trial, which is not made again: where it belongs
+};
+
+// How far a call that is made again has come by itself.
+struct Repeated {
+  bool done = false;
+  std::optional<size_t> steps;  // else, if it has begun: an operation for it goes on from there
 };
 
 class Inbox;
@@ -109,19 +116,20 @@ class Communicator {
 
   // Issuing: one thread at a time.
   std::unique_ptr<Operation> make_operation(const Request& request);
-  // That which blocking collectives share, or blocking transfers.
-  Operation& blocking_operation(bool transfer = false) { return transfer ? blocking_transfer_ : blocking_; }
+  // That which blocking collectives share.
+  Operation& blocking_operation() { return blocking_; }
+  // ... and blocking transfers.
+  Operation& blocking_transfer() { return blocking_transfer_; }
   // A call like this was made before: the same facts, other buffers that differ in nothing that was checked.
   bool may_repeat(const CallArguments& arguments, const void* send, const void* recv);
   // Makes such a blocking call at once. False: the caller checks it and makes it the long way.
   bool repeat(const CallArguments& arguments, const void* send, void* recv);
-  // The same for a transfer that may be repeated, of a group: if it has begun and not ended, an operation for it goes
-  // on from those steps.
-  bool repeat_transfer(const CallArguments& arguments, const void* send, void* recv, std::optional<size_t>& steps);
+  // The same for a transfer of a group, which may be repeated.
+  Repeated repeat_transfer(const CallArguments& arguments, const void* send, void* recv);
   // From now on calls may be issued by other threads beside: no call is repeated.
   void share_turns() { repeats_ = false; }
   Order& order(const CallFacts& facts) {
-    if (facts.collective != Collective::kSendRecv) return collectives_;
+    if (!is_transfer(facts)) return collectives_;
     return (facts.sending ? sends_ : receives_)[static_cast<size_t>(facts.peer)];
   }
   // One-sided calls, which wait for no turn.
@@ -203,15 +211,16 @@ class Communicator {
   size_t lends_up_to(const Plan& plan, bool in_place) const;
   // Scattered: most counts are multiples of a power of two.
   RecentCall& recent_of(const CallArguments& arguments) {
-    const auto way = static_cast<uint64_t>(arguments.peer + 1) << 1 | (arguments.sending ? 1 : 0);
-    const auto kind = way << 8 | static_cast<uint64_t>(arguments.collective);
-    return recent_[(arguments.count ^ kind << 40) * 0x9E3779B97F4A7C15u >> (64 - kRecentBits)];
+    if (is_transfer(arguments)) return recent_transfer(arguments);
+    const uint64_t kind = static_cast<uint64_t>(arguments.collective) << 40;
+    return recent_[(arguments.count ^ kind) * 0x9E3779B97F4A7C15u >> (64 - kRecentBits)];
   }
+  RecentCall& recent_transfer(const CallArguments& arguments);
   bool is_like_recent(const RecentCall& recent, const CallArguments& arguments) const {
     return repeats_ && arguments == recent.facts && recent.fast_path.bound();
   }
   template <bool kTransfer>
-  bool make_again(RecentCall& recent, const void* send, void* recv, std::optional<size_t>& steps);
+  Repeated make_again(RecentCall& recent, const void* send, void* recv);
   Status wait_for_times(const Explored& explored) const;
   void keep_what_was_found();
 
@@ -238,6 +247,7 @@ class Communicator {
   bool has_wished_inbox_ = false;
   std::span<std::byte* const> boards_;  // all ranks' signals, once a call has used windows
   std::array<RecentCall, 1 << kRecentBits> recent_;
+  std::vector<std::unique_ptr<RecentCall>> recent_transfers_;  // by peer and direction; null: none yet
   bool repeats_ = true;
   Memory scratch_;
   Memory pieces_;

@@ -8,10 +8,27 @@
 #include <span>
 
 #include "base/system.h"
+#include "comm/mesh.h"
 #include "comm/work.h"
 #include "execute/wait.h"
 
 namespace hocket {
+
+// What has begun must be gone on with: its communicator fails, unless it is said that it goes on. Takes no memory.
+class Begun {
+ public:
+  // Null: nothing has.
+  explicit Begun(Mesh* mesh) : mesh_(mesh) {}
+  ~Begun() {
+    if (mesh_ != nullptr) mesh_->fail_without_memory();
+  }
+  Begun(const Begun&) = delete;
+  Begun& operator=(const Begun&) = delete;
+  void goes_on() { mesh_ = nullptr; }
+
+ private:
+  Mesh* mesh_;
+};
 
 // Advances every operation once. True when something moved.
 bool advance_all(std::span<Work* const> works);

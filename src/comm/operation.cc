@@ -10,6 +10,7 @@
 #include "comm/binding.h"
 #include "comm/call_places.h"
 #include "comm/communicator.h"
+#include "comm/drive.h"
 
 namespace hocket {
 namespace {
@@ -50,6 +51,16 @@ Status Operation::prepare_awaited(Request& request) {
 }
 
 Result<RecentCall*> Operation::plan(Request& request) {
+  const std::optional<size_t> repeated = std::exchange(repeated_, {});
+  Begun begun(repeated ? &communicator_.mesh() : nullptr);
+  Result<RecentCall*> recent = plan_anew(request);
+  HOCKET_TRY(recent.status());
+  begun.goes_on();
+  repeated_ = repeated;
+  return recent;
+}
+
+Result<RecentCall*> Operation::plan_anew(Request& request) {
   HOCKET_TRY(communicator_.find_windows(request));
   Result<std::unique_ptr<Operation>> prelude = communicator_.prelude_of(request);
   HOCKET_TRY(prelude.status());

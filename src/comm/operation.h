@@ -48,7 +48,7 @@ class Operation final : public Work {
   // recalls.
   Status prepare_awaited(Request& request);
   // The call that is prepared and issued next has begun, and its fast path has made so many of its steps. Nothing: it
-  // has not.
+  // has not. If it cannot be prepared, its communicator fails.
   void go_on_from(std::optional<size_t> steps) { repeated_ = steps; }
   // Takes a place in the order of its kind.
   void issue(bool blocks = false) override;
@@ -70,6 +70,7 @@ class Operation final : public Work {
   enum class State : uint8_t { kEnded, kIssued, kRunning, kMismatched };
 
   Result<RecentCall*> plan(Request& request);
+  Result<RecentCall*> plan_anew(Request& request);
   bool may_bind_now() const;
   const CallFacts& named() const { return request_->precedes == nullptr ? request_->facts : *request_->precedes; }
   void enter(bool blocks);
@@ -101,7 +102,7 @@ class Operation final : public Work {
   bool read_answer();
   void give_up(Rank peer);
   std::string what_it_called() const;
-  bool transfer() const { return request_->facts.collective == Collective::kSendRecv; }
+  bool transfer() const { return is_transfer(request_->facts); }
   CallKey our_key(uint64_t back) const;
   CallKey peers_key(uint64_t back) const;
 

@@ -40,12 +40,11 @@ namespace {
 
 // If no other of its kind is under way.
 template <bool kTransfer>
-[[gnu::always_inline]] inline bool Communicator::make_again(RecentCall& recent, const void* send, void* recv,
-                                                            std::optional<size_t>& steps) {
+[[gnu::always_inline]] inline Repeated Communicator::make_again(RecentCall& recent, const void* send, void* recv) {
   const CallFacts& facts = recent.facts;
   Order& order = kTransfer ? this->order(facts) : collectives_;
   const uint64_t number = order.issued.load(std::memory_order_relaxed);
-  if (order.ended.load(std::memory_order_acquire) != number) return false;
+  if (order.ended.load(std::memory_order_acquire) != number) return {};
   CallLog& log = *call_log_;
   if constexpr (kTransfer) {
     const CallKey key = transfer_key(facts.peer, facts.sending, number);
@@ -55,15 +54,12 @@ template <bool kTransfer>
   }
   const uint64_t history = order.with(recent.fingerprint);
   const bool done = recent.fast_path.run(send, recv, Order::mark_of(history), &wait_);
-  if (!done || (recent.in_window && given_up_by() >= 0)) {
-    steps = recent.fast_path.reached();
-    return false;
-  }
+  if (!done || (recent.in_window && given_up_by() >= 0)) return {false, recent.fast_path.reached()};
   kTransfer ? log.end_transfer() : log.end(number);
   order.history = history;
   order.issued.store(number + 1, std::memory_order_relaxed);
   order.ended.store(number + 1, std::memory_order_release);
-  return true;
+  return {true, {}};
 }
 
 bool Communicator::may_repeat(const CallArguments& arguments, const void* send, const void* recv) {
@@ -76,22 +72,19 @@ bool Communicator::repeat(const CallArguments& arguments, const void* send, void
   if (!is_like_recent(recent, arguments) || !is_like(recent, *mesh_, send, recv)) return false;
   Explored* const explored = recent.explored;
   if (explored != nullptr && (recent.time != nullptr || !explored->exploration.goes_on())) return false;
-  const bool transfer = arguments.collective == Collective::kSendRecv;
-  std::optional<size_t> steps;
-  const bool done =
-      transfer ? make_again<true>(recent, send, recv, steps) : make_again<false>(recent, send, recv, steps);
-  if (!done) {
-    blocking_operation(transfer).go_on_from(steps);
+  const bool transfer = is_transfer(arguments);
+  const Repeated repeated = transfer ? make_again<true>(recent, send, recv) : make_again<false>(recent, send, recv);
+  if (!repeated.done) {
+    (transfer ? blocking_transfer_ : blocking_).go_on_from(repeated.steps);
     return false;
   }
   if (explored != nullptr) explored->exploration.count();
   return true;
 }
 
-bool Communicator::repeat_transfer(const CallArguments& arguments, const void* send, void* recv,
-                                   std::optional<size_t>& steps) {
-  RecentCall& recent = recent_of(arguments);
-  return is_like_recent(recent, arguments) && make_again<true>(recent, send, recv, steps);
+Repeated Communicator::repeat_transfer(const CallArguments& arguments, const void* send, void* recv) {
+  RecentCall& recent = recent_transfer(arguments);
+  return is_like_recent(recent, arguments) ? make_again<true>(recent, send, recv) : Repeated{};
 }
 
 }  // namespace hocket

@@ -49,6 +49,8 @@ struct CallArguments {
   friend bool operator==(const CallArguments&, const CallArguments&) = default;
 };
 
+inline bool is_transfer(const CallArguments& call) { return call.collective == Collective::kSendRecv; }
+
 // What all ranks must agree on, and what is told of a call: plain data.
 struct CallFacts : CallArguments {
   bool v_form = false;

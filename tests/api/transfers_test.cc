@@ -223,6 +223,48 @@ TEST(RepeatedTransfers, OfACommunicatorThatIsAbortedMeanwhileFail) {
   });
 }
 
+// Of all calls of a group, or of none.
+TEST(RepeatedTransfers, AreNotMadeWhereAnotherCommunicatorOfTheGroupIsAborted) {
+  run_threads(2, [](Member& member) {
+    hocketComm_t other = nullptr;
+    ASSERT_EQ(hocketCommSplit(member.comm, 0, member.rank, &other, nullptr), hocketSuccess);
+    pass_on_once(member, 10);
+    pass_on_once({member.rank, member.ranks, other}, 10);
+    ASSERT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
+    if (member.rank == 0) {
+      hocketGroupStart();
+      EXPECT_EQ(send(Values(10, 42), 1, member.comm), hocketSuccess);
+      EXPECT_EQ(send(Values(10, 42), 1, other), hocketSuccess);
+      EXPECT_EQ(hocketCommAbort(other), hocketSuccess);
+      expect_error(hocketGroupEnd(), hocketInvalidArgument, nullptr,
+                   {"destroyed or aborted before the end of the group"});
+    }
+    Values to(10);
+    ASSERT_EQ(pass_on(Values(10, 43), to, member), hocketSuccess) << hocketGetLastError(member.comm);
+    EXPECT_EQ(to, Values(10, 43));
+    if (member.rank == 1) hocketCommAbort(other);
+  });
+}
+
+TEST(RepeatedTransfers, OfAllRanksOnOneThread) {
+  constexpr size_t kRanks = 3;
+  std::array<hocketComm_t, kRanks> comms{};
+  ASSERT_EQ(hocketCommInitAll(comms.data(), kRanks, nullptr), hocketSuccess);
+  for (int round = 0; round < 20; ++round) {
+    std::array<Values, kRanks> from, to;
+    hocketGroupStart();
+    for (size_t rank = 0; rank < kRanks; ++rank) {
+      const Member member{static_cast<int>(rank), kRanks, comms[rank]};
+      from[rank] = values(10, member.rank, round);
+      to[rank] = Values(10);
+      EXPECT_EQ(pass_on(from[rank], to[rank], member), hocketSuccess);
+    }
+    ASSERT_EQ(hocketGroupEnd(), hocketSuccess) << hocketGetLastError(nullptr);
+    for (size_t rank = 0; rank < kRanks; ++rank) ASSERT_EQ(to[rank], from[(rank + kRanks - 1) % kRanks]);
+  }
+  for (const hocketComm_t comm : comms) EXPECT_EQ(hocketCommDestroy(comm), hocketSuccess);
+}
+
 TEST(RepeatedTransfers, CheckTheirBuffersAtOnce) {
   run_threads(2, [](Member& member) {
     pass_on_once(member, 10);
@@ -234,11 +276,12 @@ TEST(RepeatedTransfers, CheckTheirBuffersAtOnce) {
   });
 }
 
-void expect_told(bool grouped) {
-  run_threads(2, [grouped](Member& member) {
+// One side is a repeat.
+void expect_told(bool grouped, size_t sent, size_t received) {
+  run_threads(2, [=](Member& member) {
     pass_on_once(member, 10);
-    const Values from(10);
-    Values to(11);
+    const Values from(sent);
+    Values to(received);
     Values right(10);
     if (grouped) hocketGroupStart();
     hocketResult_t result = member.rank == 0 ? send(from, 1, member.comm) : receive(to, 0, member.comm);
@@ -246,12 +289,17 @@ void expect_told(bool grouped) {
     // A small message may be sent before it is found not to fit.
     if (result == hocketSuccess) result = receive(right, 1 - member.rank, member.comm);
     expect_error(result, hocketInvalidUsage, member.comm,
-                 {"rank 1: recv(count 11, int32, from rank 0)", "send(count 10, int32, to rank 1)"});
+                 {"rank 1: recv(count " + std::to_string(received) + ", int32, from rank 0)",
+                  "send(count " + std::to_string(sent) + ", int32, to rank 1)"});
   });
 }
 
-TEST(RepeatedTransfers, ThatDoNotFitAreTold) { expect_told(false); }
-TEST(RepeatedTransfers, ThatDoNotFitInAGroupAreTold) { expect_told(true); }
+TEST(RepeatedTransfers, ThatDoNotFitAreTold) {
+  for (const bool grouped : {false, true}) {
+    expect_told(grouped, 10, 11);
+    expect_told(grouped, 11, 10);
+  }
+}
 
 TEST(RepeatedTransfers, NameWhoDoesNotCome) {
   run_threads(

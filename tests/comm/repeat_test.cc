@@ -38,6 +38,15 @@ class Transfers : public testing::Test {
     return run(communicator, *operation);
   }
 
+  // Those of a kind that is made for the second time may be repeated.
+  static void make_twice(Communicator& communicator, const CallArguments& arguments, int32_t value) {
+    for (int i = 0; i < 2; ++i) {
+      int32_t moved = arguments.sending ? value : 0;
+      ASSERT_TRUE(make(communicator, arguments, &moved).ok());
+      EXPECT_EQ(moved, value);
+    }
+  }
+
   // Rank 0 sends to rank 1.
   void play(const std::function<void(Communicator&)>& sender, const std::function<void(Communicator&)>& receiver) {
     for_each_rank(2, [&](int32_t rank) {
@@ -57,28 +66,25 @@ TEST_F(Transfers, ThatFindNothingAreGoneOnWithAndCountOnce) {
   play(
       [&](Communicator& communicator) {
         const CallArguments call = transfer(true, 1);
-        int32_t value = 7;
-        ASSERT_TRUE(make(communicator, call, &value).ok());
+        make_twice(communicator, call, 7);
+        int32_t value = 8;
         ASSERT_TRUE(eventually([&] { return is_awaited.load(); }));
-        value = 8;
         ASSERT_TRUE(communicator.may_repeat(call, &value, nullptr));
-        std::optional<size_t> steps;
-        EXPECT_TRUE(communicator.repeat_transfer(call, &value, nullptr, steps));
-        EXPECT_EQ(communicator.call_log().pace().calls, 2u);
+        EXPECT_TRUE(communicator.repeat_transfer(call, &value, nullptr).done);
+        EXPECT_EQ(communicator.call_log().pace().calls, 3u);
         EXPECT_TRUE(communicator.idle());
       },
       [&](Communicator& communicator) {
         const CallArguments call = transfer(false, 1);
+        make_twice(communicator, call, 7);
         int32_t value = 0;
-        ASSERT_TRUE(make(communicator, call, &value).ok());
-        EXPECT_EQ(value, 7);
-        std::optional<size_t> steps;
-        EXPECT_FALSE(communicator.repeat_transfer(call, nullptr, &value, steps));
-        ASSERT_EQ(steps, 0u);
+        const Repeated repeated = communicator.repeat_transfer(call, nullptr, &value);
+        EXPECT_FALSE(repeated.done);
+        ASSERT_EQ(repeated.steps, 0u);
         is_awaited = true;
-        ASSERT_TRUE(make(communicator, call, &value, steps).ok());
+        ASSERT_TRUE(make(communicator, call, &value, repeated.steps).ok());
         EXPECT_EQ(value, 8);
-        EXPECT_EQ(communicator.call_log().pace().calls, 2u);
+        EXPECT_EQ(communicator.call_log().pace().calls, 3u);
         EXPECT_TRUE(communicator.idle());
       });
 }
@@ -87,20 +93,18 @@ TEST_F(Transfers, OfAnotherKindAreNoRepeats) {
   play(
       [](Communicator& communicator) {
         std::array<int32_t, 2> values{7, 8};
-        EXPECT_FALSE(communicator.may_repeat(transfer(true, 1), values.data(), nullptr)) << "made for the first time";
+        EXPECT_FALSE(communicator.may_repeat(transfer(true, 1), values.data(), nullptr));
         ASSERT_TRUE(make(communicator, transfer(true, 1), values.data()).ok());
+        EXPECT_FALSE(communicator.may_repeat(transfer(true, 1), values.data(), nullptr)) << "made once";
+        ASSERT_TRUE(make(communicator, transfer(true, 1), values.data()).ok());
+        EXPECT_TRUE(communicator.may_repeat(transfer(true, 1), values.data(), nullptr));
         EXPECT_FALSE(communicator.may_repeat(transfer(true, 2), values.data(), nullptr));
         EXPECT_FALSE(communicator.may_repeat(transfer(true, 1), nullptr, nullptr));
-        std::optional<size_t> steps;
-        EXPECT_FALSE(communicator.repeat_transfer(transfer(true, 2), values.data(), nullptr, steps));
-        EXPECT_FALSE(steps);
-        EXPECT_EQ(communicator.call_log().pace().calls, 1u);
+        const Repeated repeated = communicator.repeat_transfer(transfer(true, 2), values.data(), nullptr);
+        EXPECT_FALSE(repeated.done || repeated.steps);
+        EXPECT_EQ(communicator.call_log().pace().calls, 2u);
       },
-      [](Communicator& communicator) {
-        int32_t value = 0;
-        ASSERT_TRUE(make(communicator, transfer(false, 1), &value).ok());
-        EXPECT_EQ(value, 7);
-      });
+      [](Communicator& communicator) { make_twice(communicator, transfer(false, 1), 7); });
 }
 
 // A call before it, on another thread, has not ended.
@@ -108,23 +112,22 @@ TEST_F(Transfers, WaitForTheirTurn) {
   play(
       [](Communicator& communicator) {
         const CallArguments call = transfer(true, 1);
+        make_twice(communicator, call, 7);
         int32_t value = 7;
-        ASSERT_TRUE(make(communicator, call, &value).ok());
         Request request(call, &value, nullptr);
         const std::unique_ptr<Operation> other = communicator.make_operation(request);
         ASSERT_TRUE(other->prepare(std::move(request)).ok());
         other->issue();
-        std::optional<size_t> steps;
-        EXPECT_FALSE(communicator.repeat_transfer(call, &value, nullptr, steps));
-        EXPECT_FALSE(steps);
+        const Repeated repeated = communicator.repeat_transfer(call, &value, nullptr);
+        EXPECT_FALSE(repeated.done || repeated.steps);
         Work* const works[] = {other.get()};
         Wait wait = communicator.fresh_wait();
         drive(communicator.system(), works, wait);
         ASSERT_TRUE(other->status().ok());
-        EXPECT_TRUE(communicator.repeat_transfer(call, &value, nullptr, steps));
+        EXPECT_TRUE(communicator.repeat_transfer(call, &value, nullptr).done);
       },
       [](Communicator& communicator) {
-        for (int round = 0; round < 3; ++round) {
+        for (int round = 0; round < 4; ++round) {
           int32_t value = 0;
           ASSERT_TRUE(make(communicator, transfer(false, 1), &value).ok());
           EXPECT_EQ(value, 7);
