@@ -248,12 +248,13 @@ Result<Picoseconds> expected_time(const std::vector<PendingCall>& calls) {
 
 // Makes those repeats that wait for nobody for long, sends first: peers may wait for them. From the first other one on
 // they are left as calls.
-void make_repeats(Communicator& communicator, Group& of) {
+void make_repeats(Communicator& communicator, Group& of, Begun& begun) {
   for (const bool sending : {true, false}) {
     for (const Repeat& repeat : of.repeats) {
       if (repeat.arguments.sending != sending) continue;
       Repeated repeated;
       if (of.calls.empty()) repeated = communicator.repeat_transfer(repeat.arguments, repeat.send, repeat.recv);
+      if (repeated.done || repeated.steps) begun.begins(communicator.mesh());
       if (!repeated.done) push_as_call(repeat, repeated.steps, of);
     }
   }
@@ -268,9 +269,14 @@ Status run_repeats(Group& of) {
     return run_calls(std::move(of.calls));
   }
   const std::shared_ptr<Communicator> communicator = occupy.session()->communicator;
-  Begun begun(&communicator->mesh());
-  make_repeats(*communicator, of);
-  if (!of.calls.empty()) HOCKET_TRY(run_calls(std::move(of.calls)));
+  const Mesh& mesh = communicator->mesh();
+  Begun begun;
+  make_repeats(*communicator, of, begun);
+  if (!of.calls.empty()) {
+    const Status status = run_calls(std::move(of.calls));
+    // Who has aborted it meanwhile has taken its handle, too.
+    if (!status.ok()) return mesh.failed() ? mesh.status() : status;
+  }
   begun.goes_on();
   return {};
 }

@@ -14,20 +14,20 @@
 
 namespace hocket {
 
-// What has begun must be gone on with: its communicator fails, unless it is said that it goes on. Takes no memory.
+// What has begun must be gone on with: else its communicator fails. Takes no memory.
 class Begun {
  public:
-  // Null: nothing has.
-  explicit Begun(Mesh* mesh) : mesh_(mesh) {}
+  Begun() = default;
   ~Begun() {
     if (mesh_ != nullptr) mesh_->fail_without_memory();
   }
   Begun(const Begun&) = delete;
   Begun& operator=(const Begun&) = delete;
+  void begins(Mesh& mesh) { mesh_ = &mesh; }
   void goes_on() { mesh_ = nullptr; }
 
  private:
-  Mesh* mesh_;
+  Mesh* mesh_ = nullptr;
 };
 
 // Advances every operation once. True when something moved.

@@ -52,7 +52,8 @@ Status Operation::prepare_awaited(Request& request) {
 
 Result<RecentCall*> Operation::plan(Request& request) {
   const std::optional<size_t> repeated = std::exchange(repeated_, {});
-  Begun begun(repeated ? &communicator_.mesh() : nullptr);
+  Begun begun;
+  if (repeated) begun.begins(communicator_.mesh());
   Result<RecentCall*> recent = plan_anew(request);
   HOCKET_TRY(recent.status());
   begun.goes_on();

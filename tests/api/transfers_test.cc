@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <numeric>
@@ -211,15 +212,49 @@ TEST(RepeatedTransfers, AreNotMadeWhereTheirTimeIsAsked) {
 }
 
 TEST(RepeatedTransfers, OfACommunicatorThatIsAbortedMeanwhileFail) {
-  run_threads(2, [](Member& member) {
+  std::barrier<> both(2);
+  run_threads(2, [&](Member& member) {
     pass_on_once(member, 10);
-    const Values from(10);
-    hocketGroupStart();
-    EXPECT_EQ(send(from, 1 - member.rank, member.comm), hocketSuccess);
-    EXPECT_EQ(hocketCommAbort(member.comm), hocketSuccess);
+    both.arrive_and_wait();
+    if (member.rank == 0) {
+      const Values from(10);
+      hocketGroupStart();
+      EXPECT_EQ(send(from, 1, member.comm), hocketSuccess);
+      EXPECT_EQ(hocketCommAbort(member.comm), hocketSuccess);
+      expect_error(hocketGroupEnd(), hocketInvalidArgument, nullptr,
+                   {"destroyed or aborted before the end of the group"});
+    } else {
+      Values to(10);
+      expect_error(receive(to, 0, member.comm), hocketRemoteError, member.comm, {"rank 0 aborted the communicator"});
+      EXPECT_EQ(hocketCommAbort(member.comm), hocketSuccess);
+    }
     member.comm = nullptr;
-    expect_error(hocketGroupEnd(), hocketInvalidArgument, nullptr,
-                 {"destroyed or aborted before the end of the group"});
+  });
+}
+
+// While it waits there.
+TEST(RepeatedTransfers, TellOfAnAbortByAnotherThread) {
+  std::barrier<> both(2);
+  run_threads(2, [&](Member& member) {
+    for (int round = 0; round < 3; ++round) pass_on_once(member, 10);
+    both.arrive_and_wait();
+    if (member.rank == 0) {
+      Values to(10);
+      std::thread other([comm = member.comm] {
+        std::this_thread::sleep_for(std::chrono::microseconds(60));
+        EXPECT_EQ(hocketCommAbort(comm), hocketSuccess);
+      });
+      hocketGroupStart();
+      hocketRecv(to.data(), to.size(), hocketInt32, 1, member.comm, nullptr);
+      EXPECT_NE(hocketGroupEnd(), hocketSuccess);
+      other.join();
+    } else {
+      hocketResult_t state = hocketSuccess;
+      while (state == hocketSuccess) hocketCommGetAsyncError(member.comm, &state);
+      EXPECT_EQ(state, hocketRemoteError);
+      EXPECT_EQ(hocketCommAbort(member.comm), hocketSuccess);
+    }
+    member.comm = nullptr;
   });
 }
 
