@@ -118,7 +118,7 @@ Status check_request(const Communicator& communicator, const Request& request) {
   if (is_rooted(facts.collective) && !in_ranks(facts.root)) {
     return wrong(communicator, request, fmt::format("root: {} is not among {} ranks", facts.root, ranks));
   }
-  if (facts.collective == Collective::kSendRecv && !in_ranks(facts.peer)) {
+  if (is_transfer(facts) && !in_ranks(facts.peer)) {
     return wrong(communicator, request, fmt::format("peer: {} is not among {} ranks", facts.peer, ranks));
   }
   const size_t element = element_bytes(facts.type);

@@ -31,7 +31,7 @@ struct Repeat {
 
 struct Group {
   Status error;
-  std::vector<Repeat> repeats;               // before all other calls, of one communicator ...
+  std::vector<Repeat> repeats;               // while there is nothing else, of one communicator ...
   hocketComm_t repeats_on = nullptr;         // ... which is this
   std::vector<std::vector<Job>> jobs;        // each list runs in order
   std::map<hocketComm_t, size_t> job_lists;  // of the communicators used by jobs
@@ -48,8 +48,7 @@ Status run_now(Session& session, Request& request) {
                   fmt::format("rank {}: {}: a transfer with oneself needs a group that holds both sides",
                               communicator.rank(), describe(request.facts)));
   }
-  Operation& operation =
-      is_transfer(request.facts) ? communicator.blocking_transfer() : communicator.blocking_operation();
+  Operation& operation = communicator.blocking_operation(request.facts);
   HOCKET_TRY(operation.prepare_awaited(request));
   return run(communicator, operation);
 }
@@ -211,8 +210,9 @@ void push_as_call(const Repeat& repeat, std::optional<size_t> steps, Group& of) 
   of.calls.push_back({of.repeats_on, {repeat.arguments, repeat.send, repeat.recv}, nullptr, false, nullptr, steps});
 }
 
-// Repeats come first: those of a group that has other calls, too, are made as these are.
+// Before anything else comes into the group: its repeats are made as all other calls are.
 void give_up_repeats(Group& of) {
+  of.calls.reserve(of.calls.size() + of.repeats.size());  // all become calls, or none
   for (const Repeat& repeat : of.repeats) push_as_call(repeat, {}, of);
   of.repeats.clear();
 }
@@ -306,6 +306,7 @@ Status submit(hocketComm_t comm, Session& session, std::unique_ptr<Work> work, h
 
 Status run_or_defer(hocketComm_t used, Job job) {
   if (depth == 0) return job();
+  give_up_repeats(group);
   auto list = group.jobs.size();
   if (used != nullptr) list = group.job_lists.try_emplace(used, list).first->second;
   if (list == group.jobs.size()) group.jobs.emplace_back();
@@ -338,7 +339,6 @@ hocketResult_t group_end() {
   std::optional<Group> ending = taken();
   if (!ending) return hocketSuccess;
   if (!ending->error.ok()) return report_again(ending->error);
-  if (ending->repeats.empty() || !ending->calls.empty() || !ending->jobs.empty()) give_up_repeats(*ending);
   if (!ending->repeats.empty()) {
     const Status status = run_repeats(*ending);
     group.repeats.swap(ending->repeats);  // it is empty, and has memory for the next ones

@@ -128,7 +128,7 @@ void bind_layouts(const Request& request, Call& call) {
 
 uint32_t mixed_with(const CallFacts& facts, uint32_t hash) {
   hash = mixed(hash, static_cast<uint64_t>(facts.collective) << 8 | static_cast<uint64_t>(facts.type));
-  if (facts.collective == Collective::kSendRecv) return mixed(hash, facts.count);
+  if (is_transfer(facts)) return mixed(hash, facts.count);
   if (is_reducing(facts.collective)) hash = mixed(hash, static_cast<uint64_t>(facts.op));
   if (is_rooted(facts.collective)) hash = mixed(hash, static_cast<uint64_t>(facts.root));
   hash = mixed(hash, facts.v_form ? ~uint64_t{facts.parts} : facts.count);
@@ -142,7 +142,7 @@ uint32_t mixed_with(const CallFacts& facts, uint32_t hash) {
 uint32_t fingerprint(const Request& request, const Plan& plan) {
   const CallFacts& facts = request.facts;
   uint32_t hash = mixed_with(facts, 0);
-  if (facts.collective == Collective::kSendRecv) return hash;
+  if (is_transfer(facts)) return hash;
   for (const char letter : plan.algorithm) hash = mixed(hash, static_cast<uint64_t>(letter));
   hash = mixed(hash, plan.lanes.size());
   const Builder* builder = find_builder(plan.collective, plan.algorithm);

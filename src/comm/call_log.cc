@@ -23,7 +23,7 @@ FlightCall flight_call(uint64_t number, const CallFacts& facts) {
   call.kind = static_cast<int16_t>(facts.collective);
   call.type = static_cast<int16_t>(facts.type);
   if (is_rooted(facts.collective)) call.peer = facts.root;
-  if (facts.collective == Collective::kSendRecv) call.peer = facts.peer;
+  if (is_transfer(facts)) call.peer = facts.peer;
   return call;
 }
 

@@ -115,7 +115,7 @@ Communicator::~Communicator() {
 }
 
 std::unique_ptr<Operation> Communicator::make_operation(const Request& request) {
-  return std::make_unique<Operation>(*this, is_transfer(request.facts) ? transfer_pipes_ : collective_pipes_);
+  return std::make_unique<Operation>(*this, pipes_of(request.facts));
 }
 
 uint64_t Communicator::under_way() const {
@@ -259,10 +259,9 @@ void Communicator::keep_what_was_found() {
 
 // Transfers with one peer that differ each time are not bound each time.
 void Communicator::bind_for_repeat(RecentCall& recent, const Call& call) {
-  const bool transfer = is_transfer(recent.facts);
-  if (recent.fast_path.bound() || !repeats_ || (transfer && !recent.recalled)) return;
+  if (recent.fast_path.bound() || !repeats_ || (is_transfer(recent.facts) && !recent.recalled)) return;
   recent.reach = std::max(call.send.total, call.recv.total) * element_bytes(call.type);
-  recent.fast_path = FastPath(call, transfer ? transfer_pipes_ : collective_pipes_);
+  recent.fast_path = FastPath(call, pipes_of(recent.facts));
 }
 
 void Communicator::bind(const Request& request, const RecentCall& recent, Call& call) {

@@ -118,8 +118,10 @@ class Communicator {
   std::unique_ptr<Operation> make_operation(const Request& request);
   // That which blocking collectives share.
   Operation& blocking_operation() { return blocking_; }
-  // ... and blocking transfers.
-  Operation& blocking_transfer() { return blocking_transfer_; }
+  // That, or the one that blocking transfers share.
+  Operation& blocking_operation(const CallArguments& call) {
+    return is_transfer(call) ? blocking_transfer_ : blocking_;
+  }
   // A call like this was made before: the same facts, other buffers that differ in nothing that was checked.
   bool may_repeat(const CallArguments& arguments, const void* send, const void* recv);
   // Makes such a blocking call at once. False: the caller checks it and makes it the long way.
@@ -209,6 +211,7 @@ class Communicator {
   void have_inbox();
   Status tell_of_inbox(std::shared_ptr<Inbox> inbox);
   size_t lends_up_to(const Plan& plan, bool in_place) const;
+  PipeEnds& pipes_of(const CallArguments& call) { return is_transfer(call) ? transfer_pipes_ : collective_pipes_; }
   // Scattered: most counts are multiples of a power of two.
   RecentCall& recent_of(const CallArguments& arguments) {
     if (is_transfer(arguments)) return recent_transfer(arguments);

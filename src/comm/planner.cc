@@ -61,7 +61,7 @@ void Planner::choose_by(Chooser chooser) {
 }
 
 Result<Planned> Planner::plan(const Request& request, bool in_place) {
-  if (request.facts.collective == Collective::kSendRecv)
+  if (is_transfer(request.facts))
     return Planned{transfer_plan(request.facts), chooser_.transfer_slice(options_.rank, request.facts.peer)};
   if (request.facts.on_device) return Planned{device_plan(request.facts), kWhole};
   if (const Plan* imported = imported_plan(request, in_place)) return Planned{imported, options_.longest_message};
@@ -74,7 +74,7 @@ Result<Planned> Planner::plan(const Request& request, bool in_place) {
 
 Explored* Planner::explored(const Request& request) {
   const CallFacts& facts = request.facts;
-  if (!exploring_.is_on() || facts.collective == Collective::kSendRecv || facts.on_device) return nullptr;
+  if (!exploring_.is_on() || is_transfer(facts) || facts.on_device) return nullptr;
   return exploring_.of(request, question_of(request), chooser_);
 }
 
@@ -119,7 +119,7 @@ const Plan* Planner::device_plan(const CallFacts& facts) {
 
 Result<Picoseconds> Planner::expected_time(const Request& request) {
   const Question asked = question_of(request);
-  if (request.facts.collective == Collective::kSendRecv) {
+  if (is_transfer(request.facts)) {
     return chooser_.expect(*transfer_plan(request.facts), asked.bytes).total();
   }
   const Result<Prediction> expected = chooser_.expect(asked);

@@ -72,10 +72,10 @@ bool Communicator::repeat(const CallArguments& arguments, const void* send, void
   if (!is_like_recent(recent, arguments) || !is_like(recent, *mesh_, send, recv)) return false;
   Explored* const explored = recent.explored;
   if (explored != nullptr && (recent.time != nullptr || !explored->exploration.goes_on())) return false;
-  const bool transfer = is_transfer(arguments);
-  const Repeated repeated = transfer ? make_again<true>(recent, send, recv) : make_again<false>(recent, send, recv);
+  const Repeated repeated =
+      is_transfer(arguments) ? make_again<true>(recent, send, recv) : make_again<false>(recent, send, recv);
   if (!repeated.done) {
-    (transfer ? blocking_transfer_ : blocking_).go_on_from(repeated.steps);
+    blocking_operation(arguments).go_on_from(repeated.steps);
     return false;
   }
   if (explored != nullptr) explored->exploration.count();

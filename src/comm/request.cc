@@ -35,7 +35,7 @@ std::string op_name(int32_t handle) {
 }
 
 std::string describe(const CallFacts& facts) {
-  if (facts.collective == Collective::kSendRecv) {
+  if (is_transfer(facts)) {
     return fmt::format("{}(count {}, {}, {} rank {})", facts.sending ? "send" : "recv", facts.count, name(facts.type),
                        facts.sending ? "to" : "from", facts.peer);
   }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -43,8 +44,8 @@ hocketResult_t pass_on(const Values& from, Values& to, const Member& member) {
   return hocketGroupEnd();
 }
 
-// One like it was made before.
-void pass_on_once(const Member& member, size_t count) {
+// Those like it are repeats from then on.
+void pass_on_thrice(const Member& member, size_t count) {
   const Values from(count, member.rank);
   Values to(count, -1);
   for (int round = 0; round < 3; ++round) {
@@ -135,7 +136,7 @@ TEST(ManyTransfers, WaitForALateReceiver) {
 
 TEST(RepeatedTransfers, BesideOtherCallsOfTheirGroup) {
   run_threads(2, [](Member& member) {
-    pass_on_once(member, 10);
+    pass_on_thrice(member, 10);
     for (const bool first : {true, false}) {
       int64_t sum = 1;
       const Values from = values(10, member.rank, first ? 1 : 2);
@@ -157,7 +158,7 @@ TEST(RepeatedTransfers, BesideOtherCallsOfTheirGroup) {
 
 TEST(RepeatedTransfers, OfAGroupThatMakesCommunicatorsToo) {
   run_threads(2, [](Member& member) {
-    pass_on_once(member, 10);
+    pass_on_thrice(member, 10);
     const Values from = values(10, member.rank, 1);
     Values to(10);
     hocketComm_t half = nullptr;
@@ -173,7 +174,7 @@ TEST(RepeatedTransfers, OfAGroupThatMakesCommunicatorsToo) {
 
 TEST(RepeatedTransfers, BehindThoseOfAQueue) {
   run_threads(2, [](Member& member) {
-    pass_on_once(member, 10);
+    pass_on_thrice(member, 10);
     hocketQueue_t queue = nullptr;
     ASSERT_EQ(hocketQueueCreate(&queue), hocketSuccess);
     for (int round = 0; round < 20; ++round) {
@@ -196,7 +197,7 @@ TEST(RepeatedTransfers, BehindThoseOfAQueue) {
 
 TEST(RepeatedTransfers, AreNotMadeWhereTheirTimeIsAsked) {
   run_threads(2, [](Member& member) {
-    pass_on_once(member, 10);
+    pass_on_thrice(member, 10);
     const Values from = values(10, member.rank, 5);
     Values to(10);
     hocketGroupStart();
@@ -214,7 +215,7 @@ TEST(RepeatedTransfers, AreNotMadeWhereTheirTimeIsAsked) {
 TEST(RepeatedTransfers, OfACommunicatorThatIsAbortedMeanwhileFail) {
   std::barrier<> both(2);
   run_threads(2, [&](Member& member) {
-    pass_on_once(member, 10);
+    pass_on_thrice(member, 10);
     both.arrive_and_wait();
     if (member.rank == 0) {
       const Values from(10);
@@ -236,7 +237,7 @@ TEST(RepeatedTransfers, OfACommunicatorThatIsAbortedMeanwhileFail) {
 TEST(RepeatedTransfers, TellOfAnAbortByAnotherThread) {
   std::barrier<> both(2);
   run_threads(2, [&](Member& member) {
-    for (int round = 0; round < 3; ++round) pass_on_once(member, 10);
+    pass_on_thrice(member, 10);
     both.arrive_and_wait();
     if (member.rank == 0) {
       Values to(10);
@@ -263,8 +264,8 @@ TEST(RepeatedTransfers, AreNotMadeWhereAnotherCommunicatorOfTheGroupIsAborted) {
   run_threads(2, [](Member& member) {
     hocketComm_t other = nullptr;
     ASSERT_EQ(hocketCommSplit(member.comm, 0, member.rank, &other, nullptr), hocketSuccess);
-    pass_on_once(member, 10);
-    pass_on_once({member.rank, member.ranks, other}, 10);
+    pass_on_thrice(member, 10);
+    pass_on_thrice({member.rank, member.ranks, other}, 10);
     ASSERT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess);
     if (member.rank == 0) {
       hocketGroupStart();
@@ -302,19 +303,19 @@ TEST(RepeatedTransfers, OfAllRanksOnOneThread) {
 
 TEST(RepeatedTransfers, CheckTheirBuffersAtOnce) {
   run_threads(2, [](Member& member) {
-    pass_on_once(member, 10);
+    pass_on_thrice(member, 10);
     hocketGroupStart();
     expect_error(hocketSend(nullptr, 10, hocketInt32, 1 - member.rank, member.comm, nullptr), hocketInvalidArgument,
                  member.comm, {"sendbuff"});
     EXPECT_EQ(hocketGroupEnd(), hocketInvalidArgument);
-    pass_on_once(member, 10);
+    pass_on_thrice(member, 10);
   });
 }
 
 // One side is a repeat.
 void expect_told(bool grouped, size_t sent, size_t received) {
   run_threads(2, [=](Member& member) {
-    pass_on_once(member, 10);
+    pass_on_thrice(member, 10);
     const Values from(sent);
     Values to(received);
     Values right(10);
@@ -340,7 +341,7 @@ TEST(RepeatedTransfers, NameWhoDoesNotCome) {
   run_threads(
       2,
       [](Member& member) {
-        pass_on_once(member, 10);
+        pass_on_thrice(member, 10);
         Values to(10);
         if (member.rank == 1) {
           hocketResult_t state = hocketSuccess;

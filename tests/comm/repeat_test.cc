@@ -2,7 +2,12 @@
 // Copyright The Hocket authors
 //
 // Transfers that are made again: how far they come by themselves, and that an operation goes on from there.
+#include <array>
 #include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/drive.h"
