@@ -44,23 +44,33 @@ bool suits(const Call& call) {
   });
 }
 
-const Message* await_a_little(Receiver& pipe, Wait wait) {
-  const Message* message = nullptr;
-  for (int idle = 0; message == nullptr && idle < kMostIdle;) {
+// What a look finds in the end, or has not found for a little while.
+template <typename Look>
+auto look_a_little(Wait wait, Look look) {
+  decltype(look()) found{};
+  for (int idle = 0; !found && idle < kMostIdle;) {
     if (wait.idle() != Wait::Advice::kAgain) ++idle;
-    message = pipe.peek();
+    found = look();
   }
-  return message;
+  return found;
 }
 
 // Null: not there, or not ours; the execution finds out which.
 const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, const Wait* wait) {
   if (end.pipe == nullptr) return nullptr;
   const Message* message = end.pipe->peek();
-  if (message == nullptr && wait != nullptr) message = await_a_little(*end.pipe, *wait);
+  if (message == nullptr && wait != nullptr) {
+    message = look_a_little(*wait, [&] { return end.pipe->peek(); });
+  }
   const bool is_ours = message != nullptr && message->size == bytes &&
                        message->digest == Envelope{operation, end.pipe->messages.get()}.digest();
   return is_ours ? message : nullptr;
+}
+
+// What was sent has left this process: some pipes hear of that only when they look.
+bool await_flush(Sender& pipe, const Wait* wait) {
+  const auto look = [&] { return pipe.progress().ok() && pipe.flushed(); };
+  return look() || (wait != nullptr && look_a_little(*wait, look));
 }
 
 }  // namespace
@@ -182,7 +192,7 @@ bool FastPath::run(const void* send, void* recv, uint32_t operation, const Wait*
   }
   reached_ = moves_.size();
   for (const SendEnd* end : senders_) {  // few: std::all_of takes four at a time, and twice the instructions
-    if (!end->pipe->flushed()) return false;
+    if (!end->pipe->flushed() && !await_flush(*end->pipe, wait)) return false;
   }
   return true;
 }
