@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// Pipes alone: one-way latency and throughput of each transport between two pinned threads, beside what the machine
-// gives without them (one cache line, one TCP socket). The distance of the two cores changes on virtual machines within
-// seconds, so every line carries the raw figure measured next to it.
+// Pipes alone: one-way latency and throughput of each transport between two pinned threads, or, where sockets are
+// measured for latency, processes, as ranks are (two threads share a table of files, and calls of the system are
+// dearer). Beside them what the machine gives without them (one cache line, one TCP socket). The distance of the two
+// cores changes on virtual machines within seconds, so every line carries the raw figure measured next to it.
 //
 //   pipe_bench [--latency BYTES | --slice BYTES --total BYTES] [--rounds N] [--lasting] [transport ...]
 //                                                                                            all of all by default
@@ -11,6 +12,8 @@
 #include <fmt/ranges.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -77,6 +80,35 @@ double on_two_cores(First first, Second second) {
   return std::chrono::duration<double>(taken).count();
 }
 
+// The same in two processes, what the first one returns.
+template <typename First, typename Second>
+double in_two_processes(First first, Second second) {
+  std::fflush(stdout);
+  const pid_t other = ::fork();
+  if (other < 0) must<int>(system_failure("cannot fork", errno));
+  if (other == 0) {
+    pin(1);
+    second();
+    ::_exit(0);
+  }
+  pin(0);
+  const double result = first();
+  int status = 0;
+  if (::waitpid(other, &status, 0) != other || status != 0) std::exit(1);
+  return result;
+}
+
+// Nanoseconds for half a round, when a tenth as many have been played before.
+template <typename Round>
+double half_a_round(int rounds, Round round) {
+  Time begin{};
+  for (int i = -rounds / 10; i < rounds; ++i) {
+    if (i == 0) begin = real_system().clock.now();
+    round(i);
+  }
+  return std::chrono::duration<double, std::nano>(real_system().clock.now() - begin).count() / rounds / 2;
+}
+
 // Nanoseconds for one cache line to go one way.
 double raw_line_latency() {
   constexpr uint32_t kRounds = 20'000;
@@ -136,20 +168,19 @@ double raw_socket_latency(bool one_each_way) {
     std::byte data[8];
     for (size_t got = 0; got < sizeof(data);) got += must(socket.receive({data + got, sizeof(data) - got}));
   };
-  const double seconds = on_two_cores(
+  return in_two_processes(
       [&] {
-        for (int i = 0; i < rounds; ++i) {
+        return half_a_round(rounds, [&](int) {
           send(*there.first);
           receive(answer_at);
-        }
+        });
       },
       [&] {
-        for (int i = 0; i < rounds; ++i) {
+        half_a_round(rounds, [&](int) {
           receive(*there.second);
           send(answer_to);
-        }
+        });
       });
-  return seconds * 1e9 / rounds / 2;
 }
 
 // Bytes per nanosecond through one socket, from and to large buffers.
@@ -234,45 +265,102 @@ Pipe make_warm_pipe(const Transport& transport, const Side& sends, const Side& r
   return pipe;
 }
 
-double latency(const Transport& transport, size_t bytes) {
-  const int usual = transport.carrier() == Transport::Carrier::kSocket ? 5'000 : 50'000;
-  const int rounds = choice.rounds != 0 ? choice.rounds : usual;
-  const std::vector<std::byte> contents[] = {std::vector<std::byte>(bytes, std::byte{1}),
-                                             std::vector<std::byte>(bytes, std::byte{2})};
+// One side of a ping-pong: a rank's ends of the pipes to the other and back.
+class Player {
+ public:
+  Player(std::unique_ptr<Sender> sender, std::unique_ptr<Receiver> receiver, size_t bytes)
+      : sender_(std::move(sender)), receiver_(std::move(receiver)) {
+    for (size_t i = 0; i < 2; ++i) contents_[i].assign(bytes, static_cast<std::byte>(i + 1));
+  }
+
+  void send(int i) {
+    const std::vector<std::byte>& content = content_of(i);
+    std::byte* memory;
+    while ((memory = sender_->reserve(content.size())) == nullptr) go_on();
+    const bool streams = content.size() >= sender_->streaming_from;
+    copy(memory, content.data(), content.size(),
+         streams ? streaming_to(sender_->reader_is_far(true)) : Streaming::kPlain);
+    sender_->commit(content.size(), {1, static_cast<uint32_t>(i)});
+  }
+
+  // Looks as a call does that is made again.
+  void receive(int i) {
+    const Message* message;
+    for (int looks = 1; (message = receiver_->peek()) == nullptr; ++looks) {
+      if (looks % kLooks == 0) go_on();
+    }
+    const std::byte expected = content_of(i)[0];
+    if (message->data[0] != expected || message->data[message->size - 1] != expected) std::abort();
+    receiver_->release();
+  }
+
+ private:
+  static constexpr int kLooks = 32;
+
+  const std::vector<std::byte>& content_of(int i) const { return contents_[i % 2 == 0 ? 0 : 1]; }
+  // What was sent may still wait for room, or for the ends to meet.
+  void go_on() {
+    check(receiver_->progress());
+    if (!sender_->flushed()) check(sender_->progress());
+  }
+
+  std::unique_ptr<Sender> sender_;
+  std::unique_ptr<Receiver> receiver_;
+  std::vector<std::byte> contents_[2];
+};
+
+double begin_rounds(Player player, int rounds) {
+  return half_a_round(rounds, [&](int i) {
+    player.send(i);
+    player.receive(i);
+  });
+}
+
+void answer_rounds(Player player, int rounds) {
+  half_a_round(rounds, [&](int i) {
+    player.receive(i);
+    player.send(i);
+  });
+}
+
+double latency_by_sockets(const Transport& transport, size_t bytes) {
+  const int rounds = choice.rounds != 0 ? choice.rounds : 5'000;
+  Sockets there = connect_sockets();
+  Sockets back = connect_sockets();
+  const auto player = [&](const Side& side, std::unique_ptr<Socket> to, std::unique_ptr<Socket> from) {
+    const PipeContext context{real_system(), *side.poller, {}, kMaxMessage, "the bench", true, side.ties};
+    Offer sent, received;
+    sent.socket = std::move(to);
+    received.socket = std::move(from);
+    auto sender = must(transport.open(context, sent));
+    return Player(std::move(sender), must(transport.accept(context, std::move(received))), bytes);
+  };
+  return in_two_processes(
+      [&] {
+        const Side side{.ties = transport.make_ties()};
+        return begin_rounds(player(side, std::move(there.first), std::move(back.first)), rounds);
+      },
+      [&] {
+        const Side side{.ties = transport.make_ties()};
+        answer_rounds(player(side, std::move(back.second), std::move(there.second)), rounds);
+      });
+}
+
+double latency_in_memory(const Transport& transport, size_t bytes) {
+  const int rounds = choice.rounds != 0 ? choice.rounds : 50'000;
   const Side first{.ties = transport.make_ties()}, second{.ties = transport.make_ties()};
   Pipe there = make_warm_pipe(transport, first, second);
   Pipe back = make_warm_pipe(transport, second, first);
-  const auto send = [&](Sender& sender, int i) {
-    std::byte* memory;
-    while ((memory = sender.reserve(bytes)) == nullptr) check(sender.progress());
-    const bool streams = bytes >= sender.streaming_from;
-    copy(memory, contents[i % 2].data(), bytes, streams ? streaming_to(sender.reader_is_far(true)) : Streaming::kPlain);
-    sender.commit(bytes, {1, static_cast<uint32_t>(i)});
-  };
-  // What was sent before may still wait for room, or for the ends to meet.
-  const auto receive = [&](Receiver& receiver, Sender& sender, int i) {
-    const Message* message;
-    while ((message = receiver.peek()) == nullptr) {
-      check(receiver.progress());
-      if (!sender.flushed()) check(sender.progress());
-    }
-    if (message->data[0] != contents[i % 2][0] || message->data[bytes - 1] != contents[i % 2][0]) std::abort();
-    receiver.release();
-  };
-  const double seconds = on_two_cores(
-      [&] {
-        for (int i = 0; i < rounds; ++i) {
-          send(*there.sender, i);
-          receive(*back.receiver, *there.sender, i);
-        }
-      },
-      [&] {
-        for (int i = 0; i < rounds; ++i) {
-          receive(*there.receiver, *back.sender, i);
-          send(*back.sender, i);
-        }
-      });
-  return seconds * 1e9 / rounds / 2;
+  double result = 0;
+  on_two_cores(
+      [&] { result = begin_rounds(Player(std::move(there.sender), std::move(back.receiver), bytes), rounds); },
+      [&] { answer_rounds(Player(std::move(back.sender), std::move(there.receiver), bytes), rounds); });
+  return result;
+}
+
+double latency(const Transport& transport, size_t bytes) {
+  const bool by_sockets = transport.carrier() == Transport::Carrier::kSocket;
+  return by_sockets ? latency_by_sockets(transport, bytes) : latency_in_memory(transport, bytes);
 }
 
 enum class Way { kPlain, kAround, kStrings, kChosen, kInPlace };

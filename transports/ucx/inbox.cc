@@ -43,8 +43,7 @@ void UcxInbox::release() {
 }
 
 Status UcxInbox::status() const {
-  if (!is_wrong_.load(std::memory_order_acquire)) return {};
-  return Status(Code::kInternal, wrong_);
+  return is_wrong() ? Status(Code::kInternal, wrong_) : Status();
 }
 
 }  // namespace hocket

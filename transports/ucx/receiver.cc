@@ -113,10 +113,14 @@ void UcxReceiver::release() {
   tell_released(kTellAt);
 }
 
-void UcxReceiver::tell_released(uint64_t least) {
+uint64_t UcxReceiver::owed() const {
   const uint64_t released = inbox_.released();
-  if (released - told_ < least || released - std::min(released, ties_->told()) < least) return;
-  told_ = released;
+  return released - std::min(released, std::max(told_, ties_->told()));
+}
+
+void UcxReceiver::tell_released(uint64_t least) {
+  if (owed() < least) return;
+  told_ = inbox_.released();
   exchange_.send(encode_report({UcxReport::Kind::kReleased, told_}));
   // What cannot go now goes at the next look; that the sender is gone is noticed where that matters.
   if (lost_.ok()) (void)exchange_.flush();
@@ -129,14 +133,22 @@ Status UcxReceiver::progress() {
 }
 
 Status UcxReceiver::look() {
-  if (lost_.ok()) lost_ = exchange_.flush();
   worker_->progress();
+  if (!has_next() && ++looks_ % kListenEvery != 0 && is_quiet()) return {};
+  if (lost_.ok()) lost_ = exchange_.flush();
   HOCKET_TRY(inbox_.status());
   HOCKET_TRY(fetch());
-  looks_ = has_next() ? 0 : looks_ + 1;
-  if (has_next()) return {};
+  if (has_next()) {
+    looks_ = 0;
+    return {};
+  }
   tell_released(kTellIdly);
   return looks_ % kListenEvery == 0 || !lost_.ok() || left_ ? listen() : Status();
+}
+
+// Most looks are in vain.
+bool UcxReceiver::is_quiet() const {
+  return lost_.ok() && !left_ && exchange_.flushed() && !inbox_.is_wrong() && owed() < kTellIdly;
 }
 
 Status UcxReceiver::listen() {

@@ -40,6 +40,8 @@ class UcxReceiver final : public Receiver {
   };
 
   Status look();
+  // Nothing but a message would be news.
+  bool is_quiet() const;
   // Begins to fetch what was offered, in order.
   Status fetch();
   // The next message lies where it can be read.
@@ -51,7 +53,9 @@ class UcxReceiver final : public Receiver {
   Status listen();
   // Nothing more can come, or nothing has come since the sender left.
   Status judge();
-  // If it is so much that the sender has not been told.
+  // So many messages are released that the sender has not been told of.
+  uint64_t owed() const;
+  // If it is so many.
   void tell_released(uint64_t least);
   std::byte* slot(uint64_t number) const;
 

@@ -84,7 +84,8 @@ Status UcxSender::post(size_t slot) {
   const auto sent = worker_->send(*link_, *header, {line(slot) + kLine, slots_[slot].bytes});
   if (!sent.ok()) return sent.status();
   slots_[slot].operation = *sent;
-  slots_[slot].use = Use::kUnderWay;
+  slots_[slot].use = sent->done() ? Use::kFree : Use::kUnderWay;
+  if (!sent->done()) ++under_way_;
   return {};
 }
 
@@ -130,11 +131,14 @@ Status UcxSender::move() {
 }
 
 Status UcxSender::reap() {
-  for (Slot& slot : slots_) {
+  for (size_t i = 0; i < kUcxWindow && under_way_ > 0; ++i) {
+    Slot& slot = slots_[i];
     if (slot.use != Use::kUnderWay) continue;
     const auto done = worker_->is_done(&slot.operation);
     if (!done.ok()) return done.status();
-    if (*done) slot.use = Use::kFree;
+    if (!*done) continue;
+    slot.use = Use::kFree;
+    --under_way_;
   }
   return {};
 }
@@ -183,16 +187,11 @@ Status UcxSender::take(const UcxReport& report) {
                                            report.messages, sent_));
 }
 
-bool UcxSender::is_under_way() const {
-  return posted_ < sent_ ||
-         std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.use == Use::kUnderWay; });
-}
-
 bool UcxSender::flushed() {
   if (!state_.ok() || gone_ || flushed_ == sent_) return true;
   if (link_ == nullptr || !broken_.ok()) return false;
   Status status = reap();
-  if (status.ok() && !is_under_way()) status = flush();
+  if (status.ok() && posted_ == sent_ && under_way_ == 0) status = flush();
   if (!status.ok()) status = on_broken(status);
   if (!status.ok()) state_.fail(status);
   return !state_.ok() || gone_ || flushed_ == sent_;

@@ -56,7 +56,6 @@ class UcxSender final : public Sender {
   // Looks whether the system has taken all of it.
   Status flush();
   bool has_room() const { return sent_ - released_ < kUcxWindow; }
-  bool is_under_way() const;
   // That are not known to be released.
   size_t bytes_ahead() const;
   size_t free_slot() const;
@@ -75,6 +74,7 @@ class UcxSender final : public Sender {
   PageHolding held_;                    // of these
   std::optional<PipeMemory> pipe_memory_{memory_->bytes()};
   std::array<Slot, kUcxWindow> slots_;
+  size_t under_way_ = 0;                       // of these
   std::array<uint8_t, kUcxWindow> slot_of_{};  // a message, by its number
   std::array<size_t, kUcxWindow> bytes_of_{};
   size_t reserved_ = kUcxWindow;  // the slot; that many: none

@@ -116,7 +116,8 @@ void UcxWorker::progress() {
 
 unsigned UcxWorker::move() {
   const unsigned moved = table_.worker_progress(handle_);
-  moves_.store(moves() + moved, std::memory_order_relaxed);
+  if (moved != 0) moves_.store(moves() + moved, std::memory_order_relaxed);
+  if (kept_.empty()) return moved;
   std::erase_if(kept_, [&](Kept& kept) {
     // A failed one is over, too.
     std::erase_if(kept.operations, [&](UcxOperation& operation) {
@@ -189,13 +190,13 @@ Result<UcxOperation> UcxWorker::send_marker(UcxLink& link) {
 }
 
 Result<bool> UcxWorker::is_done(UcxOperation* operation) {
-  if (operation->request_ == nullptr) return true;
+  if (operation->done()) return true;
   const std::lock_guard lock(mutex_);
   return look(operation);
 }
 
 Result<bool> UcxWorker::look(UcxOperation* operation) const {
-  if (operation->request_ == nullptr) return true;
+  if (operation->done()) return true;
   const ucs_status_t status = table_.request_check_status(operation->request_);
   if (status == UCS_INPROGRESS) return false;
   table_.request_free(operation->request_);

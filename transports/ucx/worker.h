@@ -45,9 +45,12 @@ class UcxLink {
 
 // Something that UCX has to do; the worker knows whether it is done.
 class UcxOperation {
+ public:
+  bool done() const { return request_ == nullptr; }  // as far as the worker has looked
+
  private:
   friend class UcxWorker;
-  void* request_ = nullptr;  // null: done
+  void* request_ = nullptr;
 };
 
 class UcxWorker : public std::enable_shared_from_this<UcxWorker> {

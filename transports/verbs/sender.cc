@@ -49,9 +49,13 @@ std::byte* VerbsSender::reserve(size_t bytes) {
   if (!state_.may_ask(bytes, max_message_)) return nullptr;
   if (reservation_ != Reservation::kNone && reserved_ == bytes) return reserved_at_;
   reservation_ = Reservation::kNone;
-  if (!fits(bytes)) move();
-  if (is_next(bytes) && wraps(frame_bytes(bytes))) skip_to_end();
-  if (fits(bytes)) {
+  bool fits_now = fits(bytes);
+  if (!fits_now) {
+    move();
+    if (is_next(bytes) && wraps(frame_bytes(bytes))) skip_to_end();
+    fits_now = fits(bytes);
+  }
+  if (fits_now) {
     reservation_ = Reservation::kMirror;
     reserved_at_ = mirror_at(written_.bytes) + kFrameGrain;
   } else if (has_slot()) {
