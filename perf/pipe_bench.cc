@@ -352,9 +352,8 @@ double latency_in_memory(const Transport& transport, size_t bytes) {
   Pipe there = make_warm_pipe(transport, first, second);
   Pipe back = make_warm_pipe(transport, second, first);
   double result = 0;
-  on_two_cores(
-      [&] { result = begin_rounds(Player(std::move(there.sender), std::move(back.receiver), bytes), rounds); },
-      [&] { answer_rounds(Player(std::move(back.sender), std::move(there.receiver), bytes), rounds); });
+  on_two_cores([&] { result = begin_rounds(Player(std::move(there.sender), std::move(back.receiver), bytes), rounds); },
+               [&] { answer_rounds(Player(std::move(back.sender), std::move(there.receiver), bytes), rounds); });
   return result;
 }
 

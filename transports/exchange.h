@@ -22,7 +22,6 @@ class Exchange {
   void send(std::string record) { out_ += record; }
   // Sends what is left.
   Status flush();
-  bool flushed() const { return out_.empty(); }
   // A record once it is whole; ask for the same size until then. Fails when the other end is gone.
   Result<std::optional<std::string>> receive(size_t bytes);
   std::string peer_name() const { return socket_->peer_name(); }

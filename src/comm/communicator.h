@@ -223,7 +223,7 @@ class Communicator {
     return repeats_ && arguments == recent.facts && recent.fast_path.bound();
   }
   template <bool kTransfer>
-  Repeated make_again(RecentCall& recent, const void* send, void* recv);
+  Repeated make_again(RecentCall& recent, const void* send, void* recv, const Wait* wait);
   Status wait_for_times(const Explored& explored) const;
   void keep_what_was_found();
 

@@ -38,9 +38,10 @@ namespace {
 
 }  // namespace
 
-// If no other of its kind is under way.
+// If no other of its kind is under way. What is not there at once is waited for a little, as `wait` does; null: not.
 template <bool kTransfer>
-[[gnu::always_inline]] inline Repeated Communicator::make_again(RecentCall& recent, const void* send, void* recv) {
+[[gnu::always_inline]] inline Repeated Communicator::make_again(RecentCall& recent, const void* send, void* recv,
+                                                                const Wait* wait) {
   const CallFacts& facts = recent.facts;
   Order& order = kTransfer ? this->order(facts) : collectives_;
   const uint64_t number = order.issued.load(std::memory_order_relaxed);
@@ -53,7 +54,7 @@ template <bool kTransfer>
     recent.kind = log.record(number, recent.fingerprint, facts, recent.plan->algorithm);
   }
   const uint64_t history = order.with(recent.fingerprint);
-  const bool done = recent.fast_path.run(send, recv, Order::mark_of(history), &wait_);
+  const bool done = recent.fast_path.run(send, recv, Order::mark_of(history), wait);
   if (!done || (recent.in_window && given_up_by() >= 0)) return {false, recent.fast_path.reached()};
   kTransfer ? log.end_transfer() : log.end(number);
   order.history = history;
@@ -72,8 +73,8 @@ bool Communicator::repeat(const CallArguments& arguments, const void* send, void
   if (!is_like_recent(recent, arguments) || !is_like(recent, *mesh_, send, recv)) return false;
   Explored* const explored = recent.explored;
   if (explored != nullptr && (recent.time != nullptr || !explored->exploration.goes_on())) return false;
-  const Repeated repeated =
-      is_transfer(arguments) ? make_again<true>(recent, send, recv) : make_again<false>(recent, send, recv);
+  const Repeated repeated = is_transfer(arguments) ? make_again<true>(recent, send, recv, &wait_)
+                                                   : make_again<false>(recent, send, recv, &wait_);
   if (!repeated.done) {
     blocking_operation(arguments).go_on_from(repeated.steps);
     return false;
@@ -84,7 +85,9 @@ bool Communicator::repeat(const CallArguments& arguments, const void* send, void
 
 Repeated Communicator::repeat_transfer(const CallArguments& arguments, const void* send, void* recv) {
   RecentCall& recent = recent_transfer(arguments);
-  return is_like_recent(recent, arguments) ? make_again<true>(recent, send, recv) : Repeated{};
+  // Others of the group must not wait until this one has left.
+  const Wait* const wait = arguments.sending ? nullptr : &wait_;
+  return is_like_recent(recent, arguments) ? make_again<true>(recent, send, recv, wait) : Repeated{};
 }
 
 }  // namespace hocket

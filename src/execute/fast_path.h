@@ -26,8 +26,9 @@ class FastPath {
   FastPath(const Call& call, Pipes& pipes);
 
   bool bound() const { return !moves_.empty(); }
-  // Runs the steps in order. For a message that is not there it waits a little, as `wait` does; null: not at all. True
-  // when the call is done; otherwise the execution has to start from reached().
+  // Runs the steps in order, and looks whether all that was sent has left this process. For that, and for a message
+  // that is not there, it waits a little, as `wait` does; null: not at all. True when the call is done; otherwise the
+  // execution has to start from reached().
   bool run(const void* send, void* recv, uint32_t operation, const Wait* wait);
   size_t reached() const { return reached_; }
 

@@ -43,7 +43,8 @@ void UcxInbox::release() {
 }
 
 Status UcxInbox::status() const {
-  return is_wrong() ? Status(Code::kInternal, wrong_) : Status();
+  if (!is_wrong_.load(std::memory_order_acquire)) return {};
+  return Status(Code::kInternal, wrong_);
 }
 
 }  // namespace hocket

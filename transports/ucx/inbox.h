@@ -52,7 +52,6 @@ class UcxInbox {
   void release();
   uint64_t arrived() const { return arrived_.load(std::memory_order_acquire); }
   // What came and cannot be.
-  bool is_wrong() const { return is_wrong_.load(std::memory_order_acquire); }
   Status status() const;
 
  private:

@@ -14,7 +14,8 @@ constexpr size_t kAlign = 64;
 // be read, so that who answers a message does it first.
 constexpr uint64_t kTellAt = kUcxWindow / 2;
 constexpr uint64_t kTellIdly = kUcxWindow / 4;
-// Asking the socket is a call of the system: it is done once in so many looks.
+// Asking the socket is a call of the system: it is done once in so many looks that find nothing, and so is whatever
+// else can wait.
 constexpr uint32_t kListenEvery = 256;
 // What was sent before the sender left may still be on its way.
 constexpr auto kGrace = std::chrono::seconds(2);
@@ -134,7 +135,7 @@ Status UcxReceiver::progress() {
 
 Status UcxReceiver::look() {
   worker_->progress();
-  if (!has_next() && ++looks_ % kListenEvery != 0 && is_quiet()) return {};
+  if (!has_next() && ++looks_ % kListenEvery != 0 && owed() < kTellIdly) return {};
   if (lost_.ok()) lost_ = exchange_.flush();
   HOCKET_TRY(inbox_.status());
   HOCKET_TRY(fetch());
@@ -144,11 +145,6 @@ Status UcxReceiver::look() {
   }
   tell_released(kTellIdly);
   return looks_ % kListenEvery == 0 || !lost_.ok() || left_ ? listen() : Status();
-}
-
-// Most looks are in vain.
-bool UcxReceiver::is_quiet() const {
-  return lost_.ok() && !left_ && exchange_.flushed() && !inbox_.is_wrong() && owed() < kTellIdly;
 }
 
 Status UcxReceiver::listen() {

@@ -40,8 +40,6 @@ class UcxReceiver final : public Receiver {
   };
 
   Status look();
-  // Nothing but a message would be news.
-  bool is_quiet() const;
   // Begins to fetch what was offered, in order.
   Status fetch();
   // The next message lies where it can be read.
