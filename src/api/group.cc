@@ -30,6 +30,7 @@ struct Repeat {
 };
 
 struct Group {
+  int depth = 0;  // of nested groups
   Status error;
   std::vector<Repeat> repeats;               // while there is nothing else, of one communicator ...
   hocketComm_t repeats_on = nullptr;         // ... which is this
@@ -38,8 +39,19 @@ struct Group {
   std::vector<PendingCall> calls;
 };
 
-constinit thread_local int depth = 0;  // of nested groups
-thread_local Group group;
+// This thread's; null: it has begun none yet. To find it takes one question to the loader, where an object that is
+// destroyed with its thread would take three.
+constinit thread_local Group* own = nullptr;
+
+struct OwnGroup : Group {
+  OwnGroup() { own = this; }
+  ~OwnGroup() { own = nullptr; }
+};
+
+Group& make_own() {
+  thread_local OwnGroup group;
+  return group;
+}
 
 Status run_now(Session& session, Request& request) {
   Communicator& communicator = *session.communicator;
@@ -219,9 +231,9 @@ void give_up_repeats(Group& of) {
 
 Status run_or_keep(PendingCall call) {
   HOCKET_TRY(check_stream(call.stream));
-  if (depth > 0) {
-    give_up_repeats(group);
-    group.calls.push_back(std::move(call));
+  if (is_within_group()) {
+    give_up_repeats(*own);
+    own->calls.push_back(std::move(call));
     return {};
   }
   std::vector<PendingCall> calls;
@@ -283,77 +295,87 @@ Status run_repeats(Group& of) {
 
 // What the outermost end takes out of the group; nothing when an inner one ended.
 std::optional<Group> taken() {
-  if (--depth > 0) return {};
+  if (--own->depth > 0) return {};
   --threads_in_groups;
-  return std::exchange(group, {});
+  return std::exchange(*own, {});
+}
+
+// The outermost end of a group that has nothing else.
+Status end_repeats() {
+  --own->depth;
+  --threads_in_groups;
+  Group ending;
+  ending.repeats.swap(own->repeats);
+  ending.repeats_on = own->repeats_on;
+  const Status status = run_repeats(ending);
+  own->repeats.swap(ending.repeats);  // it is empty, and has memory for the next ones
+  return status;
 }
 
 }  // namespace
 
 Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream) {
   const Communicator& communicator = *session.communicator;
-  const Result<hocketStream_t> own = stream_of(communicator, request, stream);
-  if (!own.ok()) return fault_of(communicator, request, own.status());
-  if (depth == 0 && *own == nullptr) return run_now(session, request);
+  const Result<hocketStream_t> of_call = stream_of(communicator, request, stream);
+  if (!of_call.ok()) return fault_of(communicator, request, of_call.status());
+  if (*of_call == nullptr && !is_within_group()) return run_now(session, request);
   const bool with_self = is_transfer(request.facts) && request.facts.peer == communicator.rank();
-  return run_or_keep({comm, std::move(request), *own, with_self, nullptr});
+  return run_or_keep({comm, std::move(request), *of_call, with_self, nullptr});
 }
 
 Status submit(hocketComm_t comm, Session& session, std::unique_ptr<Work> work, hocketStream_t stream) {
-  if (depth == 0 && stream == nullptr) return run(*session.communicator, *work);
+  if (stream == nullptr && !is_within_group()) return run(*session.communicator, *work);
   return run_or_keep({comm, {}, stream, false, std::move(work)});
 }
 
 Status run_or_defer(hocketComm_t used, Job job) {
-  if (depth == 0) return job();
-  give_up_repeats(group);
-  auto list = group.jobs.size();
-  if (used != nullptr) list = group.job_lists.try_emplace(used, list).first->second;
-  if (list == group.jobs.size()) group.jobs.emplace_back();
-  group.jobs[list].push_back(std::move(job));
+  if (!is_within_group()) return job();
+  give_up_repeats(*own);
+  auto list = own->jobs.size();
+  if (used != nullptr) list = own->job_lists.try_emplace(used, list).first->second;
+  if (list == own->jobs.size()) own->jobs.emplace_back();
+  own->jobs[list].push_back(std::move(job));
   return {};
 }
 
 bool keep_repeat(hocketComm_t comm, Session& session, const CallArguments& arguments, const void* send, void* recv) {
   if (!is_transfer(arguments) || !session.communicator->may_repeat(arguments, send, recv)) return false;
-  Group& own = group;
-  if (!own.calls.empty() || !own.jobs.empty()) return false;
-  if (own.repeats.empty()) own.repeats_on = comm;
-  if (own.repeats_on != comm) return false;
-  own.repeats.push_back({arguments, send, recv});
+  Group& group = *own;
+  if (!group.calls.empty() || !group.jobs.empty()) return false;
+  if (group.repeats.empty()) group.repeats_on = comm;
+  if (group.repeats_on != comm) return false;
+  group.repeats.push_back({arguments, send, recv});
   return true;
 }
 
 void group_start() {
-  if (depth++ == 0) ++threads_in_groups;
+  if (make_own().depth++ == 0) ++threads_in_groups;
 }
 
-bool is_within_group() { return depth > 0; }
+bool is_within_group() { return own != nullptr && own->depth > 0; }
 
 void group_failed(const Status& status) {
-  if (depth > 0 && group.error.ok()) group.error = status;
+  if (is_within_group() && own->error.ok()) own->error = status;
 }
 
 hocketResult_t group_end() {
-  if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart"));
+  if (!is_within_group()) return report(Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart"));
+  if (own->depth == 1 && own->error.ok() && !own->repeats.empty()) return report(end_repeats());
   std::optional<Group> ending = taken();
   if (!ending) return hocketSuccess;
   if (!ending->error.ok()) return report_again(ending->error);
-  if (!ending->repeats.empty()) {
-    const Status status = run_repeats(*ending);
-    group.repeats.swap(ending->repeats);  // it is empty, and has memory for the next ones
-    return report(status);
-  }
   const Status status = run_jobs(ending->jobs);
   return report(status.ok() ? run_calls(std::move(ending->calls)) : status);
 }
 
 hocketResult_t group_simulate_end(const Status& fault, float* expected) {
-  if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd without hocketGroupStart"));
+  if (!is_within_group()) {
+    return report(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd without hocketGroupStart"));
+  }
   std::optional<Group> ending = taken();
   if (!ending) {
     group_failed(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd within an outer group"));
-    return report(group.error);
+    return report(own->error);
   }
   if (!ending->error.ok()) return report_again(ending->error);
   if (!fault.ok()) return report(fault);
