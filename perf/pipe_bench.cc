@@ -12,12 +12,16 @@
 #include <fmt/ranges.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <latch>
 #include <optional>
@@ -80,13 +84,15 @@ double on_two_cores(First first, Second second) {
   return std::chrono::duration<double>(taken).count();
 }
 
-// The same in two processes, what the first one returns.
+// The same in two processes; returns what the first one does. Neither outlives the other: each gives up the sockets
+// that are the other's first.
 template <typename First, typename Second>
 double in_two_processes(First first, Second second) {
   std::fflush(stdout);
   const pid_t other = ::fork();
   if (other < 0) must<int>(system_failure("cannot fork", errno));
   if (other == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     pin(1);
     second();
     ::_exit(0);
@@ -94,8 +100,9 @@ double in_two_processes(First first, Second second) {
   pin(0);
   const double result = first();
   int status = 0;
-  if (::waitpid(other, &status, 0) != other || status != 0) std::exit(1);
-  return result;
+  if (::waitpid(other, &status, 0) == other && status == 0) return result;
+  fmt::print(stderr, "the other process has failed\n");
+  std::exit(1);
 }
 
 // Nanoseconds for half a round, when a tenth as many have been played before.
@@ -170,12 +177,16 @@ double raw_socket_latency(bool one_each_way) {
   };
   return in_two_processes(
       [&] {
+        there.second.reset();
+        back.first.reset();
         return half_a_round(rounds, [&](int) {
           send(*there.first);
           receive(answer_at);
         });
       },
       [&] {
+        there.first.reset();
+        back.second.reset();
         half_a_round(rounds, [&](int) {
           receive(*there.second);
           send(answer_to);
@@ -283,7 +294,7 @@ class Player {
     sender_->commit(content.size(), {1, static_cast<uint32_t>(i)});
   }
 
-  // Looks as a call does that is made again.
+  // Nothing else is asked for but once in so many looks, as where a call is made again.
   void receive(int i) {
     const Message* message;
     for (int looks = 1; (message = receiver_->peek()) == nullptr; ++looks) {
@@ -294,8 +305,13 @@ class Player {
     receiver_->release();
   }
 
+  // Who leaves before that takes its last message along.
+  void finish() {
+    while (!sender_->flushed()) go_on();
+  }
+
  private:
-  static constexpr int kLooks = 32;
+  static constexpr int kLooks = 256;
 
   const std::vector<std::byte>& content_of(int i) const { return contents_[i % 2 == 0 ? 0 : 1]; }
   // What was sent may still wait for room, or for the ends to meet.
@@ -310,10 +326,12 @@ class Player {
 };
 
 double begin_rounds(Player player, int rounds) {
-  return half_a_round(rounds, [&](int i) {
+  const double nanoseconds = half_a_round(rounds, [&](int i) {
     player.send(i);
     player.receive(i);
   });
+  player.finish();
+  return nanoseconds;
 }
 
 void answer_rounds(Player player, int rounds) {
@@ -321,6 +339,7 @@ void answer_rounds(Player player, int rounds) {
     player.receive(i);
     player.send(i);
   });
+  player.finish();
 }
 
 double latency_by_sockets(const Transport& transport, size_t bytes) {
@@ -337,10 +356,14 @@ double latency_by_sockets(const Transport& transport, size_t bytes) {
   };
   return in_two_processes(
       [&] {
+        there.second.reset();
+        back.second.reset();
         const Side side{.ties = transport.make_ties()};
         return begin_rounds(player(side, std::move(there.first), std::move(back.first)), rounds);
       },
       [&] {
+        there.first.reset();
+        back.first.reset();
         const Side side{.ties = transport.make_ties()};
         answer_rounds(player(side, std::move(back.second), std::move(there.second)), rounds);
       });

@@ -30,7 +30,6 @@ struct Repeat {
 };
 
 struct Group {
-  int depth = 0;  // of nested groups
   Status error;
   std::vector<Repeat> repeats;               // while there is nothing else, of one communicator ...
   hocketComm_t repeats_on = nullptr;         // ... which is this
@@ -39,17 +38,13 @@ struct Group {
   std::vector<PendingCall> calls;
 };
 
-// This thread's; null: it has begun none yet. To find it takes one question to the loader, where an object that is
-// destroyed with its thread would take three.
+constinit thread_local int depth = 0;  // of nested groups
+// This thread's, while it is within one. To find it takes one question to the loader, where an object that is destroyed
+// with its thread takes three.
 constinit thread_local Group* own = nullptr;
 
-struct OwnGroup : Group {
-  OwnGroup() { own = this; }
-  ~OwnGroup() { own = nullptr; }
-};
-
-Group& make_own() {
-  thread_local OwnGroup group;
+Group& group_of_thread() {
+  thread_local Group group;
   return group;
 }
 
@@ -231,7 +226,7 @@ void give_up_repeats(Group& of) {
 
 Status run_or_keep(PendingCall call) {
   HOCKET_TRY(check_stream(call.stream));
-  if (is_within_group()) {
+  if (depth > 0) {
     give_up_repeats(*own);
     own->calls.push_back(std::move(call));
     return {};
@@ -293,17 +288,22 @@ Status run_repeats(Group& of) {
   return {};
 }
 
+// False: an inner one ended.
+bool leave_group() {
+  if (--depth > 0) return false;
+  --threads_in_groups;
+  return true;
+}
+
 // What the outermost end takes out of the group; nothing when an inner one ended.
 std::optional<Group> taken() {
-  if (--own->depth > 0) return {};
-  --threads_in_groups;
+  if (!leave_group()) return {};
   return std::exchange(*own, {});
 }
 
 // The outermost end of a group that has nothing else.
 Status end_repeats() {
-  --own->depth;
-  --threads_in_groups;
+  leave_group();
   Group ending;
   ending.repeats.swap(own->repeats);
   ending.repeats_on = own->repeats_on;
@@ -318,18 +318,18 @@ Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStre
   const Communicator& communicator = *session.communicator;
   const Result<hocketStream_t> of_call = stream_of(communicator, request, stream);
   if (!of_call.ok()) return fault_of(communicator, request, of_call.status());
-  if (*of_call == nullptr && !is_within_group()) return run_now(session, request);
+  if (depth == 0 && *of_call == nullptr) return run_now(session, request);
   const bool with_self = is_transfer(request.facts) && request.facts.peer == communicator.rank();
   return run_or_keep({comm, std::move(request), *of_call, with_self, nullptr});
 }
 
 Status submit(hocketComm_t comm, Session& session, std::unique_ptr<Work> work, hocketStream_t stream) {
-  if (stream == nullptr && !is_within_group()) return run(*session.communicator, *work);
+  if (depth == 0 && stream == nullptr) return run(*session.communicator, *work);
   return run_or_keep({comm, {}, stream, false, std::move(work)});
 }
 
 Status run_or_defer(hocketComm_t used, Job job) {
-  if (!is_within_group()) return job();
+  if (depth == 0) return job();
   give_up_repeats(*own);
   auto list = own->jobs.size();
   if (used != nullptr) list = own->job_lists.try_emplace(used, list).first->second;
@@ -349,18 +349,20 @@ bool keep_repeat(hocketComm_t comm, Session& session, const CallArguments& argum
 }
 
 void group_start() {
-  if (make_own().depth++ == 0) ++threads_in_groups;
+  if (depth++ > 0) return;
+  own = &group_of_thread();
+  ++threads_in_groups;
 }
 
-bool is_within_group() { return own != nullptr && own->depth > 0; }
+bool is_within_group() { return depth > 0; }
 
 void group_failed(const Status& status) {
-  if (is_within_group() && own->error.ok()) own->error = status;
+  if (depth > 0 && own->error.ok()) own->error = status;
 }
 
 hocketResult_t group_end() {
-  if (!is_within_group()) return report(Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart"));
-  if (own->depth == 1 && own->error.ok() && !own->repeats.empty()) return report(end_repeats());
+  if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart"));
+  if (depth == 1 && own->error.ok() && !own->repeats.empty()) return report(end_repeats());
   std::optional<Group> ending = taken();
   if (!ending) return hocketSuccess;
   if (!ending->error.ok()) return report_again(ending->error);
@@ -369,9 +371,7 @@ hocketResult_t group_end() {
 }
 
 hocketResult_t group_simulate_end(const Status& fault, float* expected) {
-  if (!is_within_group()) {
-    return report(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd without hocketGroupStart"));
-  }
+  if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd without hocketGroupStart"));
   std::optional<Group> ending = taken();
   if (!ending) {
     group_failed(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd within an outer group"));

@@ -15,7 +15,8 @@ constexpr size_t kShort = 4 << 10;
 // Work within memory need not be short, but it is not interrupted.
 constexpr size_t kUninterrupted = 1 << 20;
 
-// How often a message is waited for, in the units of Wait::Advice::kLook, before the execution looks for failures.
+// How often a message, or word that one has left, is waited for, in the units of Wait::Advice::kLook, before the
+// execution looks for failures.
 constexpr int kMostIdle = 32;
 
 constexpr Window kWhole{0, SIZE_MAX};
@@ -67,10 +68,15 @@ const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, co
   return is_ours ? message : nullptr;
 }
 
-// What was sent has left this process: some pipes hear of that only when they look.
+// What was sent has left this process: some pipes hear of that only when they look. One that fails is the execution's.
 bool await_flush(Sender& pipe, const Wait* wait) {
-  const auto look = [&] { return pipe.progress().ok() && pipe.flushed(); };
-  return look() || (wait != nullptr && look_a_little(*wait, look));
+  bool works = true;
+  const auto look = [&] {
+    works = pipe.progress().ok();
+    return !works || pipe.flushed();
+  };
+  const bool seen = look() || (wait != nullptr && look_a_little(*wait, look));
+  return seen && works;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Copyright The Hocket authors
 //
 // When a repeated call is done: all that it has sent has left the process, as its pipes know, or see when they look.
+// What is not done then, the execution ends or fails.
 #include "execute/fast_path.h"
 
 #include <gtest/gtest.h>
@@ -25,17 +26,20 @@ class SlowSender final : public Sender {
   Status progress() override {
     ++asked;
     if (left_ > 0) --left_;
-    return status;
+    has_failed_ |= fails;
+    return has_failed_ ? Status(Code::kRemote, "gone") : Status();
   }
-  bool flushed() override { return left_ == 0; }
+  // Nothing is left of a pipe that has failed.
+  bool flushed() override { return left_ == 0 || has_failed_; }
 
   std::array<std::byte, 64> memory{};
   int asked = 0;
-  Status status;
+  bool fails = false;  // as it finds out by a look
 
  private:
   const int looks_;
   int left_ = 0;
+  bool has_failed_ = false;
 };
 
 class OnePipe final : public Pipes {
@@ -61,22 +65,26 @@ class Root {
     request_.facts.type = DataType::kInt32;
     request_.facts.count = 1;
     request_.send = request_.recv = &value_;
-    Call call;
-    call.plan = &plan_;
-    bind_arithmetic(request_, 2, call);
-    bind_layouts(request_, call);
-    call.window = call.slice_bytes = 64;
-    path_ = FastPath(call, pipes_);
+    call_.plan = &plan_;
+    bind_arithmetic(request_, 2, call_);
+    bind_layouts(request_, call_);
+    call_.window = call_.slice_bytes = 64;
+    path_ = FastPath(call_, pipes_);
   }
 
   bool broadcast(const Wait* wait) { return path_.run(&value_, &value_, 1, wait); }
-  size_t reached() const { return path_.reached(); }
-  size_t steps() const { return plan_.lanes[0].steps.size(); }
+  // What becomes of the call behind the steps that the fast path has made.
+  Execution::Progress go_on() {
+    Execution execution(pipes_);
+    execution.start(call_, path_.reached());
+    return execution.advance();
+  }
 
  private:
   OnePipe pipes_;
   Plan plan_;
   Request request_;
+  Call call_;
   int32_t value_ = 7;
   FastPath path_;
 };
@@ -113,20 +121,23 @@ TEST(FastPath, LooksOnceWhereNothingIsWaitedFor) {
   EXPECT_EQ(late.asked, 1);
 }
 
-// The execution goes on behind the last step: it sends nothing twice.
+// It goes on behind the last step: nothing is sent twice.
 TEST(FastPath, LeavesWhatTakesLongToTheExecution) {
   SlowSender sender(1 << 30);
   Root root(sender);
   EXPECT_FALSE(root.broadcast(&kWait));
-  EXPECT_EQ(root.reached(), root.steps());
+  sender.memory = {};
+  EXPECT_EQ(root.go_on(), Execution::Progress::kIdle);
+  EXPECT_EQ(sender.memory, decltype(sender.memory){});
 }
 
 TEST(FastPath, LeavesAPipeThatFailsToTheExecution) {
-  SlowSender sender(1);
-  sender.status = Status(Code::kRemote, "gone");
+  SlowSender sender(100);
+  sender.fails = true;
   Root root(sender);
   EXPECT_FALSE(root.broadcast(&kWait));
-  EXPECT_EQ(root.reached(), root.steps());
+  EXPECT_EQ(sender.asked, 1);
+  EXPECT_EQ(root.go_on(), Execution::Progress::kFailed);
 }
 
 }  // namespace

@@ -9,6 +9,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <optional>
+
 #include "counting_socket.h"
 #include "pipe_pair.h"
 #include "transports/exchange.h"
@@ -324,6 +328,59 @@ TEST_F(UcxPeers, ThatSendNothingButLeaveAreNamedByTheReceiver) {
   say(encode_report({UcxReport::Kind::kLeft, 2}));
   ASSERT_TRUE(wait_until(system_, [&] { return !(*receiver)->progress().ok(); }));
   EXPECT_THAT((*receiver)->progress().message(), HasSubstr("left when it had sent 2 messages, of which 0 arrived"));
+}
+
+// A receiver, and what its peer reads of it.
+class UcxFirstLooks : public UcxPeers {
+ protected:
+  void SetUp() override {
+    UcxPeers::SetUp();
+    Offer offer;
+    offer.socket = std::move(sockets_.connected);
+    auto receiver = transport_.accept(context(), std::move(offer));
+    ASSERT_TRUE(receiver.ok()) << receiver.status().message();
+    receiver_ = std::move(*receiver);
+    other_poller_ = std::move(*system_.network.make_poller());
+    exchange_.emplace(*other_poller_, std::shared_ptr<Socket>(std::move(sockets_.accepted)));
+  }
+
+  std::string read(size_t bytes) {
+    std::optional<std::string> got;
+    EXPECT_TRUE(wait_until(system_, [&] {
+      auto received = exchange_->receive(bytes);
+      if (received.ok()) got = *received;
+      return got.has_value();
+    }));
+    return got.value_or("");
+  }
+
+  std::unique_ptr<Receiver> receiver_;
+  std::optional<Exchange> exchange_;
+};
+
+// Nothing comes before that, so most looks are in vain until then, and those may be far apart.
+TEST_F(UcxFirstLooks, ShowTheCard) {
+  ASSERT_TRUE(receiver_->progress().ok());
+  UcxCard card;
+  EXPECT_TRUE(decode_card(read(UcxCard::kBytes), &card).ok());
+}
+
+TEST_F(UcxFirstLooks, NameAMessageThatCannotBe) {
+  ASSERT_TRUE(receiver_->progress().ok());
+  UcxCard card;
+  ASSERT_TRUE(decode_card(read(UcxCard::kBytes), &card).ok());
+  other_worker_ = std::move(*UcxWorker::make(*UcxContext::open(**libucp(), "tcp"), system_, *other_poller_));
+  const auto link = std::move(*other_worker_->link_to(read(card.address_bytes)));
+  const auto beyond = std::make_shared<UcxHeader>(UcxHeader{card.token, 99, 0, 0});
+  const auto sent = other_worker_->send(*link, *beyond, {});
+  ASSERT_TRUE(sent.ok());
+  other_worker_->keep(beyond, {*sent});
+  // The workers meet within a few looks.
+  for (int looks = 0; looks < 100 && receiver_->progress().ok(); ++looks) {
+    other_worker_->progress();
+    system_.threads.sleep_until(system_.clock.now() + std::chrono::milliseconds(5));
+  }
+  EXPECT_THAT(receiver_->progress().message(), HasSubstr("message 99 came where 0 to 15 may"));
 }
 
 // ---- A peer that has all it wants

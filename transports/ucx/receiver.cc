@@ -14,8 +14,7 @@ constexpr size_t kAlign = 64;
 // be read, so that who answers a message does it first.
 constexpr uint64_t kTellAt = kUcxWindow / 2;
 constexpr uint64_t kTellIdly = kUcxWindow / 4;
-// Asking the socket is a call of the system: it is done once in so many looks that find nothing, and so is whatever
-// else can wait.
+// Asking the socket is a call of the system: it is done once in so many looks that find nothing.
 constexpr uint32_t kListenEvery = 256;
 // What was sent before the sender left may still be on its way.
 constexpr auto kGrace = std::chrono::seconds(2);
@@ -134,10 +133,10 @@ Status UcxReceiver::progress() {
 }
 
 Status UcxReceiver::look() {
-  worker_->progress();
-  if (!has_next() && ++looks_ % kListenEvery != 0 && owed() < kTellIdly) return {};
   if (lost_.ok()) lost_ = exchange_.flush();
+  worker_->progress();
   HOCKET_TRY(inbox_.status());
+  if (!has_next() && ++looks_ % kListenEvery != 0 && owed() < kTellIdly) return {};
   HOCKET_TRY(fetch());
   if (has_next()) {
     looks_ = 0;

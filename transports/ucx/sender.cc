@@ -84,8 +84,8 @@ Status UcxSender::post(size_t slot) {
   const auto sent = worker_->send(*link_, *header, {line(slot) + kLine, slots_[slot].bytes});
   if (!sent.ok()) return sent.status();
   slots_[slot].operation = *sent;
-  slots_[slot].use = sent->done() ? Use::kFree : Use::kUnderWay;
-  if (!sent->done()) ++under_way_;
+  slots_[slot].use = sent->has_ended() ? Use::kFree : Use::kUnderWay;
+  if (!sent->has_ended()) ++under_way_;
   return {};
 }
 

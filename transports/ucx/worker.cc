@@ -190,13 +190,13 @@ Result<UcxOperation> UcxWorker::send_marker(UcxLink& link) {
 }
 
 Result<bool> UcxWorker::is_done(UcxOperation* operation) {
-  if (operation->done()) return true;
+  if (operation->has_ended()) return true;
   const std::lock_guard lock(mutex_);
   return look(operation);
 }
 
 Result<bool> UcxWorker::look(UcxOperation* operation) const {
-  if (operation->done()) return true;
+  if (operation->has_ended()) return true;
   const ucs_status_t status = table_.request_check_status(operation->request_);
   if (status == UCS_INPROGRESS) return false;
   table_.request_free(operation->request_);

@@ -46,7 +46,7 @@ class UcxLink {
 // Something that UCX has to do; the worker knows whether it is done.
 class UcxOperation {
  public:
-  bool done() const { return request_ == nullptr; }  // as far as the worker has looked
+  bool has_ended() const { return request_ == nullptr; }  // as far as the worker has looked
 
  private:
   friend class UcxWorker;
