@@ -91,7 +91,7 @@ class Sender {
   virtual void withdraw() {}
   // Moves what can be moved. Fails when the peer cannot be reached any more.
   virtual Status progress() { return {}; }
-  // Nothing committed still waits in this process' memory.
+  // Nothing committed still waits in this process' memory. Never of a failed pipe, which may have lost it.
   virtual bool flushed() { return true; }
   // The caller is about to sleep (true) or has woken (false): the peer wakes it once when room appears. Say true before
   // every sleep, then look once more, then sleep for a bounded time: a peer that acts at that very moment may miss it.

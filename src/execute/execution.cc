@@ -164,15 +164,11 @@ void Execution::leave_step(LaneState& lane) {
   ++lane.pass;
 }
 
-// What those steps sent may still have to be flushed. A pipe that has failed since then has nothing left, and says why
-// when it is asked to go on.
+// What those steps sent may still have to be flushed.
 void Execution::pass_over(size_t steps) {
   for (size_t i = 0; i < steps; ++i) {
     for (const Place& place : lanes_[0].lane->steps[i].destinations) {
-      if (!is_message(place)) continue;
-      Sender* const pipe = pipes_.to(place.peer, 0).pipe;
-      pipe->forget_released();
-      add_once(unflushed_, {place.peer, 0, pipe});
+      if (is_message(place)) keep_flushing({place.peer, 0, pipes_.to(place.peer, 0).pipe});
     }
     leave_step(lanes_[0]);
   }
@@ -584,7 +580,9 @@ Execution::Progress Execution::finish() {
 bool Execution::pipes_work() {
   for (const Departure& to : unflushed_) {
     status_ = to.pipe->progress();
-    if (!status_.ok()) return false;
+    if (status_.ok()) continue;
+    broken_peer_ = to.peer;
+    return false;
   }
   std::erase_if(unflushed_, [](const Departure& to) { return to.pipe->flushed() || to.pipe->all_released(); });
   // To ask moves them on: who lends may be asked for the bytes themselves.

@@ -22,19 +22,22 @@ class SlowSender final : public Sender {
   explicit SlowSender(int looks) : looks_(looks) {}
 
   std::byte* reserve(size_t bytes) override { return bytes <= sizeof(memory) ? memory.data() : nullptr; }
-  void commit(size_t /*bytes*/, Envelope /*envelope*/) override { left_ = looks_; }
+  void commit(size_t /*bytes*/, Envelope /*envelope*/) override {
+    left_ = looks_;
+    has_failed_ = fails_at_once;
+  }
   Status progress() override {
     ++asked;
     if (left_ > 0) --left_;
     has_failed_ |= fails;
     return has_failed_ ? Status(Code::kRemote, "gone") : Status();
   }
-  // Nothing is left of a pipe that has failed.
-  bool flushed() override { return left_ == 0 || has_failed_; }
+  bool flushed() override { return left_ == 0 && !has_failed_; }
 
   std::array<std::byte, 64> memory{};
   int asked = 0;
-  bool fails = false;  // as it finds out by a look
+  bool fails = false;          // as it finds out by a look ...
+  bool fails_at_once = false;  // ... or as it sends
 
  private:
   const int looks_;
@@ -137,6 +140,14 @@ TEST(FastPath, LeavesAPipeThatFailsToTheExecution) {
   Root root(sender);
   EXPECT_FALSE(root.broadcast(&kWait));
   EXPECT_EQ(sender.asked, 1);
+  EXPECT_EQ(root.go_on(), Execution::Progress::kFailed);
+}
+
+TEST(FastPath, LeavesAPipeThatFailsAsItSendsToTheExecution) {
+  SlowSender sender(0);
+  sender.fails_at_once = true;
+  Root root(sender);
+  EXPECT_FALSE(root.broadcast(&kWait));
   EXPECT_EQ(root.go_on(), Execution::Progress::kFailed);
 }
 

@@ -26,7 +26,7 @@ class TcpSender final : public Sender {
   Ticket send_stable(std::span<const std::byte> bytes, Envelope envelope) override;
   bool done(Ticket ticket) override { return ticket <= taken_ || ticket == kCopied || !status_.ok(); }
   Status progress() override;
-  bool flushed() override { return taken_ == queued_ || !status_.ok(); }
+  bool flushed() override { return taken_ == queued_ && status_.ok(); }
 
  private:
   struct Outgoing {

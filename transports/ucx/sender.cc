@@ -188,13 +188,13 @@ Status UcxSender::take(const UcxReport& report) {
 }
 
 bool UcxSender::flushed() {
-  if (!state_.ok() || gone_ || flushed_ == sent_) return true;
-  if (link_ == nullptr || !broken_.ok()) return false;
+  if (state_.ok() && (gone_ || flushed_ == sent_)) return true;
+  if (!state_.ok() || link_ == nullptr || !broken_.ok()) return false;
   Status status = reap();
   if (status.ok() && posted_ == sent_ && under_way_ == 0) status = flush();
   if (!status.ok()) status = on_broken(status);
   if (!status.ok()) state_.fail(status);
-  return !state_.ok() || gone_ || flushed_ == sent_;
+  return state_.ok() && (gone_ || flushed_ == sent_);
 }
 
 // UCX's own flush would wait for the peer, which may be computing. It takes messages over that it could not give to the

@@ -272,7 +272,7 @@ Status VerbsSender::check_farewell() {
 }
 
 bool VerbsSender::flushed() {
-  return !state_.ok() || gone() || (queued_ == taken_ && path_.has_delivered(written_.bytes));
+  return state_.ok() && (gone() || (queued_ == taken_ && path_.has_delivered(written_.bytes)));
 }
 
 void VerbsSender::set_waiting(bool waiting) {
