@@ -41,11 +41,11 @@ struct Group {
 constinit thread_local int depth = 0;  // of nested groups
 // This thread's, while it is within one. To find it takes one question to the loader, where an object that is destroyed
 // with its thread takes three.
-constinit thread_local Group* own = nullptr;
+constinit thread_local Group* group = nullptr;
 
 Group& group_of_thread() {
-  thread_local Group group;
-  return group;
+  thread_local Group made;
+  return made;
 }
 
 Status run_now(Session& session, Request& request) {
@@ -227,8 +227,8 @@ void give_up_repeats(Group& of) {
 Status run_or_keep(PendingCall call) {
   HOCKET_TRY(check_stream(call.stream));
   if (depth > 0) {
-    give_up_repeats(*own);
-    own->calls.push_back(std::move(call));
+    give_up_repeats(*group);
+    group->calls.push_back(std::move(call));
     return {};
   }
   std::vector<PendingCall> calls;
@@ -298,17 +298,17 @@ bool leave_group() {
 // What the outermost end takes out of the group; nothing when an inner one ended.
 std::optional<Group> taken() {
   if (!leave_group()) return {};
-  return std::exchange(*own, {});
+  return std::exchange(*group, {});
 }
 
 // The outermost end of a group that has nothing else.
 Status end_repeats() {
   leave_group();
   Group ending;
-  ending.repeats.swap(own->repeats);
-  ending.repeats_on = own->repeats_on;
+  ending.repeats.swap(group->repeats);
+  ending.repeats_on = group->repeats_on;
   const Status status = run_repeats(ending);
-  own->repeats.swap(ending.repeats);  // it is empty, and has memory for the next ones
+  group->repeats.swap(ending.repeats);  // it is empty, and has memory for the next ones
   return status;
 }
 
@@ -316,11 +316,11 @@ Status end_repeats() {
 
 Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream) {
   const Communicator& communicator = *session.communicator;
-  const Result<hocketStream_t> of_call = stream_of(communicator, request, stream);
-  if (!of_call.ok()) return fault_of(communicator, request, of_call.status());
-  if (depth == 0 && *of_call == nullptr) return run_now(session, request);
+  const Result<hocketStream_t> own = stream_of(communicator, request, stream);
+  if (!own.ok()) return fault_of(communicator, request, own.status());
+  if (depth == 0 && *own == nullptr) return run_now(session, request);
   const bool with_self = is_transfer(request.facts) && request.facts.peer == communicator.rank();
-  return run_or_keep({comm, std::move(request), *of_call, with_self, nullptr});
+  return run_or_keep({comm, std::move(request), *own, with_self, nullptr});
 }
 
 Status submit(hocketComm_t comm, Session& session, std::unique_ptr<Work> work, hocketStream_t stream) {
@@ -330,39 +330,39 @@ Status submit(hocketComm_t comm, Session& session, std::unique_ptr<Work> work, h
 
 Status run_or_defer(hocketComm_t used, Job job) {
   if (depth == 0) return job();
-  give_up_repeats(*own);
-  auto list = own->jobs.size();
-  if (used != nullptr) list = own->job_lists.try_emplace(used, list).first->second;
-  if (list == own->jobs.size()) own->jobs.emplace_back();
-  own->jobs[list].push_back(std::move(job));
+  give_up_repeats(*group);
+  auto list = group->jobs.size();
+  if (used != nullptr) list = group->job_lists.try_emplace(used, list).first->second;
+  if (list == group->jobs.size()) group->jobs.emplace_back();
+  group->jobs[list].push_back(std::move(job));
   return {};
 }
 
 bool keep_repeat(hocketComm_t comm, Session& session, const CallArguments& arguments, const void* send, void* recv) {
   if (!is_transfer(arguments) || !session.communicator->may_repeat(arguments, send, recv)) return false;
-  Group& group = *own;
-  if (!group.calls.empty() || !group.jobs.empty()) return false;
-  if (group.repeats.empty()) group.repeats_on = comm;
-  if (group.repeats_on != comm) return false;
-  group.repeats.push_back({arguments, send, recv});
+  Group& own = *group;
+  if (!own.calls.empty() || !own.jobs.empty()) return false;
+  if (own.repeats.empty()) own.repeats_on = comm;
+  if (own.repeats_on != comm) return false;
+  own.repeats.push_back({arguments, send, recv});
   return true;
 }
 
 void group_start() {
   if (depth++ > 0) return;
-  own = &group_of_thread();
+  group = &group_of_thread();
   ++threads_in_groups;
 }
 
 bool is_within_group() { return depth > 0; }
 
 void group_failed(const Status& status) {
-  if (depth > 0 && own->error.ok()) own->error = status;
+  if (depth > 0 && group->error.ok()) group->error = status;
 }
 
 hocketResult_t group_end() {
   if (depth == 0) return report(Status(Code::kInvalidUsage, "hocketGroupEnd without hocketGroupStart"));
-  if (depth == 1 && own->error.ok() && !own->repeats.empty()) return report(end_repeats());
+  if (depth == 1 && group->error.ok() && !group->repeats.empty()) return report(end_repeats());
   std::optional<Group> ending = taken();
   if (!ending) return hocketSuccess;
   if (!ending->error.ok()) return report_again(ending->error);
@@ -375,7 +375,7 @@ hocketResult_t group_simulate_end(const Status& fault, float* expected) {
   std::optional<Group> ending = taken();
   if (!ending) {
     group_failed(Status(Code::kInvalidUsage, "hocketGroupSimulateEnd within an outer group"));
-    return report(own->error);
+    return report(group->error);
   }
   if (!ending->error.ok()) return report_again(ending->error);
   if (!fault.ok()) return report(fault);

@@ -113,14 +113,10 @@ void UcxReceiver::release() {
   tell_released(kTellAt);
 }
 
-uint64_t UcxReceiver::owed() const {
-  const uint64_t released = inbox_.released();
-  return released - std::min(released, std::max(told_, ties_->told()));
-}
-
 void UcxReceiver::tell_released(uint64_t least) {
-  if (owed() < least) return;
-  told_ = inbox_.released();
+  const uint64_t released = inbox_.released();
+  if (released - told_ < least || released - std::min(released, ties_->told()) < least) return;
+  told_ = released;
   exchange_.send(encode_report({UcxReport::Kind::kReleased, told_}));
   // What cannot go now goes at the next look; that the sender is gone is noticed where that matters.
   if (lost_.ok()) (void)exchange_.flush();
@@ -136,14 +132,12 @@ Status UcxReceiver::look() {
   if (lost_.ok()) lost_ = exchange_.flush();
   worker_->progress();
   HOCKET_TRY(inbox_.status());
-  if (!has_next() && ++looks_ % kListenEvery != 0 && owed() < kTellIdly) return {};
-  HOCKET_TRY(fetch());
   if (has_next()) {
     looks_ = 0;
-    return {};
+    return fetch();
   }
   tell_released(kTellIdly);
-  return looks_ % kListenEvery == 0 || !lost_.ok() || left_ ? listen() : Status();
+  return ++looks_ % kListenEvery == 0 || !lost_.ok() || left_ ? listen() : Status();
 }
 
 Status UcxReceiver::listen() {

@@ -51,9 +51,7 @@ class UcxReceiver final : public Receiver {
   Status listen();
   // Nothing more can come, or nothing has come since the sender left.
   Status judge();
-  // So many messages are released that the sender has not been told of.
-  uint64_t owed() const;
-  // If it is so many.
+  // If it is so much that the sender has not been told.
   void tell_released(uint64_t least);
   std::byte* slot(uint64_t number) const;
 
