@@ -79,5 +79,6 @@ endif()
 # Compiling again what has not changed is the slowest part of three builds.
 find_program(HOCKET_CCACHE ccache)
 if(HOCKET_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${HOCKET_CCACHE})
+  # Without that it keeps nothing for which headers were compiled before.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${HOCKET_CCACHE})
 endif()

@@ -7,11 +7,13 @@
 
 #include <hwy/targets.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cassert>
 #include <cstring>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "kernels/host/codec_table.h"

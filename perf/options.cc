@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string_view>
+#include <utility>
 
 namespace hocket::perf {
 namespace {

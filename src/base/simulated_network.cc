@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <deque>
+#include <string_view>
 
 #include "base/simulated_stream.h"
 

@@ -8,6 +8,8 @@
 #include <infiniband/verbs.h>
 #include <sys/types.h>
 
+#include <cstdint>
+
 #include "base/status.h"
 
 namespace hocket {
