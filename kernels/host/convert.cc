@@ -10,6 +10,7 @@
 #include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
 #include "kernels/host/conversions-inl.h"
+#include "kernels/host/copy.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hocket::host::HWY_NAMESPACE {
@@ -36,9 +37,9 @@ void convert_all(const std::byte* bytes, size_t count, std::byte* out) {
   if (i == count) return;
   Source rest[2 * kLanes] = {};
   Target last[2 * kLanes];
-  memcpy(rest, values + i, (count - i) * sizeof(Source));
+  copy_unaligned(rest, values + i, (count - i) * sizeof(Source));
   two(rest, last);
-  memcpy(codes + i, last, (count - i) * sizeof(Target));
+  copy_unaligned(codes + i, last, (count - i) * sizeof(Target));
 }
 
 template <DataType from, DataType to, bool kAdd>
@@ -64,10 +65,10 @@ void convert_all_back(const std::byte* in, std::byte* bytes, size_t count) {
   if (i == count) return;
   Source rest[2 * kLanes] = {};
   Target last[2 * kLanes] = {};
-  memcpy(rest, codes + i, (count - i) * sizeof(Source));
-  memcpy(last, values + i, (count - i) * sizeof(Target));
+  copy_unaligned(rest, codes + i, (count - i) * sizeof(Source));
+  copy_unaligned(last, values + i, (count - i) * sizeof(Target));
   two(rest, last);
-  memcpy(values + i, last, (count - i) * sizeof(Target));
+  copy_unaligned(values + i, last, (count - i) * sizeof(Target));
 }
 
 // Calls visit(the type as a constant), also for those that messages alone come in.

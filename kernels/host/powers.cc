@@ -13,6 +13,7 @@
 
 #include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
+#include "kernels/host/copy.h"
 #include "kernels/host/twos-inl.h"
 #include "kernels/powers.h"
 
@@ -125,7 +126,7 @@ void round_all(const ConstFloats& values, DrawKey key, std::byte* out) {
   if (i == values.count) return;
   Storage rest[kTwo] = {};
   uint8_t last[kTwo];
-  memcpy(rest, from + i, (values.count - i) * sizeof(Storage));
+  copy_unaligned(rest, from + i, (values.count - i) * sizeof(Storage));
   write_two<type>(rest, random, last);
   memcpy(codes + i, last, values.count - i);
 }
@@ -151,9 +152,9 @@ void read_all(const std::byte* in, const MutableFloats& values) {
   uint8_t rest[kTwo] = {};
   Storage last[kTwo] = {};
   memcpy(rest, codes + i, values.count - i);
-  memcpy(last, to + i, (values.count - i) * sizeof(Storage));
+  copy_unaligned(last, to + i, (values.count - i) * sizeof(Storage));
   two(rest, last);
-  memcpy(to + i, last, (values.count - i) * sizeof(Storage));
+  copy_unaligned(to + i, last, (values.count - i) * sizeof(Storage));
 }
 
 void round_values(const ConstFloats& values, DrawKey key, std::byte* out) {

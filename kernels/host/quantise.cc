@@ -14,6 +14,7 @@
 #include "kernels/host/codec_table.h"
 #include "kernels/host/codes-inl.h"
 #include "kernels/host/conversions-inl.h"
+#include "kernels/host/copy.h"
 #include "kernels/host/planes-inl.h"
 #include "kernels/host/rotate-inl.h"
 #include "kernels/host/scales-inl.h"
@@ -87,7 +88,7 @@ void widen_all(const std::byte* bytes, size_t count, float* to) {
   for (; i + kLanes <= count; i += kLanes) hn::Store(Conversion<type>::widened(from + i), Floats(), to + i);
   if (i == count) return;
   Storage rest[kLanes] = {};
-  memcpy(rest, from + i, (count - i) * sizeof(Storage));
+  copy_unaligned(rest, from + i, (count - i) * sizeof(Storage));
   hn::Store(Conversion<type>::widened(rest), Floats(), to + i);
 }
 
@@ -248,9 +249,9 @@ void dequantise_groups(const Quantiser& quantiser, const std::byte* in, const Mu
       decode_whole<kAdd, type>(quantiser, rotation, form, bytes, to + first);
     } else {
       Storage last[kQuantiseGroup] = {};
-      memcpy(last, to + first, some * sizeof(Storage));
+      copy_unaligned(last, to + first, some * sizeof(Storage));
       decode_whole<kAdd, type>(quantiser, rotation, form, bytes, last);
-      memcpy(to + first, last, some * sizeof(Storage));
+      copy_unaligned(to + first, last, some * sizeof(Storage));
     }
     in += form.bytes;
   }

@@ -15,6 +15,7 @@
 
 #include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
+#include "kernels/host/copy.h"
 #include "kernels/select.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -102,7 +103,7 @@ size_t collect_from(const std::byte* bytes, size_t count, uint32_t least, uint32
   for (; i + lanes <= count && found < room; i += lanes) take(values + i, i);
   if (i == count || found >= room) return found;
   Storage rest[hn::MaxLanes(words)] = {};
-  memcpy(rest, values + i, (count - i) * sizeof(Storage));
+  copy_unaligned(rest, values + i, (count - i) * sizeof(Storage));
   take(rest, i);
   while (found > 0 && indices[found - 1] >= count) --found;
   return found;

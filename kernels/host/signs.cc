@@ -15,6 +15,7 @@
 
 #include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
+#include "kernels/host/copy.h"
 #include "kernels/host/twos-inl.h"
 #include "kernels/signs.h"
 
@@ -131,7 +132,7 @@ void write_block(const ConstFloats& values, std::byte* out) {
   if (!is_odd(values.count)) return write_whole<type>(block, values.count, values.left, out, signs);
   alignas(64) StorageOf<type> copy[kRoom] = {};
   uint8_t more[kRoom / kParts];
-  memcpy(copy, block, values.count * sizeof *copy);
+  copy_unaligned(copy, block, values.count * sizeof *copy);
   write_whole<type>(copy, values.count, 0, out, more);
   memcpy(signs, more, (values.count + kParts - 1) / kParts);
 }
@@ -145,13 +146,13 @@ void read_odd(const uint8_t* signs, uint32_t mean, size_t count, StorageOf<type>
   uint8_t more[kRoom / kParts] = {};
   memcpy(more, signs, bytes);
   unpack<DataType::kFloat32, false>(more, mean, bytes, 0, decoded);
-  memcpy(copy, block, count * sizeof *copy);
+  copy_unaligned(copy, block, count * sizeof *copy);
   for (size_t i = 0; i < count; i += hn::Lanes(Floats())) {
     auto value = hn::LoadU(Floats(), decoded + i);
     if constexpr (kAdd) value = hn::Add(Conversion<type>::widened(copy + i), value);
     Conversion<type>::narrow(value, copy + i);
   }
-  memcpy(block, copy, count * sizeof *copy);
+  copy_unaligned(block, copy, count * sizeof *copy);
 }
 
 template <DataType type, bool kAdd>

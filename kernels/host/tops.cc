@@ -14,6 +14,7 @@
 #include "kernels/exponent_frame.h"
 #include "kernels/host/ahead.h"
 #include "kernels/host/codec_table.h"
+#include "kernels/host/copy.h"
 #include "kernels/host/words-inl.h"
 #include "kernels/tops.h"
 
@@ -130,7 +131,7 @@ void split_all(const ConstFloats& values, uint16_t* tops, uint8_t* lows) {
   if (i == count) return;
   Bits last[kWord] = {};
   uint8_t low[Of::lows_before(kWord) * kMasks];
-  memcpy(last, from + i, (count - i) * sizeof(Bits));
+  copy_unaligned(last, from + i, (count - i) * sizeof(Bits));
   Of::split(last, tops + i, low, kWord / 8);
   Of::copy_lows(low, kWord / 8, count - i, lows + Of::lows_before(i), stride);
 }
@@ -153,10 +154,10 @@ void join_all(const uint16_t* tops, const uint8_t* lows, const MutableFloats& va
   uint16_t top[kWord] = {};
   uint8_t low[Of::lows_before(kWord) * kMasks] = {};
   Bits last[kWord];
-  memcpy(top, tops + i, (count - i) * sizeof *top);
+  copy_unaligned(top, tops + i, (count - i) * sizeof *top);
   Of::copy_lows(lows + Of::lows_before(i), stride, count - i, low, kWord / 8);
   Of::join(top, low, kWord / 8, last);
-  memcpy(to + i, last, (count - i) * sizeof(Bits));
+  copy_unaligned(to + i, last, (count - i) * sizeof(Bits));
 }
 
 void split_values(const ConstFloats& values, std::byte* tops, std::byte* lows) {
