@@ -6,7 +6,6 @@ misses one: each includes it, or a header of ours that does.
 
 includes_test.py SOURCE_FOLDER looks at the sources. The rule is also shown planted offences that it must find.
 """
-import functools
 import pathlib
 import re
 import sys
@@ -14,7 +13,7 @@ import tempfile
 import unittest
 
 import layering_test
-from layering_test import sources, without_comments
+from layering_test import find_header, includes_of, sources, without_comments
 
 ROOT = layering_test.ROOT
 
@@ -61,22 +60,11 @@ def precompiled():
     return re.findall(r"<([^>]+)>", re.search(r"set\(hocket_common_headers([^)]*)\)", text)[1])
 
 
-@functools.cache
-def includes_of(path):
-    return re.findall(r'^\s*#\s*include\s+[<"]([^">]+)[">]', path.read_text(encoding="utf-8"), re.M)
-
-
-@functools.cache
-def find_header(root, include, includer):
-    candidates = [folder / include for folder in (includer.parent, root, root / "src", root / "include")]
-    return next((header.resolve() for header in candidates if header.is_file()), None)
-
-
 def included(root, path, seen):
     """The headers of others that a source includes, also by way of ours."""
     found = set()
     for include in includes_of(path):
-        header = find_header(root, include, path)
+        header = find_header(root, include, path.parent)
         if header is None:
             found.add(include)
         elif header not in seen:

@@ -5,6 +5,7 @@
 
 layering_test.py SOURCE_FOLDER looks at the sources. Each rule is also shown a planted offence that it must find.
 """
+import functools
 import pathlib
 import re
 import sys
@@ -54,23 +55,31 @@ def without_comments(text):
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
 
 
-def find_room(root, include, includer):
-    """The room that an include of a header of ours leads to; None for a header of somebody else."""
-    candidates = [root / include, root / "src" / include, root / "include" / include, includer.parent / include]
-    for candidate in candidates:
-        if candidate.is_file():
-            relative = candidate.resolve().relative_to(root.resolve()).as_posix()
-            return next((room for room in ARROWS if relative.startswith(room + "/")), None)
-    return None
+@functools.cache
+def includes_of(path):
+    return re.findall(r'^\s*#\s*include\s+["<]([^">]+)[">]', path.read_text(encoding="utf-8"), re.M)
+
+
+@functools.cache
+def find_header(root, include, folder):
+    """The header of ours that an include in a source of that folder leads to; None for a header of somebody else."""
+    candidates = [place / include for place in (folder, root, root / "src", root / "include")]
+    return next((header.resolve() for header in candidates if header.is_file()), None)
+
+
+def find_room(root, header):
+    relative = header.relative_to(root.resolve()).as_posix()
+    return next((room for room in ARROWS if relative.startswith(room + "/")), None)
 
 
 def wrong_includes(root):
     """Includes against the arrows."""
     found = []
     for room, path in sources(root):
-        for include in re.findall(r'^\s*#\s*include\s+["<]([^">]+)[">]', path.read_text(encoding="utf-8"), re.M):
-            target = find_room(root, include, path)
-            relative = path.relative_to(root).as_posix()
+        relative = path.relative_to(root).as_posix()
+        for include in includes_of(path):
+            header = find_header(root, include, path.parent)
+            target = header and find_room(root, header)
             if target and target not in ARROWS[room] | {room} and not FREE.fullmatch(relative):
                 found.append(f"{relative} includes {include}: {room} may not know {target}")
     return found
