@@ -48,7 +48,7 @@ Result<Stream> Stream::find(const Driver& driver, StreamHandle handle) {
   stream.handle_ = handle;
   HOCKET_TRY(checked(driver, driver.stream_get_context(handle, &stream.context_), "stream: cuStreamGetCtx"));
   if (stream.context_ == nullptr) return Status(Code::kCuda, "stream: this thread uses no CUDA context");
-  const Entered entered(driver, stream.context_);
+  const Entered inside(driver, stream.context_);
   HOCKET_TRY(checked(driver, driver.context_get_device(&stream.device_), "stream: cuCtxGetDevice"));
   int capture = 0;
   HOCKET_TRY(checked(driver, driver.stream_get_capture(handle, &capture, nullptr, &stream.graph_, nullptr, nullptr),

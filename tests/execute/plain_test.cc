@@ -189,7 +189,8 @@ TEST(PlainBatches, LeaveWhatTheHostLeaves) {
 TEST(PlainBatches, CopiesNeedNoAlignment) {
   using enum DataType;
   for (const DataType type : {kFloat32, kFloat64, kInt8, kFloat16}) {
-    for (const size_t shift : {0, 1, 2, 4, 8, 12}) expect_equal({.type = type, .copies = true, .shift = shift});
+    for (const size_t shift : std::initializer_list<size_t>{0, 1, 2, 4, 8, 12})
+      expect_equal({.type = type, .copies = true, .shift = shift});
   }
 }
 
