@@ -41,7 +41,7 @@ void Execution::start(const Call& call, size_t steps_done) {
   element_bytes_ = element_bytes(call.type);
   scratch_ = Layout::scratch(call.scratch, plan.scratch_chunks, scratch_room(call), scratch_model(call));
   slice_elements_ = slice_elements(call);
-  writes_past_caches_ = streaming_to(true) == Streaming::kAround && fills_caches(call);
+  writes_past_caches_ = fills_caches(call);
   const size_t longest = std::max(call.send.longest_chunk(), call.recv.longest_chunk());
   passes_ = longest == 0 ? 1 : (longest + call.window - 1) / call.window;
   lanes_.assign(plan.lanes.size(), LaneState{});

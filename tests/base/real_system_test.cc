@@ -591,7 +591,7 @@ unsigned way_hash(const std::byte* address) {
 // A loop through equal places of two that have the same would be slow.
 TEST(RealMemoryTest, PlacesOfLongSegmentsDifferInTheWaysThatAreGuessedOfThem) {
   constexpr size_t kPage = 4096, kManyPages = size_t{4} << 20, kStep = (size_t{2} << 20) + kPage;
-  for (const size_t mib : std::initializer_list<size_t>{4, 6, 32, 64, 128, 191, 256}) {
+  for (const size_t mib : {4u, 6u, 32u, 64u, 128u, 191u, 256u}) {
     const size_t bytes = mib << 20;  // none of which is touched
     std::vector<std::unique_ptr<Segment>> segments;
     for (int i = 0; i < 8; ++i) {

@@ -189,8 +189,9 @@ TEST(PlainBatches, LeaveWhatTheHostLeaves) {
 TEST(PlainBatches, CopiesNeedNoAlignment) {
   using enum DataType;
   for (const DataType type : {kFloat32, kFloat64, kInt8, kFloat16}) {
-    for (const size_t shift : std::initializer_list<size_t>{0, 1, 2, 4, 8, 12})
+    for (const size_t shift : {0u, 1u, 2u, 4u, 8u, 12u}) {
       expect_equal({.type = type, .copies = true, .shift = shift});
+    }
   }
 }
 
