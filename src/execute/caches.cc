@@ -13,7 +13,8 @@ bool overwrites_what_it_sends(const Call& call) {
   if (call.send.base != call.recv.base) return false;
   return std::ranges::any_of(call.plan->lanes, [](const Lane& lane) {
     return std::ranges::any_of(lane.steps, [](const Step& step) {
-      return std::ranges::any_of(step.destinations, is_message) && !std::ranges::all_of(step.sources, is_message);
+      return std::ranges::any_of(step.destinations, is_message) && !std::ranges::all_of(step.sources, is_message) &&
+             !step.stays;
     });
   });
 }

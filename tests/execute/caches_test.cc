@@ -9,22 +9,25 @@
 #include <vector>
 
 #include "plan/builders.h"
+#include "plan/lending.h"
 
 namespace hocket::test {
 namespace {
 
 constexpr size_t kCache = 4096;
 
-// Of rank 1 of two, in bytes. Memory that is not touched: addresses of `memory` only.
+// Of rank 1, of two if nothing else is said, in bytes. Memory that is not touched: addresses of `memory` only.
 class Caches : public testing::Test {
  protected:
-  bool fills(Collective collective, const char* algorithm, const Layout& send, const Layout& recv, Rank root = 0) {
+  bool fills(Collective collective, const char* algorithm, const Layout& send, const Layout& recv, Rank root = 0,
+             Rank ranks = 2) {
     BuildOptions options;
     options.rank = 1;
-    options.ranks = 2;
+    options.ranks = ranks;
     options.root = root;
     options.in_place = send.base == recv.base;
-    const Plan plan = find_builder(collective, algorithm)->build(options);
+    Plan plan = find_builder(collective, algorithm)->build(options);
+    mark_what_stays(plan, options.in_place);
     Call call;
     call.plan = &plan;
     call.cache_bytes = kCache;
@@ -71,7 +74,13 @@ TEST_F(Caches, BlocksThatDifferCountAsLongAsTheyAre) {
 TEST_F(Caches, WhatIsSentAndOverwrittenStays) {
   const Layout both = Layout::blocks(here_, 2, kCache);
   EXPECT_FALSE(fills(Collective::kAllReduce, "ring", both, both));
+  EXPECT_FALSE(fills(Collective::kAllToAll, "pairwise", both, both));
   EXPECT_TRUE(fills(Collective::kAllReduce, "ring", both, Layout::blocks(elsewhere_, 2, kCache)));
+}
+
+TEST_F(Caches, WhatIsPassedOnIsNotOverwritten) {
+  const Layout both = Layout::blocks(here_, 4, kCache / 4);
+  EXPECT_TRUE(fills(Collective::kBroadcast, "scatter_all_gather", both, both, 0, 4));
 }
 
 }  // namespace
