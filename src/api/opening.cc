@@ -3,16 +3,23 @@
 #include "api/opening.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "api/group.h"
+#include "comm/service.h"
 
 namespace hocket {
 namespace {
+
+constexpr Duration kEndTime = std::chrono::seconds(1);
+constexpr Duration kEndLook = std::chrono::milliseconds(1);
 
 // The communicator out of which another is made, kept while that goes on.
 class Parent {
@@ -72,7 +79,7 @@ Status create_now(hocketComm_t* comm, const Origin& origin, const Make& make, co
   return {};
 }
 
-// Threads that create. They end by themselves, at the latest by the operation timeout.
+// Threads that create. They end by themselves, at the latest by the operation timeout or with the process.
 class Creators {
  public:
   Status start(std::shared_ptr<PendingCreation> pending, std::function<void()> body) {
@@ -82,12 +89,23 @@ class Creators {
     running_.push_back({std::move(pending), std::move(thread)});
     return {};
   }
-  // Those whose work has ended.
-  void join() {
+  // Those whose work has ended. False: others are still at work in this process.
+  bool join() {
     const std::lock_guard lock(mutex_);
     std::erase_if(running_, [](const Creator& creator) {
       return creator.pending->in_its_process() && !creator.pending->under_way();
     });
+    return std::none_of(running_.begin(), running_.end(),
+                        [](const Creator& creator) { return creator.pending->under_way(); });
+  }
+  // When the process ends. Without its service they fail: they are waited for, as what they use is destroyed next.
+  void end() {
+    if (join()) return;
+    process_service().end();
+    const Time limit = real_system().clock.now() + kEndTime;
+    while (!join() && real_system().clock.now() < limit) {
+      real_system().threads.sleep_until(real_system().clock.now() + kEndLook);
+    }
   }
 
  private:
@@ -99,9 +117,14 @@ class Creators {
   std::vector<Creator> running_;  // guarded by mutex_
 };
 
-// Never destroyed: some may still wait for other ranks when the process ends.
+// Never destroyed: some may still be at work after the process has waited for them.
 Creators& creators() {
   static auto& instance = *new Creators;
+  static const pid_t process = ::getpid();
+  static const int at_exit = std::atexit([] {
+    if (::getpid() == process) instance.end();  // in a child that fork() made, its lock may be held for ever
+  });
+  (void)at_exit;
   return instance;
 }
 

@@ -49,6 +49,8 @@ std::string presence(const System& system, const ServiceOptions& options) {
   return words;
 }
 
+Status program_ends() { return {Code::kInvalidUsage, "the program is ending: no communicator can be made any more"}; }
+
 Address with_any_port(const InterfaceAddress& address) {
   return address.ipv6 ? fmt::format("[{}]:0", address.host) : fmt::format("{}:0", address.host);
 }
@@ -149,13 +151,13 @@ void Service::after_fork_in_child() {
 
 Status Service::ready() const {
   if (!in_its_process()) return forked();
-  if (ended_) return {Code::kInvalidUsage, "the program is ending: no communicator can be made any more"};
-  return started_;
+  return ended_ ? program_ends() : started_;
 }
 
 Status Service::open_door(const std::string& id, int32_t rank, std::shared_ptr<Door> door) {
   {
     const std::lock_guard lock(mutex_);
+    if (ended_) return program_ends();  // which has shut those that were open, and shuts no more
     if (!doors_.emplace(DoorName(id, rank), std::move(door)).second) {
       return {Code::kInvalidUsage, rank == kRoot
                                        ? "this unique id has a root in this process already"

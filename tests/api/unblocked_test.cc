@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -125,6 +128,34 @@ TEST(Unblocked, AbortDoesNotWaitForRanksThatNeverCome) {
   ASSERT_EQ(hocketCommInitRankConfig(&comm, 2, make_id(), 0, &config), hocketInProgress);
   EXPECT_EQ(hocketCommAbort(comm), hocketSuccess);
   expect_error(hocketCommDestroy(comm), hocketInvalidArgument, nullptr, {"comm: no such communicator"});
+}
+
+// Counts the threads of this process that create communicators.
+int creating_threads() {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    count += name == "hocket-create" ? 1 : 0;
+  }
+  return count;
+}
+
+// What it uses is destroyed with the process.
+TEST(Unblocked, NoThreadCreatesWhenTheProcessHasEnded) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto leave = [] {
+    std::atexit([] { _exit(creating_threads() == 0 ? 10 : 11); });  // the first here is the last that runs
+    hocketConfig_t config = unblocked(3'600'000);
+    constexpr int kMany = 64;  // they take a while to end
+    for (int i = 0; i < kMany; ++i) {
+      hocketComm_t comm = nullptr;
+      if (hocketCommInitRankConfig(&comm, 2, make_id(), 0, &config) != hocketInProgress) _exit(1);
+    }
+    if (creating_threads() != kMany) _exit(2);
+    std::exit(0);
+  };
+  EXPECT_EXIT(leave(), testing::ExitedWithCode(10), "");
 }
 
 TEST(Unblocked, WhoeverComesLaterLearnsOfTheAbort) {
