@@ -69,6 +69,7 @@ class Tables {
     // Highway's bits are ordered, best first. A set that was not compiled comes out as the best of those below it.
     for (int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) add(targets);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    add_float16_sums();
     for (const host::Table& table : all_) names_.push_back(table.instruction_set);
   }
 
@@ -84,12 +85,29 @@ class Tables {
     host::add_accumulator_kernels(table);
   }
 
+  // To the best of them: an instruction set that Highway does not tell apart.
+  void add_float16_sums() {
+    const host::Float16Sums sums = host::find_float16_sums();
+    if (sums[0] == nullptr) return;
+    host::Table with = all_.front();
+    with.instruction_set = "AVX3_FP16";
+    with.float16_sums = sums;
+    all_.push_front(std::move(with));
+  }
+
   std::deque<host::Table> all_;
   std::deque<host::CodecTable> codecs_;
   std::vector<std::string_view> names_;
 };
 
 std::atomic<const host::Table*> current{nullptr};
+
+// Null: this is no sum of two as they are, or the processor does not add float16.
+CombineFunction own_float16_sum(const Combine& combine) {
+  const bool is_plain = combine.op == ReduceOp::kSum && combine.first_mask == 0 && combine.divide_last == 0;
+  if (!is_plain || combine.sources.size() != 2 || combine.destinations.size() > 2) return nullptr;
+  return host::table_in_use().float16_sums[combine.destinations.size() - 1];
+}
 
 CombineFunction kernel(DataType type, ReduceOp op) {
   return host::table_in_use().kernels[static_cast<size_t>(type)][static_cast<size_t>(op)];
@@ -193,6 +211,9 @@ CombineFunction kernel_of(const Combine& combine) {
   if (is_alone && enters && combine.op >= ReduceOp::kLogicalAnd) return combine_with_itself;
   if (is_alone && unscaled && combine.divide_last == 0) return copy_plainly;
   if (combine.user) return combine_user;
+  if (combine.type == DataType::kFloat16) {
+    if (const CombineFunction own = own_float16_sum(combine); own != nullptr) return own;
+  }
   return kernel(combine.type, combine.op);
 }
 

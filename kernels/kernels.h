@@ -104,7 +104,7 @@ CombineFunction kernel_of(const Combine& combine);
 // Copy with one source: type-free, in bytes.
 void copy(std::byte* destination, const std::byte* source, size_t bytes, Streaming way);
 
-// The instruction set in use ("AVX3_DL", "AVX3", "AVX2", "SSE4", "SCALAR", ...).
+// The instruction set in use ("AVX3_FP16", "AVX3_DL", "AVX3", "AVX2", "SSE4", "SCALAR", ...).
 std::string_view instruction_set();
 
 // For tests: those that this machine can run, best first, and a way to force one (an empty name: the best again). False

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -196,8 +197,41 @@ std::vector<DataType> all_types() {
 INSTANTIATE_TEST_SUITE_P(Types, EveryType, testing::ValuesIn(all_types()),
                          [](const auto& type) { return std::string(name(type.param)); });
 
+std::vector<uint16_t> sums_of(std::string_view set, const std::vector<uint16_t>& a, const std::vector<uint16_t>& b) {
+  EXPECT_TRUE(force_instruction_set(set));
+  std::vector<uint16_t> result(a.size());
+  const std::array<const std::byte*, 2> sources = {reinterpret_cast<const std::byte*>(a.data()),
+                                                   reinterpret_cast<const std::byte*>(b.data())};
+  auto* destination = reinterpret_cast<std::byte*>(result.data());
+  combine({.type = DataType::kFloat16, .sources = sources, .destinations = {&destination, 1}, .count = a.size()});
+  force_instruction_set("");
+  return result;
+}
+
+// Rounded once or twice, subnormals, infinities and NaN among them, and also where the program flushes subnormals.
+TEST(Float16Sums, HaveTheBitsOfOtherInstructionSets) {
+  if (instruction_sets().front() != "AVX3_FP16") GTEST_SKIP() << "this processor does not add float16 (AVX512-FP16)";
+#if defined(__x86_64__)
+  const unsigned before = __builtin_ia32_stmxcsr();
+  constexpr unsigned kFlush = 0x8040;
+  std::vector<uint16_t> all(1 << 16);
+  std::iota(all.begin(), all.end(), uint16_t{0});
+  for (const unsigned flush : {0u, kFlush}) {
+    for (int exponent = 0; exponent < 64; ++exponent) {
+      for (const int fraction : {0, 1, 2, 3, 0x155, 0x1ff, 0x200, 0x201, 0x3fe, 0x3ff}) {
+        const std::vector<uint16_t> other(all.size(), static_cast<uint16_t>(exponent << 10 | fraction));
+        __builtin_ia32_ldmxcsr(before | flush);
+        const bool is_same = sums_of("AVX3_FP16", all, other) == sums_of("AVX3", all, other);
+        __builtin_ia32_ldmxcsr(before);
+        ASSERT_TRUE(is_same) << "to " << other[0];
+      }
+    }
+  }
+#endif
+}
+
 // What the machine can do is what we can force, and to force one is to get other kernels. Those of AVX3_DL differ from
-// AVX3's in codecs only.
+// AVX3's in codecs only, and those of AVX3_FP16 from them in sums of two float16.
 TEST(InstructionSets, AreWhatTheMachineHas) {
   const auto listed = [](std::string_view name) {
     for (std::string_view set : instruction_sets()) {
@@ -207,6 +241,7 @@ TEST(InstructionSets, AreWhatTheMachineHas) {
   };
 #if defined(__x86_64__)
   EXPECT_EQ(listed("AVX3_DL"), listed("AVX3") && __builtin_cpu_supports("avx512vbmi2"));
+  EXPECT_EQ(listed("AVX3_FP16"), listed("AVX3") && __builtin_cpu_supports("avx512fp16"));
   EXPECT_EQ(listed("AVX3"), __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"));
   EXPECT_EQ(listed("AVX2"), __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
   EXPECT_EQ(listed("SSE4"), __builtin_cpu_supports("sse4.2") != 0);
@@ -224,6 +259,8 @@ TEST(InstructionSets, ForcedOneIsTheOneThatRuns) {
   for (std::string_view set : instruction_sets()) {
     ASSERT_TRUE(force_instruction_set(set));
     EXPECT_EQ(instruction_set(), set);
+    EXPECT_EQ(host::table_in_use().float16_sums[0] != nullptr, set == "AVX3_FP16");
+    if (set == "AVX3_FP16") continue;
     EXPECT_TRUE(codecs.insert(host::table_in_use().codec).second) << set << ": shares codecs' kernels";
     if (set == "AVX3_DL") continue;
     ++sets;
