@@ -10,6 +10,9 @@
 #include <random>
 #include <utility>
 
+#include "transports/borrowing.h"
+#include "transports/processor.h"
+
 namespace hocket {
 namespace {
 
@@ -23,23 +26,14 @@ constexpr size_t kReuseFrom = 16 << 10;
 // As many messages take turns as hold this, and two at least, unless all units do.
 constexpr size_t kTurnBytes = 128 << 10;
 
-bool is_amd() {
-#if defined(__x86_64__)
-  return __builtin_cpu_is("amd");
-#else
-  return false;
-#endif
-}
-
 // Two lines are claimed sooner than a slot is traded.
 constexpr size_t kTradedFrom = 129;
 
 // Shorter messages are as fast through plain stores, which leave them in this core's cache.
 constexpr size_t kStreamFrom = 4 << 10;
 
-// Reading another process' memory costs a call of the system and the lookup of each page, which pays for longer
-// messages than these; never on an AMD EPYC, beside string moves (docs/decisions/0015).
-size_t find_lent_from() { return is_amd() ? SIZE_MAX : (64 << 10) + 1; }
+// Whatever a peer says that it likes to read: shorter messages are as fast through cells and units.
+constexpr uint32_t kShortestLent = 16 << 10;
 
 uint16_t sequence_of(uint64_t message) { return static_cast<uint16_t>(message + 1); }
 
@@ -265,8 +259,13 @@ void RingSender::publish(size_t bytes, Envelope envelope) {
   ++committed_;
   if (trade_->was_answered()) claim_next(beside);
   RingControl& control = ring_.control();
-  if (lent_from == SIZE_MAX && control.borrows.load(std::memory_order_relaxed) != 0) lent_from = find_lent_from();
+  if (lent_from == SIZE_MAX) learn_what_is_lent();
   wake_if(control.reader_waiting, wake_peer_);
+}
+
+void RingSender::learn_what_is_lent() {
+  const uint32_t from = ring_.control().borrows_from.load(std::memory_order_relaxed);
+  if (from != 0) lent_from = std::max(from, kShortestLent);
 }
 
 void RingSender::claim_next(size_t beside) {
@@ -298,7 +297,7 @@ void RingSender::fail(std::string what) {
 }
 
 RingReceiver::RingReceiver(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer,
-                           std::shared_ptr<SlotTrade> trade, std::shared_ptr<Budget> budget)
+                           std::shared_ptr<SlotTrade> trade, std::shared_ptr<Budget> budget, bool shares_cores)
     : ring_(std::move(ring)),
       pipe_memory_(ring_.memory()),
       memory_(memory),
@@ -311,8 +310,11 @@ RingReceiver::RingReceiver(Ring ring, SharedMemory& memory, std::string name, st
   uint64_t found = 0;
   if (!memory_.read(proof_.process, proof_.address, std::as_writable_bytes(std::span(&found, 1)))) return;
   if (found != proof_.value) return;
-  ring_.control().borrows.store(1, std::memory_order_relaxed);
-  into_from = find_lent_from();
+  static const auto kCost = cost_of_a_read(memory_);
+  into_from = borrows_from(kCost, shares_cores);
+  lands_at_once = true;
+  if (into_from < UINT32_MAX)
+    ring_.control().borrows_from.store(static_cast<uint32_t>(into_from), std::memory_order_relaxed);
 }
 
 const Message* RingReceiver::peek() { return peeked_ ? &message_ : look({}); }

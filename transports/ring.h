@@ -50,6 +50,8 @@ class RingSender final : public Sender {
   enum class Home : uint8_t { kCell, kBeside, kUnits, kSlot };
   static constexpr int kNoSlot = -1;
 
+  // From which length on the consumer reads what is lent, once it has said so.
+  void learn_what_is_lent();
   bool has_room();
   // Learns what the consumer has released; false when it claims the impossible.
   bool refresh();
@@ -112,7 +114,7 @@ class RingSender final : public Sender {
 class RingReceiver final : public Receiver {
  public:
   RingReceiver(Ring ring, SharedMemory& memory, std::string name, std::function<void()> wake_peer,
-               std::shared_ptr<SlotTrade> trade, std::shared_ptr<Budget> budget = nullptr);
+               std::shared_ptr<SlotTrade> trade, std::shared_ptr<Budget> budget = nullptr, bool shares_cores = false);
 
   const Message* peek() override;
   void release() override;

@@ -56,9 +56,9 @@ struct RingControl {
   alignas(kCacheLine) std::atomic<uint32_t> writer_waiting;  // set by the producer, read by each release
   std::atomic<uint32_t> withdrawn;                           // what was lent is not to be read any more
   alignas(kCacheLine) std::atomic<uint32_t> reader_waiting;  // set by the consumer, read by each commit
-  std::atomic<uint32_t> borrows;                             // set by a consumer that can read the producer's memory
-  alignas(kCacheLine) std::atomic<uint64_t> released;        // messages the consumer has released; read when needed
-  alignas(kCacheLine) RingProof proof;                       // written before the consumer maps it
+  std::atomic<uint32_t> borrows_from;  // set by a consumer that can read the producer's memory: from how many bytes on
+  alignas(kCacheLine) std::atomic<uint64_t> released;  // messages the consumer has released; read when needed
+  alignas(kCacheLine) RingProof proof;                 // written before the consumer maps it
   std::array<RingCell, kRingCells> cells;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);

@@ -45,6 +45,24 @@ bool suits(const Call& call) {
   });
 }
 
+std::byte** find_result(const Step& step, std::byte** destinations) {
+  const auto result = std::ranges::find_if_not(step.destinations, is_message);
+  return result == step.destinations.end() ? nullptr : destinations + (result - step.destinations.begin());
+}
+
+// Where what the step sends lies in the caller's memory, if it may be lent from there: its source, else its result.
+std::byte** find_lendable(const Call& call, const Step& step, std::byte** sources, std::byte** destinations) {
+  if (call.lending == Lending::kNever || (call.lending == Lending::kWithoutCopies && !step.stays)) return nullptr;
+  if (step.sources.size() == 1 && !is_message(step.sources[0])) return sources;
+  return find_result(step, destinations);
+}
+
+// Where the one message of the step goes as it is.
+std::byte** find_landing(const Step& step, std::byte** destinations) {
+  const bool is_moved = step.sources.size() == 1 && is_message(step.sources[0]) && !step.last;
+  return is_moved ? find_result(step, destinations) : nullptr;
+}
+
 // What a look finds in the end, or has not found for a little while.
 template <typename Look>
 auto look_a_little(Wait wait, Look look) {
@@ -56,13 +74,14 @@ auto look_a_little(Wait wait, Look look) {
   return found;
 }
 
-// Null: not there, or not ours; the execution finds out which.
-const Message* await(const ReceiveEnd& end, size_t bytes, uint32_t operation, const Wait* wait) {
+// Null: not there, or not ours; the execution finds out which. `landing`: where the message goes as it is; null:
+// nowhere.
+const Message* await(const ReceiveEnd& end, size_t bytes, std::byte* landing, uint32_t operation, const Wait* wait) {
   if (end.pipe == nullptr) return nullptr;
-  const Message* message = end.pipe->peek();
-  if (message == nullptr && wait != nullptr) {
-    message = look_a_little(*wait, [&] { return end.pipe->peek(); });
-  }
+  const bool lands = landing != nullptr && bytes >= end.pipe->into_from && end.pipe->lands_at_once;
+  const auto look = [&] { return lands ? end.pipe->receive_into({landing, bytes}) : end.pipe->peek(); };
+  const Message* message = look();
+  if (message == nullptr && wait != nullptr) message = look_a_little(*wait, look);
   const bool is_ours = message != nullptr && message->size == bytes &&
                        message->digest == Envelope{operation, end.pipe->messages.get()}.digest();
   return is_ours ? message : nullptr;
@@ -86,6 +105,7 @@ FastPath::FastPath(const Call& call, Pipes& pipes) {
   const std::vector<Step>& steps = call.plan->lanes[0].steps;
   const auto places = [](size_t sum, const Step& step) { return sum + step.sources.size() + step.destinations.size(); };
   receives_ = call.receives;
+  lending_ = call.lending;
   addresses_.reserve(std::accumulate(steps.begin(), steps.end(), size_t{0}, places));
   for (const Step& step : steps) moves_.push_back(bind(call, step, pipes));
 }
@@ -105,6 +125,8 @@ FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) 
     move.departures.push_back({&pipes.to(place.peer, 0), address});
     senders_.push_back(move.departures.back().end);
   }
+  move.landing = find_landing(step, destinations);
+  move.lendable = find_lendable(call, step, sources, destinations);
   move.bytes = bytes_of(call, step);
   move.work.type = call.type;
   move.work.op = call.op;
@@ -139,18 +161,26 @@ void FastPath::rebase(const void* send, void* recv) {
 // The pipes copy such messages, as we do.
 bool FastPath::may_copy(const Move& move) const {
   for (const Arrival& from : move.arrivals) {
-    if (from.end->pipe == nullptr || move.bytes >= from.end->pipe->into_from) return false;
+    const Receiver* const pipe = from.end->pipe;
+    if (pipe == nullptr) return false;
+    if (move.landing != nullptr && move.bytes >= pipe->into_from && !pipe->lands_at_once) return false;
   }
   for (const Departure& to : move.departures) {
-    const Sender* pipe = to.end->pipe;
-    if (pipe == nullptr || move.bytes >= std::min(pipe->stable_from, pipe->lent_from)) return false;
+    Sender* const pipe = to.end->pipe;
+    if (pipe == nullptr || move.bytes >= pipe->stable_from || would_lend(move, *pipe)) return false;
   }
   return true;
 }
 
+bool FastPath::would_lend(const Move& move, Sender& pipe) const {
+  if (move.lendable == nullptr || move.bytes < pipe.lent_from) return false;
+  return lending_ == Lending::kAlways || pipe.can_lend({*move.lendable, move.bytes});
+}
+
 inline bool FastPath::take(Move& move, uint32_t operation, const Wait* wait) {
   for (const Arrival& from : move.arrivals) {
-    const Message* message = await(*from.end, move.bytes, operation, wait);
+    std::byte* const landing = move.landing == nullptr ? nullptr : *move.landing;
+    const Message* message = await(*from.end, move.bytes, landing, operation, wait);
     if (message == nullptr) return false;
     *from.address = const_cast<std::byte*>(message->data);
     move.work.in_shared_cache = message->in_shared_cache;

@@ -51,6 +51,8 @@ class FastPath {
   struct Move {
     std::vector<Arrival> arrivals;
     std::vector<Departure> departures;
+    std::byte** landing = nullptr;   // its one message goes there as it is
+    std::byte** lendable = nullptr;  // what may be lent of it lies there
     size_t bytes = 0;
     Combine work;
     CombineFunction kernel = nullptr;
@@ -61,6 +63,7 @@ class FastPath {
   std::byte** bind_place(const Call& call, const Place& place);
   void rebase(const void* send, void* recv);
   bool may_copy(const Move& move) const;
+  bool would_lend(const Move& move, Sender& pipe) const;
   // What a move does: takes its messages, reserves those that it sends, and, when its kernel has run, sends and
   // releases. False: it is the execution's turn.
   static bool take(Move& move, uint32_t operation, const Wait* wait);
@@ -68,6 +71,7 @@ class FastPath {
   static void pass_on(const Move& move, uint32_t operation);
 
   bool receives_ = false;  // Call::receives
+  Lending lending_ = Lending::kNever;
   std::vector<Move> moves_;
   std::vector<std::byte*> addresses_;  // of all sources and destinations, which never move: works point there
   std::vector<Own> own_;

@@ -184,6 +184,29 @@ TEST_F(LendingRingTest, ALentMessageTakesNoSlotAndIsFreeOnceLookedAt) {
   EXPECT_EQ(resident_bytes(), idle);
 }
 
+// Whatever it says: what is short goes through the ring.
+TEST_F(RingTest, LendsFromWhereTheReceiverLikesToRead) {
+  for (const auto& [said, lent_from] : {std::pair(0u, SIZE_MAX), {1u, size_t{16} << 10}, {40'000u, size_t{40'000}}}) {
+    RingSender sender(ring(), real_system().memory, real_system().clock, "to", nullptr, alone(), false);
+    control_.borrows_from = said;
+    ASSERT_NE(sender.reserve(8), nullptr);
+    sender.commit(8, Envelope{});
+    EXPECT_EQ(sender.lent_from, lent_from);
+  }
+}
+
+TEST_F(LendingRingTest, LandsAtOnce) {
+  EXPECT_TRUE(receiver_.lands_at_once);
+  std::vector<std::byte> into(kMaxMessage);
+  EXPECT_EQ(receiver_.receive_into(into), nullptr);
+  sender_.lend(lent_, Envelope{});
+  const Message* got = receiver_.receive_into(into);
+  ASSERT_NE(got, nullptr);
+  EXPECT_EQ(got->data, into.data());
+  EXPECT_EQ(into, lent_);
+  EXPECT_EQ(receiver_.peek(), got);
+}
+
 TEST_F(LendingRingTest, WakesTheLender) {
   sender_.lend(lent_, Envelope{});
   sender_.set_waiting(true);

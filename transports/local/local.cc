@@ -66,7 +66,7 @@ class LocalTransport final : public Transport {
     }
     return std::unique_ptr<Receiver>(std::make_unique<RingReceiver>(
         ring_in(std::move(mapping), context.max_message), context.system.memory, std::move(pipe), context.wake_peer,
-        std::static_pointer_cast<SlotTrade>(context.ties), context.budget));
+        std::static_pointer_cast<SlotTrade>(context.ties), context.budget, context.shares_cores));
   }
 };
 

@@ -51,7 +51,7 @@ class ShmTransport final : public Transport {
     if (!segment.ok()) return prefixed(pipe, segment.status());
     return std::unique_ptr<Receiver>(std::make_unique<RingReceiver>(
         ring_in(std::move(*segment), context.max_message), context.system.memory, std::move(pipe), context.wake_peer,
-        std::static_pointer_cast<SlotTrade>(context.ties), context.budget));
+        std::static_pointer_cast<SlotTrade>(context.ties), context.budget, context.shares_cores));
   }
 };
 
