@@ -105,8 +105,10 @@ std::atomic<const host::Table*> current{nullptr};
 // Null: this is no sum of two as they are, or the processor does not add float16.
 CombineFunction own_float16_sum(const Combine& combine) {
   const bool is_plain = combine.op == ReduceOp::kSum && combine.first_mask == 0 && combine.divide_last == 0;
-  if (!is_plain || combine.sources.size() != 2 || combine.destinations.size() > 2) return nullptr;
-  return host::table_in_use().float16_sums[combine.destinations.size() - 1];
+  if (!is_plain || combine.sources.size() != 2) return nullptr;
+  const host::Float16Sums& sums = host::table_in_use().float16_sums;
+  const size_t destinations = combine.destinations.size();  // of steps that only wait: none
+  return destinations == 0 || destinations > sums.size() ? nullptr : sums[destinations - 1];
 }
 
 CombineFunction kernel(DataType type, ReduceOp op) {

@@ -25,8 +25,10 @@ constexpr size_t kVector = sizeof(__m512i) / sizeof(Float16);
 // Below this, aligning the destination costs more than it saves.
 constexpr size_t kAlignFrom = 16 * kVector;
 
+// To nearest, as the others convert, however the program rounds.
 __m512i sum(__m512i a, __m512i b) {
-  return _mm512_castph_si512(_mm512_add_ph(_mm512_castsi512_ph(a), _mm512_castsi512_ph(b)));
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return _mm512_castph_si512(_mm512_add_round_ph(_mm512_castsi512_ph(a), _mm512_castsi512_ph(b), kNearest));
 }
 
 template <size_t kDestinations>
@@ -43,9 +45,9 @@ class Adder {
   void run() const {
     size_t i = 0;
     if (count_ >= kAlignFrom) i = elements_to_alignment();
-    some(0, i);
+    if (i > 0) some(0, i);
     i = streams(i) ? whole<true>(i) : whole<false>(i);
-    some(i, count_ - i);
+    if (i < count_) some(i, count_ - i);
   }
 
  private:
@@ -99,13 +101,17 @@ void add(const Combine& combine) {
 
 }  // namespace
 
+}  // namespace hocket::host
+HWY_POP_ATTRIBUTES
+
+namespace hocket::host {
+
 Float16Sums find_float16_sums() {
   if (!__builtin_cpu_supports("avx512fp16") || !__builtin_cpu_supports("avx512bw")) return {};
   return {add<1>, add<2>};
 }
 
 }  // namespace hocket::host
-HWY_POP_ATTRIBUTES
 
 #else
 

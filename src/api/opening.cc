@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <optional>
@@ -79,28 +80,31 @@ Status create_now(hocketComm_t* comm, const Origin& origin, const Make& make, co
   return {};
 }
 
-// Threads that create. They end by themselves, at the latest by the operation timeout or with the process.
+// Threads that create. They end by themselves, at the latest by the operation timeout; those that join by a unique id
+// also when the service of the process ends.
 class Creators {
  public:
-  Status start(std::shared_ptr<PendingCreation> pending, std::function<void()> body) {
+  Status start(std::shared_ptr<PendingCreation> pending, bool joins, std::function<void()> body) {
     const std::lock_guard lock(mutex_);
+    process_ = ::getpid();
     auto thread = real_system().threads.start("hocket-create", std::move(body));
     if (thread == nullptr) return Status(Code::kSystem, "no thread to create a communicator without blocking");
-    running_.push_back({std::move(pending), std::move(thread)});
+    running_.push_back({std::move(pending), joins, std::move(thread)});
     return {};
   }
-  // Those whose work has ended. False: others are still at work in this process.
+  // Those whose work has ended. True: nobody joins any more in this process.
   bool join() {
     const std::lock_guard lock(mutex_);
     std::erase_if(running_, [](const Creator& creator) {
       return creator.pending->in_its_process() && !creator.pending->under_way();
     });
     return std::none_of(running_.begin(), running_.end(),
-                        [](const Creator& creator) { return creator.pending->under_way(); });
+                        [](const Creator& creator) { return creator.joins && creator.pending->under_way(); });
   }
-  // When the process ends. Without its service they fail: they are waited for, as what they use is destroyed next.
+  // When the process ends: who joins fails without the service, and is waited for, as what it uses may be destroyed
+  // next. Not in a child that fork() made, where the lock may be held for ever.
   void end() {
-    if (join()) return;
+    if (::getpid() != process_ || join()) return;
     process_service().end();
     const Time limit = real_system().clock.now() + kEndTime;
     while (!join() && real_system().clock.now() < limit) {
@@ -111,19 +115,18 @@ class Creators {
  private:
   struct Creator {
     std::shared_ptr<PendingCreation> pending;
+    bool joins;
     std::unique_ptr<Thread> thread;
   };
+  std::atomic<pid_t> process_ = 0;  // that has started the last one
   std::mutex mutex_;
   std::vector<Creator> running_;  // guarded by mutex_
 };
 
-// Never destroyed: some may still be at work after the process has waited for them.
+// Never destroyed: some may still be at work when the process ends.
 Creators& creators() {
   static auto& instance = *new Creators;
-  static const pid_t process = ::getpid();
-  static const int at_exit = std::atexit([] {
-    if (::getpid() == process) instance.end();  // in a child that fork() made, its lock may be held for ever
-  });
+  static const int at_exit = std::atexit([] { instance.end(); });
   (void)at_exit;
   return instance;
 }
@@ -142,7 +145,7 @@ Status create_beside(hocketComm_t* comm, const Origin& origin, Make make, const 
     handle = *added;
   }
   creators().join();
-  Status started = creators().start(pending, [=, work = std::move(make)]() noexcept {
+  Status started = creators().start(pending, !origin.parent, [=, work = std::move(make)]() noexcept {
     Created made =
         caught([&] { return parent->make(work, options); }, [](const Status& status) -> Created { return status; });
     parent->release();  // before anybody is told that the communicator is there

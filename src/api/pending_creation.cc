@@ -49,8 +49,9 @@ Status PendingCreation::status() {
 }
 
 bool PendingCreation::under_way() {
+  if (!in_its_process()) return false;  // the thread that creates may have held the lock as the process was forked
   const std::lock_guard lock(mutex_);
-  return !ended_ && in_its_process();
+  return !ended_;
 }
 
 bool PendingCreation::in_its_process() const { return ::getpid() == process_; }

@@ -157,7 +157,7 @@ Status Service::ready() const {
 Status Service::open_door(const std::string& id, int32_t rank, std::shared_ptr<Door> door) {
   {
     const std::lock_guard lock(mutex_);
-    if (ended_) return program_ends();  // which has shut those that were open, and shuts no more
+    if (ended_) return program_ends();  // which shuts those that are open, and no others
     if (!doors_.emplace(DoorName(id, rank), std::move(door)).second) {
       return {Code::kInvalidUsage, rank == kRoot
                                        ? "this unique id has a root in this process already"

@@ -15,6 +15,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/host/table.h"
@@ -251,6 +252,27 @@ TEST(InstructionSets, AreWhatTheMachineHas) {
   EXPECT_FALSE(force_instruction_set("AVX9"));
 }
 
+// Of two into one and into two, and nothing else.
+bool takes_own_float16_sums() {
+  const host::Float16Sums& own = host::table_in_use().float16_sums;
+  std::array<const std::byte*, 3> sources{};
+  std::array<std::byte*, 3> destinations{};
+  const auto taken = [&](size_t from, size_t to, int64_t divide = 0) {
+    Combine combine;
+    combine.type = DataType::kFloat16;
+    combine.sources = std::span(sources).first(from);
+    combine.destinations = std::span(destinations).first(to);
+    combine.divide_last = divide;
+    return kernel_of(combine);
+  };
+  const CombineFunction general = host::table_in_use().kernels[static_cast<size_t>(DataType::kFloat16)][0];
+  for (const auto& [from, to, divide] : {std::tuple{2, 0, 0}, {2, 3, 0}, {3, 1, 0}, {2, 1, 2}})
+    EXPECT_EQ(taken(static_cast<size_t>(from), static_cast<size_t>(to), divide), general);
+  EXPECT_EQ(taken(2, 1), own[0] != nullptr ? own[0] : general);
+  EXPECT_EQ(taken(2, 2), own[1] != nullptr ? own[1] : general);
+  return own[0] != nullptr;
+}
+
 TEST(InstructionSets, ForcedOneIsTheOneThatRuns) {
   EXPECT_EQ(instruction_set(), instruction_sets().front());
   std::set<CombineFunction> kernels;
@@ -259,7 +281,7 @@ TEST(InstructionSets, ForcedOneIsTheOneThatRuns) {
   for (std::string_view set : instruction_sets()) {
     ASSERT_TRUE(force_instruction_set(set));
     EXPECT_EQ(instruction_set(), set);
-    EXPECT_EQ(host::table_in_use().float16_sums[0] != nullptr, set == "AVX3_FP16");
+    EXPECT_EQ(takes_own_float16_sums(), set == "AVX3_FP16");
     if (set == "AVX3_FP16") continue;
     EXPECT_TRUE(codecs.insert(host::table_in_use().codec).second) << set << ": shares codecs' kernels";
     if (set == "AVX3_DL") continue;
