@@ -310,8 +310,7 @@ RingReceiver::RingReceiver(Ring ring, SharedMemory& memory, std::string name, st
   uint64_t found = 0;
   if (!memory_.read(proof_.process, proof_.address, std::as_writable_bytes(std::span(&found, 1)))) return;
   if (found != proof_.value) return;
-  static const auto kCost = cost_of_a_read(memory_);
-  into_from = borrows_from(kCost, shares_cores);
+  into_from = borrows_from(memory_, shares_cores);
   lands_at_once = true;
   if (into_from < UINT32_MAX)
     ring_.control().borrows_from.store(static_cast<uint32_t>(into_from), std::memory_order_relaxed);

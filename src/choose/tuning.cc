@@ -67,8 +67,9 @@ Tuning far_cores() {
 }  // namespace
 
 const Tuning& built_in_tuning(CoreDistance distance) {
-  static const Tuning kNear = two_cores();
-  static const Tuning kFar = far_cores();
+  // Never destroyed: communicators may still be created as the process ends.
+  static const Tuning& kNear = *new Tuning(two_cores());
+  static const Tuning& kFar = *new Tuning(far_cores());
   return distance == CoreDistance::kNear ? kNear : kFar;
 }
 

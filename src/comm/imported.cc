@@ -87,8 +87,9 @@ const Plan* ImportedPlans::find(const Request& request, Rank rank, Rank ranks, b
 }
 
 const Result<ImportedPlans>& imported_plans() {
-  static const Result<ImportedPlans> kPlans =
-      ImportedPlans::read(settings().ok() ? std::string_view(settings()->plans) : std::string_view());
+  // Never destroyed: communicators may still be created as the process ends.
+  static const Result<ImportedPlans>& kPlans = *new Result<ImportedPlans>(
+      ImportedPlans::read(settings().ok() ? std::string_view(settings()->plans) : std::string_view()));
   return kPlans;
 }
 

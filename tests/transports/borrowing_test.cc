@@ -27,9 +27,11 @@ class SlowMemory final : public SharedMemory {
   bool read(int64_t process, uint64_t address, std::span<std::byte> into) override {
     ++reads;
     std::this_thread::sleep_for(delay_);
+    if (is_forbidden) return false;
     return real_system().memory.read(process, address, into);
   }
   int reads = 0;
+  bool is_forbidden = false;
 
  private:
   const microseconds delay_;
@@ -40,6 +42,22 @@ TEST(Borrowing, WhatAReadCostsIsMeasured) {
   EXPECT_GE(cost_of_a_read(memory), microseconds(250));
   EXPECT_GT(memory.reads, 1);
   EXPECT_LT(memory.reads, 100);
+}
+
+TEST(Borrowing, WhatCannotBeReadIsNotCheap) {
+  SlowMemory memory(microseconds(0));
+  memory.is_forbidden = true;
+  EXPECT_EQ(cost_of_a_read(memory), nanoseconds::max());
+}
+
+TEST(Borrowing, IsMeasuredOnce) {
+  SlowMemory memory(microseconds(0));
+  const size_t first = borrows_from(memory, false);
+  const int reads = memory.reads;
+  EXPECT_EQ(reads > 0, !is_amd());
+  EXPECT_EQ(borrows_from(memory, false), first);
+  EXPECT_EQ(borrows_from(memory, true), borrows_from(nanoseconds(0), true));
+  EXPECT_EQ(memory.reads, reads);
 }
 
 // On AMD's processors two copies take less time.
