@@ -149,7 +149,7 @@ class Receiver {
 
   // receive_into() saves a copy for messages from this size on.
   size_t into_from = SIZE_MAX;
-  // ... and has written nothing as long as it returns null: it need not be called again.
+  // ... and has written nothing as long as it returns null and has not failed: it need not be called again.
   bool lands_at_once = false;
   // Released ones.
   MessageCount messages;

@@ -92,24 +92,26 @@ class Creators {
     running_.push_back({std::move(pending), joins, std::move(thread)});
     return {};
   }
-  // Those whose work has ended. True: nobody joins any more in this process.
-  bool join() {
+  // Lets go of those whose work has ended.
+  void let_go() {
+    std::vector<Creator> ended;  // its threads end when the lock is free
     const std::lock_guard lock(mutex_);
-    std::erase_if(running_, [](const Creator& creator) {
-      return creator.pending->in_its_process() && !creator.pending->under_way();
+    const auto first = std::partition(running_.begin(), running_.end(), [](const Creator& creator) {
+      return creator.pending->under_way() || !creator.pending->in_its_process();
     });
-    return std::none_of(running_.begin(), running_.end(),
-                        [](const Creator& creator) { return creator.joins && creator.pending->under_way(); });
+    ended.assign(std::move_iterator(first), std::move_iterator(running_.end()));
+    running_.erase(first, running_.end());
   }
   // When the process ends: who joins fails without the service, and is waited for, as what it uses may be destroyed
   // next. Not in a child that fork() made, where the lock may be held for ever.
   void end() {
-    if (::getpid() != process_ || join()) return;
+    if (::getpid() != process_ || nobody_joins()) return;
     process_service().end();
     const Time limit = real_system().clock.now() + kEndTime;
-    while (!join() && real_system().clock.now() < limit) {
+    while (!nobody_joins() && real_system().clock.now() < limit) {
       real_system().threads.sleep_until(real_system().clock.now() + kEndLook);
     }
+    let_go();
   }
 
  private:
@@ -118,6 +120,12 @@ class Creators {
     bool joins;
     std::unique_ptr<Thread> thread;
   };
+  bool nobody_joins() {
+    const std::lock_guard lock(mutex_);
+    return std::none_of(running_.begin(), running_.end(),
+                        [](const Creator& creator) { return creator.joins && creator.pending->under_way(); });
+  }
+
   std::atomic<pid_t> process_ = 0;  // that has started the last one
   std::mutex mutex_;
   std::vector<Creator> running_;  // guarded by mutex_
@@ -144,7 +152,7 @@ Status create_beside(hocketComm_t* comm, const Origin& origin, Make make, const 
     if (!added.ok()) return added.status();
     handle = *added;
   }
-  creators().join();
+  creators().let_go();
   Status started = creators().start(pending, !origin.parent, [=, work = std::move(make)]() noexcept {
     Created made =
         caught([&] { return parent->make(work, options); }, [](const Status& status) -> Created { return status; });
@@ -161,7 +169,7 @@ Status create_beside(hocketComm_t* comm, const Origin& origin, Make make, const 
 
 }  // namespace
 
-void join_creators() { creators().join(); }
+void join_creators() { creators().let_go(); }
 
 hocketResult_t open(hocketComm_t* comm, const hocketConfig_t* config, const Status& check, const Origin& origin,
                     Make make) {

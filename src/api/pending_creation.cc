@@ -13,7 +13,6 @@ namespace hocket {
 
 void PendingCreation::end(Result<std::shared_ptr<Communicator>> made) {
   const std::lock_guard lock(mutex_);
-  ended_ = true;
   if (abandoned_) {
     if (made.ok() && *made != nullptr) abort(**made);
   } else if (!made.ok()) {
@@ -23,22 +22,24 @@ void PendingCreation::end(Result<std::shared_ptr<Communicator>> made) {
     session_->communicator = std::move(*made);
     session_->phase.store(Session::Phase::kOpen, std::memory_order_release);
   }
+  ended_ = true;
   changed_.notify_all();
 }
 
 void PendingCreation::abandon() {
+  if (!in_its_process()) return;
   const std::lock_guard lock(mutex_);
   abandoned_ = true;
   changed_.notify_all();
 }
 
 void PendingCreation::wait() {
+  if (!in_its_process()) return;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return ended_ || abandoned_ || !in_its_process(); });
+  changed_.wait(lock, [this] { return ended_ || abandoned_; });
 }
 
-Status PendingCreation::status() {
-  const std::lock_guard lock(mutex_);
+Status PendingCreation::status() const {
   if (ended_) return failure_;
   if (!in_its_process()) {
     return Status(
@@ -48,11 +49,7 @@ Status PendingCreation::status() {
   return Status(Code::kInvalidUsage, "comm: it is still being created: hocketCommGetAsyncError tells when it has been");
 }
 
-bool PendingCreation::under_way() {
-  if (!in_its_process()) return false;  // the thread that creates may have held the lock as the process was forked
-  const std::lock_guard lock(mutex_);
-  return !ended_;
-}
+bool PendingCreation::under_way() const { return in_its_process() && !ended_; }
 
 bool PendingCreation::in_its_process() const { return ::getpid() == process_; }
 

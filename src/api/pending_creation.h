@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// A communicator that is being created on a thread of its own, while its handle exists already.
+// A communicator that is being created on a thread of its own, while its handle exists already. In a process that was
+// forked meanwhile nobody creates, and nothing locks: that thread may have held the lock.
 #pragma once
 
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -29,8 +31,8 @@ class PendingCreation {
   // Until it has ended or was abandoned.
   void wait();
   // hocketInProgress's text while it goes on; then the failure, if any.
-  Status status();
-  bool under_way();
+  Status status() const;
+  bool under_way() const;
   // The thread that creates is not in a process that was forked.
   bool in_its_process() const;
 
@@ -38,10 +40,10 @@ class PendingCreation {
   const pid_t process_ = ::getpid();
   std::mutex mutex_;
   std::condition_variable changed_;
-  Session* session_;  // guarded by mutex_, like the rest
-  bool ended_ = false;
-  bool abandoned_ = false;
-  Status failure_;
+  Session* session_;        // guarded by mutex_
+  bool abandoned_ = false;  // guarded by mutex_
+  Status failure_;          // written before ended_
+  std::atomic<bool> ended_ = false;
 };
 
 }  // namespace hocket
