@@ -93,7 +93,7 @@ Result<Prepared> prepare(PendingCall& call, StreamBatch* batch) {
     if (*staged != nullptr) return Prepared{call.comm, communicator, std::move(*staged)};
   }
   std::unique_ptr<Operation> operation = communicator->make_operation(call.request);
-  operation->go_on_from(call.steps);
+  operation->go_on_from(call.slices);
   HOCKET_TRY(operation->prepare(std::move(call.request)));
   return Prepared{call.comm, communicator, std::move(operation)};
 }
@@ -213,8 +213,8 @@ Status run_jobs(const std::vector<std::vector<Job>>& lists) {
 }
 
 // Made the long way: its request is complete, as a transfer's follows from its arguments.
-void push_as_call(const Repeat& repeat, std::optional<size_t> steps, Group& of) {
-  of.calls.push_back({of.repeats_on, {repeat.arguments, repeat.send, repeat.recv}, nullptr, false, nullptr, steps});
+void push_as_call(const Repeat& repeat, std::optional<size_t> slices, Group& of) {
+  of.calls.push_back({of.repeats_on, {repeat.arguments, repeat.send, repeat.recv}, nullptr, false, nullptr, slices});
 }
 
 // Before anything else comes into the group: its repeats are made as all other calls are.
@@ -261,8 +261,8 @@ void make_repeats(Communicator& communicator, Group& of, Begun& begun) {
       if (repeat.arguments.sending != sending) continue;
       Repeated repeated;
       if (of.calls.empty()) repeated = communicator.repeat_transfer(repeat.arguments, repeat.send, repeat.recv);
-      if (repeated.done || repeated.steps) begun.begins(communicator.mesh());
-      if (!repeated.done) push_as_call(repeat, repeated.steps, of);
+      if (repeated.done || repeated.slices) begun.begins(communicator.mesh());
+      if (!repeated.done) push_as_call(repeat, repeated.slices, of);
     }
   }
   of.repeats.clear();

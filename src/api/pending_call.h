@@ -18,9 +18,9 @@ struct PendingCall {
   hocketComm_t comm;
   Request request;
   hocketStream_t stream;
-  bool with_self;                    // a transfer between a rank and itself
-  std::unique_ptr<Work> work;        // null: made of the request
-  std::optional<size_t> steps = {};  // that it has made already, if it has begun
+  bool with_self;                     // a transfer between a rank and itself
+  std::unique_ptr<Work> work;         // null: made of the request
+  std::optional<size_t> slices = {};  // that it has made already, if it has begun
 };
 
 // Joins each send to oneself with its receive, in order.

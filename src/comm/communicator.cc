@@ -257,9 +257,12 @@ void Communicator::keep_what_was_found() {
     log_warn("the tuning file '{}' cannot be written: what was found online is lost", settings()->tuning_file);
 }
 
-// Transfers with one peer that differ each time are not bound each time.
+// Transfers with one peer that differ each time are not bound each time, nor are calls of many slices that are made
+// once.
 void Communicator::bind_for_repeat(RecentCall& recent, const Call& call) {
-  if (recent.fast_path.bound() || !repeats_ || (is_transfer(recent.facts) && !recent.recalled)) return;
+  const size_t longest = std::max(call.send.longest_chunk(), call.recv.longest_chunk()) * element_bytes(call.type);
+  const bool may_be_alone = is_transfer(recent.facts) || longest > recent.slice_bytes;
+  if (recent.fast_path.bound() || !repeats_ || (may_be_alone && !recent.recalled)) return;
   recent.reach = std::max(call.send.total, call.recv.total) * element_bytes(call.type);
   recent.fast_path = FastPath(call, pipes_of(recent.facts));
 }

@@ -89,7 +89,7 @@ struct RecentCall {
 // How far a call that is made again has come by itself.
 struct Repeated {
   bool done = false;
-  std::optional<size_t> steps;  // else, if it has begun: an operation for it goes on from there
+  std::optional<size_t> slices;  // else, if it has begun: an operation for it goes on from there
 };
 
 class Inbox;

@@ -147,7 +147,7 @@ void Operation::record() {
   if (recent_ != nullptr) recent_->kind = kind;
 }
 
-Status Operation::start(size_t steps_done) {
+Status Operation::start(size_t slices_done) {
   Call* call = &call_;
   if (is_exact(request_->facts)) {
     const Result<std::byte*> memory = communicator_.lend_for_pieces(call_);
@@ -156,7 +156,7 @@ Status Operation::start(size_t steps_done) {
     call = &pieces_.call();
   }
   HOCKET_TRY(communicator_.lend_memory(*call));
-  execution_.start(*call, steps_done);
+  execution_.start(*call, slices_done);
   return {};
 }
 

@@ -47,9 +47,9 @@ class Operation final : public Work {
   // The same for one of which the issuing thread awaits the end: the request stays, and so does what its communicator
   // recalls.
   Status prepare_awaited(Request& request);
-  // The call that is prepared and issued next has begun, and its fast path has made so many of its steps. Nothing: it
+  // The call that is prepared and issued next has begun, and its fast path has made so many of its slices. Nothing: it
   // has not. If it cannot be prepared, its communicator fails.
-  void go_on_from(std::optional<size_t> steps) { repeated_ = steps; }
+  void go_on_from(std::optional<size_t> slices) { repeated_ = slices; }
   // Takes a place in the order of its kind.
   void issue(bool blocks = false) override;
   bool advance() override;
@@ -76,7 +76,7 @@ class Operation final : public Work {
   void enter(bool blocks);
   void begin();
   void record();
-  Status start(size_t steps_done);
+  Status start(size_t slices_done);
   bool run();
   void withdraw();
   void stop_waiting();

@@ -76,7 +76,7 @@ bool Communicator::repeat(const CallArguments& arguments, const void* send, void
   const Repeated repeated = is_transfer(arguments) ? make_again<true>(recent, send, recv, &wait_)
                                                    : make_again<false>(recent, send, recv, &wait_);
   if (!repeated.done) {
-    blocking_operation(arguments).go_on_from(repeated.steps);
+    blocking_operation(arguments).go_on_from(repeated.slices);
     return false;
   }
   if (explored != nullptr) explored->exploration.count();

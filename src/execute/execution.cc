@@ -35,25 +35,19 @@ size_t Execution::slice_elements(const Call& call) {
   return call.slice_bytes / element_bytes(call.type);
 }
 
-void Execution::start(const Call& call, size_t steps_done) {
+void Execution::start(const Call& call, size_t slices_done) {
   call_ = &call;
   const Plan& plan = *call.plan;
   element_bytes_ = element_bytes(call.type);
   scratch_ = Layout::scratch(call.scratch, plan.scratch_chunks, scratch_room(call), scratch_model(call));
-  slice_elements_ = slice_elements(call);
   writes_past_caches_ = fills_caches(call);
-  const size_t longest = std::max(call.send.longest_chunk(), call.recv.longest_chunk());
-  passes_ = longest == 0 ? 1 : (longest + call.window - 1) / call.window;
   lanes_.assign(plan.lanes.size(), LaneState{});
-  for (size_t i = 0; i < lanes_.size(); ++i) {
-    lanes_[i].lane = &plan.lanes[i];
-    if (plan.lanes[i].steps.empty()) lanes_[i].pass = passes_;
-  }
+  for (size_t i = 0; i < lanes_.size(); ++i) lanes_[i].walk = SliceWalk(plan.lanes[i], call, scratch_);
   tickets_.clear();
   unflushed_.clear();
   status_ = Status();
   mismatch_peer_ = broken_peer_ = -1;
-  pass_over(steps_done);
+  pass_over(slices_done);
 }
 
 Execution::Progress Execution::advance() {
@@ -61,11 +55,11 @@ Execution::Progress Execution::advance() {
   bool moved = false;
   bool all_ended = true;
   for (size_t i = 0; i < lanes_.size(); ++i) {
-    if (ended(lanes_[i])) continue;
+    if (lanes_[i].walk.ended()) continue;
     const Outcome outcome = run_lane(static_cast<int>(i));
     if (outcome == Outcome::kFailed) return Progress::kFailed;
     moved |= outcome == Outcome::kMoved;
-    all_ended &= ended(lanes_[i]);
+    all_ended &= lanes_[i].walk.ended();
   }
   if (all_ended) {
     const Progress end = finish();
@@ -78,7 +72,7 @@ Execution::Progress Execution::advance() {
 std::vector<Rank> Execution::awaited() const {
   std::vector<Rank> peers;
   for (const LaneState& lane : lanes_) {
-    if (!ended(lane) && lane.blocked.peer >= 0) add_once(peers, lane.blocked.peer);
+    if (!lane.walk.ended() && lane.blocked.peer >= 0) add_once(peers, lane.blocked.peer);
   }
   for (const OpenTicket& open : tickets_) add_once(peers, open.to.peer);
   for (const Departure& to : unflushed_) add_once(peers, to.peer);
@@ -89,7 +83,7 @@ std::vector<PipeWait> Execution::awaited_pipes() const {
   std::vector<PipeWait> waits;
   for (size_t i = 0; i < lanes_.size(); ++i) {
     const Blocked& blocked = lanes_[i].blocked;
-    if (ended(lanes_[i])) continue;
+    if (lanes_[i].walk.ended()) continue;
     const auto lane = static_cast<int>(i);
     if (blocked.sender != nullptr) waits.push_back({blocked.peer, lane, true, blocked.sender->messages.get(), 0});
     if (const Receiver* const from = blocked.receiver; from != nullptr)
@@ -103,7 +97,7 @@ std::vector<PipeWait> Execution::awaited_pipes() const {
 
 void Execution::set_waiting(bool waiting) {
   for (const LaneState& lane : lanes_) {
-    if (ended(lane)) continue;
+    if (lane.walk.ended()) continue;
     if (lane.blocked.sender != nullptr) lane.blocked.sender->set_waiting(waiting);
     if (lane.blocked.receiver != nullptr) lane.blocked.receiver->set_waiting(waiting);
   }
@@ -126,63 +120,41 @@ void Execution::withdraw() {
 Execution::Outcome Execution::run_lane(int index) {
   LaneState& lane = lanes_[static_cast<size_t>(index)];
   Outcome result = Outcome::kBlocked;
-  while (!ended(lane)) {
+  while (!lane.walk.ended()) {
     lane.blocked = {};
-    if (!lane.entered && !enter_step(lane)) return result;
-    // Signals order every pass. A message without bytes is sent once, in the first pass, so that both ends see every
-    // step at least once.
-    if (lane.extent > 0 || lane.pass == 0 || lane.signals) {
+    if (!lane.entered && !may_enter(lane.walk)) return result;
+    lane.entered = true;
+    if (!lane.walk.is_empty()) {
       const Outcome outcome = run_slice(index, lane);
       if (outcome == Outcome::kFailed) return outcome;
       if (outcome == Outcome::kBlocked) return result;
     }
     result = Outcome::kMoved;
-    if (lane.done == lane.extent) leave_step(lane);
+    lane.entered = !lane.walk.next();
   }
   return result;
 }
 
-bool Execution::enter_step(LaneState& lane) {
-  const Step& step = lane.lane->steps[lane.step];
-  for (const After& after : step.after) {
-    const LaneState& other = lanes_[static_cast<size_t>(after.lane)];
-    const bool reached =
-        other.pass > lane.pass || (other.pass == lane.pass && other.step > static_cast<size_t>(after.step));
-    if (!reached) return false;
-  }
-  lane.extent = extent_of(step, {lane.pass * call_->window, call_->window});
-  lane.signals = lane.extent == 0 && is_signal(step);
-  lane.done = 0;
-  lane.entered = true;
-  return true;
+// What the step comes after is done.
+bool Execution::may_enter(const SliceWalk& walk) const {
+  return std::ranges::all_of(walk.at().after, [&](const After& after) {
+    const SliceWalk& other = lanes_[static_cast<size_t>(after.lane)].walk;
+    return other.pass() > walk.pass() ||
+           (other.pass() == walk.pass() && other.step() > static_cast<size_t>(after.step));
+  });
 }
 
-void Execution::leave_step(LaneState& lane) {
-  lane.entered = false;
-  if (++lane.step < lane.lane->steps.size()) return;
-  lane.step = 0;
-  ++lane.pass;
-}
-
-// What those steps sent may still have to be flushed.
-void Execution::pass_over(size_t steps) {
-  for (size_t i = 0; i < steps; ++i) {
-    for (const Place& place : lanes_[0].lane->steps[i].destinations) {
+// What those slices sent may still have to be flushed.
+void Execution::pass_over(size_t slices) {
+  if (slices == 0) return;
+  SliceWalk& walk = lanes_[0].walk;
+  for (; slices > 0; walk.next()) {
+    if (walk.is_empty()) continue;
+    --slices;
+    for (const Place& place : walk.at().destinations) {
       if (is_message(place)) keep_flushing({place.peer, 0, pipes_.to(place.peer, 0).pipe});
     }
-    leave_step(lanes_[0]);
   }
-}
-
-size_t Execution::extent_of(const Step& step, Window window) const {
-  for (const auto* places : {&step.sources, &step.destinations}) {
-    for (const Place& place : *places) {
-      if (is_message(place)) continue;
-      const Layout& where = layout(place.buffer);
-      return is_one_chunk(place) ? only_range(where, place, window).length : extent(where, place.regions, window);
-    }
-  }
-  return 0;
 }
 
 const Layout& Execution::layout(Buffer buffer) const {
@@ -205,11 +177,11 @@ std::byte* Execution::base(const Place& place) const {
 
 Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
   Slice slice;
-  slice.step = &lane.lane->steps[lane.step];
+  slice.step = &lane.walk.at();
   slice.lane_index = index;
-  slice.window = {lane.pass * call_->window, call_->window};
-  slice.begin = lane.done;
-  slice.count = std::min(lane.extent - lane.done, slice_elements_);
+  slice.window = lane.walk.window();
+  slice.begin = lane.walk.begin();
+  slice.count = lane.walk.count();
   slice.coded = call_->codec != nullptr && !slice.step->plain && slice.count > 0 && has_message(*slice.step);
   slice.bytes = slice.coded ? call_->codec->max_encoded_bytes(slice.count, call_->type) : slice.count * element_bytes_;
   if (!lane.decided) decide(lane, slice);
@@ -221,7 +193,6 @@ Execution::Outcome Execution::run_slice(int index, LaneState& lane) {
   Outcome outcome = sends_first ? send_stable(lane, slice) : write(lane, slice);
   if (outcome == Outcome::kMoved) outcome = sends_first ? write(lane, slice) : send_stable(lane, slice);
   if (outcome == Outcome::kMoved) {
-    lane.done += slice.count;
     lane.issued = 0;
     lane.written = lane.decided = false;
   }
@@ -364,7 +335,7 @@ Execution::Outcome Execution::code(const LaneState& lane, Slice& slice) {
     if (is_message(place) && slice.home == nullptr) reserved[sent++] = {slice.reserved[i], slice.bytes};
     if (!is_message(place)) bases[chunk_places++] = layout(place.buffer).base;
   }
-  const uint64_t place_in_call = mix(lane.pass) + mix(lane.step) * 3 + slice.begin;
+  const uint64_t place_in_call = mix(lane.walk.pass()) + mix(lane.walk.step()) * 3 + slice.begin;
   const auto who = static_cast<uint64_t>(call_->plan->rank) * kMaxLanes + static_cast<uint64_t>(slice.lane_index);
   const CodedSlice work{.step = slice.step,
                         .codec = slice.coded ? call_->codec : nullptr,
@@ -588,7 +559,7 @@ bool Execution::pipes_work() {
   // To ask moves them on: who lends may be asked for the bytes themselves.
   drop_done_tickets();
   for (const LaneState& lane : lanes_) {
-    if (ended(lane)) continue;
+    if (lane.walk.ended()) continue;
     if (lane.blocked.sender != nullptr) status_ = lane.blocked.sender->progress();
     if (status_.ok() && lane.blocked.receiver != nullptr) status_ = lane.blocked.receiver->progress();
     if (!status_.ok()) {

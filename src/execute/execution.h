@@ -19,6 +19,7 @@
 #include "codec/codec.h"
 #include "execute/coded.h"
 #include "execute/layout.h"
+#include "execute/slice_walk.h"
 #include "kernels/kernels.h"
 #include "plan/plan.h"
 #include "transports/pipe.h"
@@ -122,9 +123,9 @@ class Execution {
   // Elements of the longest message of a call; 0: its codec needs longer messages. Windows are multiples of it.
   static size_t slice_elements(const Call& call);
 
-  // Begins a call, which stays as it is until it has ended. The one before has ended. `steps_done`: of its only lane
-  // and only pass are done already (see fast_path.h).
-  void start(const Call& call, size_t steps_done = 0);
+  // Begins a call, which stays as it is until it has ended. The one before has ended. `slices_done`: of its only lane
+  // are done already (see fast_path.h).
+  void start(const Call& call, size_t slices_done = 0);
   Progress advance();
 
   // Why advance() returned kFailed.
@@ -146,13 +147,8 @@ class Execution {
 
  private:
   struct LaneState {
-    const Lane* lane = nullptr;
-    size_t step = 0;
-    size_t pass = 0;
-    size_t extent = 0;  // elements of the step in this pass
-    size_t done = 0;    // of these
-    bool entered = false;
-    bool signals = false;  // the step moves no bytes by its nature
+    SliceWalk walk;
+    bool entered = false;  // what the step comes after is done
     // Of the current slice:
     uint64_t issued = 0;           // destinations whose stable send has been issued
     bool written = false;          // all but its stable sends is done
@@ -191,16 +187,13 @@ class Execution {
   };
   enum class Outcome : uint8_t { kBlocked, kMoved, kFailed };
 
-  bool ended(const LaneState& lane) const { return lane.pass == passes_; }
-  bool enter_step(LaneState& lane);
-  void leave_step(LaneState& lane);
-  void pass_over(size_t steps);
+  bool may_enter(const SliceWalk& walk) const;
+  void pass_over(size_t slices);
   Outcome run_lane(int index);
   Outcome run_slice(int index, LaneState& lane);
   void decide(LaneState& lane, const Slice& slice);
   const Layout& layout(Buffer buffer) const;
   std::byte* base(const Place& place) const;
-  size_t extent_of(const Step& step, Window window) const;
 
   const Place* find_home(const Slice& slice) const;
   bool stays(const Place& home, const Slice& slice) const;
@@ -232,8 +225,6 @@ class Execution {
   const Call* call_ = nullptr;
   Layout scratch_;
   size_t element_bytes_ = 1;
-  size_t slice_elements_ = 1;
-  size_t passes_ = 1;
   bool writes_past_caches_ = false;
   std::vector<LaneState> lanes_;
   std::vector<OpenTicket> tickets_;

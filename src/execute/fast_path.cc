@@ -3,8 +3,8 @@
 #include "execute/fast_path.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "execute/caches.h"
 #include "plan/short_calls.h"
 
 namespace hocket {
@@ -19,30 +19,37 @@ constexpr size_t kUninterrupted = 1 << 20;
 // execution looks for failures.
 constexpr int kMostIdle = 32;
 
-constexpr Window kWhole{0, SIZE_MAX};
+// Slices of a call that is cut: of longer ones what an execution works out is a small part.
+constexpr size_t kMostMoves = 64;
+
+const Layout kNoScratch;
 
 const Layout& layout(const Call& call, const Place& place) {
   return place.buffer == Buffer::kSend ? call.send : call.recv;
 }
 
-size_t bytes_of(const Call& call, const Step& step) {
-  for (const auto* places : {&step.sources, &step.destinations}) {
-    for (const Place& place : *places) {
-      if (!is_message(place)) return only_range(layout(call, place), place, kWhole).length * element_bytes(call.type);
-    }
-  }
-  return 0;
-}
-
 bool suits(const Call& call) {
   const Plan& plan = *call.plan;
   if (plan.lanes.size() != 1 || plan.scratch_chunks > 0) return false;
-  if (call.codec != nullptr || call.scale != nullptr || call.user != nullptr) return false;
-  if (std::max(call.send.longest_chunk(), call.recv.longest_chunk()) > call.window) return false;
-  const size_t longest = std::min(static_cast<size_t>(kLongestBound), call.slice_bytes);
-  return std::all_of(plan.lanes[0].steps.begin(), plan.lanes[0].steps.end(), [&](const Step& step) {
-    return is_contiguous(step) && bytes_of(call, step) <= (has_message(step) ? longest : kUninterrupted);
-  });
+  if (call.codec != nullptr || call.scale != nullptr || call.user != nullptr || fills_caches(call)) return false;
+  return std::ranges::all_of(plan.lanes[0].steps, is_contiguous);
+}
+
+bool suits(const Call& call, const SliceWalk& slice) {
+  const auto longest = has_message(slice.at()) ? static_cast<size_t>(kLongestBound) : kUninterrupted;
+  return slice.count() * element_bytes(call.type) <= longest;
+}
+
+// Its slices' sources and destinations; none: they are too many, or one is too long.
+size_t count_addresses(const Call& call) {
+  const size_t most = std::max(kMostMoves, call.plan->lanes[0].steps.size());
+  size_t moves = 0, addresses = 0;
+  for (SliceWalk slice(call.plan->lanes[0], call, kNoScratch); !slice.ended(); slice.next()) {
+    if (slice.is_empty()) continue;
+    if (++moves > most || !suits(call, slice)) return 0;
+    addresses += slice.at().sources.size() + slice.at().destinations.size();
+  }
+  return addresses;
 }
 
 std::byte** find_result(const Step& step, std::byte** destinations) {
@@ -87,6 +94,13 @@ const Message* await(const ReceiveEnd& end, size_t bytes, std::byte* landing, ui
   return is_ours ? message : nullptr;
 }
 
+// Null: there is no room in time, or the pipe fails, which is the execution's.
+std::byte* await_room(Sender& pipe, size_t bytes, const Wait* wait) {
+  std::byte* room = pipe.reserve(bytes);
+  if (room != nullptr || wait == nullptr) return room;
+  return look_a_little(*wait, [&] { return pipe.progress().ok() ? pipe.reserve(bytes) : nullptr; });
+}
+
 // What was sent has left this process: some pipes hear of that only when they look. One that fails is the execution's.
 bool await_flush(Sender& pipe, const Wait* wait) {
   bool works = true;
@@ -102,46 +116,52 @@ bool await_flush(Sender& pipe, const Wait* wait) {
 
 FastPath::FastPath(const Call& call, Pipes& pipes) {
   if (!suits(call)) return;
-  const std::vector<Step>& steps = call.plan->lanes[0].steps;
-  const auto places = [](size_t sum, const Step& step) { return sum + step.sources.size() + step.destinations.size(); };
+  const size_t addresses = count_addresses(call);
+  if (addresses == 0) return;
   receives_ = call.receives;
   lending_ = call.lending;
-  addresses_.reserve(std::accumulate(steps.begin(), steps.end(), size_t{0}, places));
-  for (const Step& step : steps) moves_.push_back(bind(call, step, pipes));
+  addresses_.reserve(addresses);
+  for (SliceWalk slice(call.plan->lanes[0], call, kNoScratch); !slice.ended(); slice.next()) {
+    if (!slice.is_empty()) moves_.push_back(bind(call, slice, pipes));
+  }
 }
 
-FastPath::Move FastPath::bind(const Call& call, const Step& step, Pipes& pipes) {
+FastPath::Move FastPath::bind(const Call& call, const SliceWalk& slice, Pipes& pipes) {
+  const Step& step = slice.at();
   Move move;
   std::byte** const sources = addresses_.data() + addresses_.size();
   for (const Place& place : step.sources) {
-    std::byte** const address = bind_place(call, place);
+    std::byte** const address = bind_place(call, slice, place);
     if (is_message(place)) move.arrivals.push_back({&pipes.from(place.peer, 0), address});
     if (place.first && call.has_prologue()) move.work.first_mask |= uint64_t{1} << (address - sources);
   }
   std::byte** const destinations = sources + step.sources.size();
   for (const Place& place : step.destinations) {
-    std::byte** const address = bind_place(call, place);
+    std::byte** const address = bind_place(call, slice, place);
     if (!is_message(place)) continue;
     move.departures.push_back({&pipes.to(place.peer, 0), address});
-    senders_.push_back(move.departures.back().end);
+    if (std::ranges::find(senders_, move.departures.back().end) == senders_.end()) {
+      senders_.push_back(move.departures.back().end);
+    }
   }
   move.landing = find_landing(step, destinations);
   move.lendable = find_lendable(call, step, sources, destinations);
-  move.bytes = bytes_of(call, step);
+  move.bytes = slice.count() * element_bytes(call.type);
   move.work.type = call.type;
   move.work.op = call.op;
   move.work.sources = {sources, step.sources.size()};
   move.work.destinations = {destinations, step.destinations.size()};
-  move.work.count = move.bytes / element_bytes(call.type);
+  move.work.count = slice.count();
   move.work.divide_last = step.last ? call.divide : 0;
   move.kernel = move.bytes < kShort ? kernel_of(move.work) : combine;
   return move;
 }
 
-std::byte** FastPath::bind_place(const Call& call, const Place& place) {
+std::byte** FastPath::bind_place(const Call& call, const SliceWalk& slice, const Place& place) {
   std::byte** const address = &addresses_.emplace_back(nullptr);
   if (is_message(place)) return address;
-  const size_t offset = only_range(layout(call, place), place, kWhole).offset * element_bytes(call.type);
+  const size_t first = only_range(layout(call, place), place, slice.window()).offset + slice.begin();
+  const size_t offset = first * element_bytes(call.type);
   if (place.kind == Place::Kind::kWindow) {
     *address = call.window_base(place) + offset;
   } else {
@@ -188,12 +208,12 @@ inline bool FastPath::take(Move& move, uint32_t operation, const Wait* wait) {
   return true;
 }
 
-inline bool FastPath::make_room(Move& move) const {
+inline bool FastPath::make_room(Move& move, const Wait* wait) const {
   move.work.strings_mask = move.work.around_mask = 0;
   for (const Departure& to : move.departures) {
     Sender* const pipe = to.end->pipe;
     if (pipe == nullptr) return false;
-    *to.address = pipe->reserve(move.bytes);
+    *to.address = await_room(*pipe, move.bytes, wait);
     if (*to.address == nullptr) return false;
     if (move.bytes < pipe->streaming_from) continue;
     const auto destination = static_cast<size_t>(to.address - move.work.destinations.data());
@@ -218,7 +238,8 @@ bool FastPath::run(const void* send, void* recv, uint32_t operation, const Wait*
   if (!bound()) return false;
   if (send != send_ || recv != recv_) rebase(send, recv);
   for (Move& move : moves_) {
-    const bool is_ready = (move.bytes < kShort || may_copy(move)) && take(move, operation, wait) && make_room(move);
+    const bool is_ready =
+        (move.bytes < kShort || may_copy(move)) && take(move, operation, wait) && make_room(move, wait);
     if (!is_ready) {
       reached_ = static_cast<size_t>(&move - moves_.data());
       return false;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The fast path of a short call that is made again and again. What an execution works out anew each time
-// (layouts, pipe ends, kernel arguments) is bound once; then each step is a look at its messages, one kernel and one
-// commit. Whatever is not there in time, or not as it should be, is left to an execution, which goes on from the step
-// that the fast path has reached.
+// The fast path of a call that is made again and again. What an execution works out anew each time (layouts, pipe ends,
+// kernel arguments) is bound once; then each slice is a look at its messages, one kernel and one commit. Whatever is
+// not there in time, or not as it should be, is left to an execution, which goes on from the slice that the fast path
+// has reached.
 #pragma once
 
 #include <cstddef>
@@ -21,19 +21,20 @@ class FastPath {
   FastPath() = default;
   FastPath(FastPath&&) = default;
   FastPath& operator=(FastPath&&) = default;
-  // Binds a call for all later ones of its kind, whose buffers may be others. Empty when it is none for it: long,
-  // coded, in several lanes, with scratch memory, a prologue, or a user's operation. The pipe ends outlive this.
+  // Binds a call for all later ones of its kind, whose buffers may be others. Empty when it is none for it: of many or
+  // long slices, coded, in several lanes, with scratch memory, a prologue, or a user's operation. The pipe ends outlive
+  // this.
   FastPath(const Call& call, Pipes& pipes);
 
   bool bound() const { return !moves_.empty(); }
-  // Runs the steps in order, and looks whether all that was sent has left this process. For that, and for a message
-  // that is not there, it waits a little, as `wait` does; null: not at all. True when the call is done; otherwise the
-  // execution has to start from reached().
+  // Makes the slices in order, and looks whether all that was sent has left this process. For that, and for a message
+  // or room that is not there, it waits a little, as `wait` does; null: not at all. True when the call is done;
+  // otherwise the execution has to start from reached().
   bool run(const void* send, void* recv, uint32_t operation, const Wait* wait);
   size_t reached() const { return reached_; }
 
  private:
-  // A message that a step takes or sends, and where the address of its bytes goes.
+  // A message that a slice takes or sends, and where the address of its bytes goes.
   struct Arrival {
     ReceiveEnd* end;
     std::byte** address;
@@ -48,6 +49,7 @@ class FastPath {
     size_t offset;  // bytes
     std::byte** address;
   };
+  // A slice.
   struct Move {
     std::vector<Arrival> arrivals;
     std::vector<Departure> departures;
@@ -58,16 +60,16 @@ class FastPath {
     CombineFunction kernel = nullptr;
   };
 
-  Move bind(const Call& call, const Step& step, Pipes& pipes);
+  Move bind(const Call& call, const SliceWalk& slice, Pipes& pipes);
   // Gives where its address is.
-  std::byte** bind_place(const Call& call, const Place& place);
+  std::byte** bind_place(const Call& call, const SliceWalk& slice, const Place& place);
   void rebase(const void* send, void* recv);
   bool may_copy(const Move& move) const;
   bool would_lend(const Move& move, Sender& pipe) const;
   // What a move does: takes its messages, reserves those that it sends, and, when its kernel has run, sends and
   // releases. False: it is the execution's turn.
   static bool take(Move& move, uint32_t operation, const Wait* wait);
-  bool make_room(Move& move) const;
+  bool make_room(Move& move, const Wait* wait) const;
   static void pass_on(const Move& move, uint32_t operation);
 
   bool receives_ = false;  // Call::receives

@@ -95,5 +95,29 @@ TEST(SliceLimit, CutsTransfersInMemoryLess) {
   EXPECT_EQ(of(1000), kShortSlice);
 }
 
+// Through a chain of ranks a message comes sooner in short slices, which cost more each.
+TEST(BestCut, IsShorterOnlyWhereThatSavesAnEighth) {
+  constexpr Rank kRanks = 4;
+  NetworkModel model;
+  model.levels.resize(1);
+  model.levels[0].children = kRanks;
+  BuildOptions options;
+  options.ranks = kRanks;
+  const Demand chain = *demand(*find_builder(Collective::kBroadcast, "chain"), options, model);
+  int shorter = 0, small_gains = 0;
+  for (Picoseconds message = 0; message < 4'000'000; message += 50'000) {
+    model.levels[0].cost = {.send = message, .receive = message, .send_byte = 20'000, .receive_byte = 20'000};
+    const Sizes call{.bytes = 64 << 10};
+    const auto time = [&](size_t slice) { return longest_cut(chain, model, kRanks, call, slice).prediction.total(); };
+    const Picoseconds whole = time(kLongestInMemory), least = std::min(time(kShortSlice), time(kShortSlice / 4));
+    const bool is_shorter = best_cut(chain, model, kRanks, call, kLongestInMemory).cut.slice_bytes < kLongestInMemory;
+    EXPECT_EQ(is_shorter, 8 * least < 7 * whole) << message << " ps a message: " << least << " instead of " << whole;
+    shorter += is_shorter ? 1 : 0;
+    small_gains += least < whole && !is_shorter ? 1 : 0;
+  }
+  EXPECT_GT(shorter, 0);
+  EXPECT_GT(small_gains, 0);
+}
+
 }  // namespace
 }  // namespace hocket

@@ -85,9 +85,9 @@ TEST_F(Transfers, ThatFindNothingAreGoneOnWithAndCountOnce) {
         int32_t value = 0;
         const Repeated repeated = communicator.repeat_transfer(call, nullptr, &value);
         EXPECT_FALSE(repeated.done);
-        ASSERT_EQ(repeated.steps, 0u);
+        ASSERT_EQ(repeated.slices, 0u);
         is_awaited = true;
-        ASSERT_TRUE(make(communicator, call, &value, repeated.steps).ok());
+        ASSERT_TRUE(make(communicator, call, &value, repeated.slices).ok());
         EXPECT_EQ(value, 8);
         EXPECT_EQ(communicator.call_log().pace().calls, 3u);
         EXPECT_TRUE(communicator.idle());
@@ -106,7 +106,7 @@ TEST_F(Transfers, OfAnotherKindAreNoRepeats) {
         EXPECT_FALSE(communicator.may_repeat(transfer(true, 2), values.data(), nullptr));
         EXPECT_FALSE(communicator.may_repeat(transfer(true, 1), nullptr, nullptr));
         const Repeated repeated = communicator.repeat_transfer(transfer(true, 2), values.data(), nullptr);
-        EXPECT_FALSE(repeated.done || repeated.steps);
+        EXPECT_FALSE(repeated.done || repeated.slices);
         EXPECT_EQ(communicator.call_log().pace().calls, 2u);
       },
       [](Communicator& communicator) { make_twice(communicator, transfer(false, 1), 7); });
@@ -124,7 +124,7 @@ TEST_F(Transfers, WaitForTheirTurn) {
         ASSERT_TRUE(other->prepare(std::move(request)).ok());
         other->issue();
         const Repeated repeated = communicator.repeat_transfer(call, &value, nullptr);
-        EXPECT_FALSE(repeated.done || repeated.steps);
+        EXPECT_FALSE(repeated.done || repeated.slices);
         Work* const works[] = {other.get()};
         Wait wait = communicator.fresh_wait();
         drive(communicator.system(), works, wait);

@@ -13,18 +13,26 @@
 
 #include "comm/binding.h"
 #include "plan/builders.h"
+#include "plan/lending.h"
 
 namespace hocket::test {
 namespace {
 
-constexpr size_t kLong = 8 << 10;  // bytes of a message that takes shortcuts
+constexpr size_t kLong = 8 << 10;          // bytes of a message that takes shortcuts, and of a slice
+constexpr size_t kPass = 4 * kLong;        // of a chunk
+constexpr size_t kMost = 64 * kLong;       // of a call that is bound
+constexpr size_t kCaches = kMost + kLong;  // that a call does not fill, which is sent where it is received
 
 // Of a card that tells in the end, after so many looks, that the peer has everything.
 class SlowSender final : public Sender {
  public:
   explicit SlowSender(int looks) : looks_(looks) {}
 
-  std::byte* reserve(size_t bytes) override { return bytes <= sizeof(memory) ? memory.data() : nullptr; }
+  std::byte* reserve(size_t bytes) override {
+    const bool has_room = looks_for_room == 0 || --looks_for_room == 0;
+    if (messages.get() >= messages_with_room) return nullptr;
+    return has_room && bytes <= sizeof(memory) ? memory.data() : nullptr;
+  }
   void commit(size_t /*bytes*/, Envelope /*envelope*/) override {
     left_ = looks_;
     has_failed_ = fails_at_once;
@@ -39,8 +47,10 @@ class SlowSender final : public Sender {
 
   std::array<std::byte, kLong> memory{};
   int asked = 0;
-  bool fails = false;          // as it finds out by a look ...
-  bool fails_at_once = false;  // ... or as it sends
+  int looks_for_room = 0;                    // until there is some ...
+  uint32_t messages_with_room = UINT32_MAX;  // ... for no more than these
+  bool fails = false;                        // as it finds out by a look ...
+  bool fails_at_once = false;                // ... or as it sends
 
  private:
   const int looks_;
@@ -93,7 +103,7 @@ class OnePipe final : public Pipes {
 class Part {
  public:
   template <typename Pipe>
-  Part(Pipe& pipe, Rank rank, Lending lending, size_t bytes)
+  Part(Pipe& pipe, Rank rank, Lending lending, size_t bytes, size_t cache_bytes = kCaches)
       : pipes_(pipe), values_(bytes / sizeof(int32_t), rank == 0 ? 7 : 0) {
     BuildOptions options;
     options.ranks = 2;
@@ -107,8 +117,11 @@ class Part {
     call_.plan = &plan_;
     bind_arithmetic(request_, 2, call_);
     bind_layouts(request_, call_);
+    mark_what_stays(plan_, true);
     call_.lending = lending;
-    call_.window = call_.slice_bytes = kLong;
+    call_.window = kPass / sizeof(int32_t);
+    call_.slice_bytes = kLong;
+    call_.cache_bytes = cache_bytes;
     path_ = FastPath(call_, pipes_);
   }
 
@@ -132,8 +145,9 @@ class Part {
 
 class Root : public Part {
  public:
-  explicit Root(Sender& sender, Lending lending = Lending::kNever, size_t bytes = sizeof(int32_t))
-      : Part(sender, 0, lending, bytes) {}
+  explicit Root(Sender& sender, Lending lending = Lending::kNever, size_t bytes = sizeof(int32_t),
+                size_t cache_bytes = kCaches)
+      : Part(sender, 0, lending, bytes, cache_bytes) {}
 };
 
 class Leaf : public Part {
@@ -181,6 +195,46 @@ TEST(FastPath, LeavesWhatTakesLongToTheExecution) {
   sender.memory = {};
   EXPECT_EQ(root.go_on(), Execution::Progress::kIdle);
   EXPECT_EQ(sender.memory, decltype(sender.memory){});
+}
+
+TEST(FastPath, MakesAllSlicesOfACallThatIsCut) {
+  SlowSender sender(1);
+  Root root(sender, Lending::kNever, kMost - kLong + sizeof(int32_t));
+  for (uint32_t call = 1; call <= 2; ++call) {
+    EXPECT_TRUE(root.broadcast(&kWait));
+    EXPECT_EQ(sender.messages.get(), call * 64);
+  }
+  expect_sent(sender);
+}
+
+TEST(FastPath, LeavesWhatHasManySlicesOrFillsCachesToTheExecution) {
+  SlowSender sender(0);
+  EXPECT_FALSE(Root(sender, Lending::kNever, kMost + sizeof(int32_t)).broadcast(&kWait));
+  EXPECT_FALSE(Root(sender, Lending::kNever, kMost, kMost).broadcast(&kWait));
+  EXPECT_EQ(sender.messages.get(), 0U);
+  EXPECT_TRUE(Root(sender, Lending::kNever, kMost).broadcast(&kWait));
+}
+
+TEST(FastPath, WaitsForRoomALittle) {
+  SlowSender soon(0), late(0);
+  soon.looks_for_room = 20;
+  late.looks_for_room = 2;
+  EXPECT_TRUE(Root(soon).broadcast(&kWait));
+  EXPECT_FALSE(Root(late).broadcast(nullptr));
+}
+
+// The execution goes on where there was no room: within a step, in whichever pass.
+TEST(FastPath, LeavesTheRestOfACallThatIsCutToTheExecution) {
+  for (uint32_t made = 1; made < 10; ++made) {
+    SlowSender sender(0);
+    Root root(sender, Lending::kNever, 10 * kLong);
+    sender.messages_with_room = made;
+    EXPECT_FALSE(root.broadcast(&kWait));
+    EXPECT_EQ(sender.messages.get(), made);
+    sender.messages_with_room = 10;
+    EXPECT_EQ(root.go_on(), Execution::Progress::kDone);
+    EXPECT_EQ(sender.messages.get(), 10U);
+  }
 }
 
 // Where the pipe brings it, nothing is left to copy.
