@@ -267,7 +267,7 @@ Command run(CLI::App& program) {
   app->add_flag("--nccl", words->nccl, "The program's calls of NCCL are Hocket's");
   app->add_flag("--plain", words->plain, "Do not mark lines with the rank that printed them");
   app->prefix_command();
-  app->footer("Then the program and its arguments: hocket run -n 4 python train.py --epochs 3");
+  app->footer("Then, without a -- between, the program and its arguments: hocket run -n 4 python train.py --epochs 3");
   const auto run = [app, words] {
     words->command = app->remaining();
     return Run(*words).run();

@@ -127,9 +127,10 @@ class Simulation {
       options.lanes = words_.lanes;
       found_.offer(options);
       if (!builder.fits(options)) continue;
-      // Who reaches into others' memory sends no messages, and nothing else is known of links.
-      if (topology_.has_value() && builder.uses_windows()) {
-        if (words_.algorithm.empty()) continue;
+      // Who reaches into others' memory sends no messages: what that takes is known where processors' costs are, and
+      // nothing of it on links.
+      if (builder.uses_windows() && words_.algorithm.empty()) continue;
+      if (builder.uses_windows() && topology_.has_value()) {
         return {Code::kInvalidArgument,
                 fmt::format("--topology: {} {} sends no messages", words_.collective, builder.name)};
       }

@@ -164,11 +164,14 @@ constexpr Setting kSettings[] = {
      "choose a queue. Each sender decides for itself.",
      number<&Settings::rdma_traffic_class, 0, 255>},
     {"HOCKET_ALGORITHM", "list", "",
-     "Forces algorithms, for one collective or for all that have it: `ring`, or `all_reduce=ring,broadcast=chain`. Not "
-     "set: chosen by size and number of ranks. Must be equal on all ranks.",
+     "Forces algorithms, for one collective or for all that have it: `ring`, or `all_reduce=ring,broadcast=chain`. "
+     "Their "
+     "names: `hocketGetAlgorithms`, or `--list-algorithms` of the perf programs. Not set: chosen by size and number of "
+     "ranks. Must be equal on all ranks.",
      text<&Settings::algorithm>},
     {"HOCKET_LANES", "number", "",
-     "Over how many lanes long calls are split: each has a connection of its own to every peer. More help where one "
+     "Over how many lanes (64 at most) long calls are split: each has a connection of its own to every peer. More help "
+     "where one "
      "connection does not fill the link, and only there. A call of fewer than 64 KiB for each lane takes one. Not set: "
      "chosen, and one where nothing says that a connection is slower than the link. Must be equal on all ranks.",
      number<&Settings::lanes, 1, 64>},
@@ -229,7 +232,8 @@ constexpr Setting kSettings[] = {
      "messages cost. Not set: what is built in.",
      text<&Settings::tuning_file>},
     {"HOCKET_EXPLORE", "percent", "0",
-     "Online tuning: how much of the time of calls that are repeated may go into trying other algorithms for them. "
+     "Online tuning: how much of the time of calls that are repeated, 50 at most, may go into trying other algorithms "
+     "for them. "
      "After "
      "five rounds of trials the fastest is kept, and rank 0 adds it to its tuning file. `ordered` and `exact` "
      "reductions "
@@ -242,7 +246,9 @@ constexpr Setting kSettings[] = {
      "may (`CAP_NET_ADMIN`, or `net.core.busy_read` is as long).",
      spin},
     {"HOCKET_SAMPLE_EVERY", "number", "64",
-     "One call in so many (a power of two) is timed, for `hocket metrics` and `hocket trace`. `1`: all.", sample_every},
+     "One call in so many (a power of two, 1048576 at most) is timed, for `hocket metrics` and `hocket trace`. `1`: "
+     "all.",
+     sample_every},
     {"HOCKET_RANK", "number", "", "The rank of this process, where no launcher tells it. Needs `HOCKET_SIZE`.",
      number<&Settings::rank, 0>},
     {"HOCKET_SIZE", "number", "", "How many ranks there are. Needs `HOCKET_RANK`.", number<&Settings::size, 1>},

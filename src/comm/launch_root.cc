@@ -107,7 +107,8 @@ Result<std::vector<Address>> meeting_place(Service& service, const Launch& launc
   if (launch.host.empty()) {
     return Status(Code::kInvalidUsage,
                   fmt::format("{} starts {} ranks on several hosts but does not tell where rank 0 is: set "
-                              "HOCKET_ADDRESS=host:port, equal on all ranks, to a free port on the host of rank 0",
+                              "HOCKET_ADDRESS=host:port, equal on all ranks, to a free port on the host of rank 0 (or "
+                              "HOCKET_LOCAL_RANK and HOCKET_LOCAL_SIZE, if all are on one host)",
                               launch.launcher, launch.ranks));
   }
   const Result<std::vector<NamedHost>> named = look_up_hosts(launch.host);
