@@ -167,6 +167,14 @@ void combine_with_itself(const Combine& combine) {
   kernel(combine.type, ReduceOp::kLogicalOr)(pair);
 }
 
+constinit thread_local bool is_in_user_function = false;
+
+void call_user(const Combine& combine, const std::byte* in, std::byte* inout, size_t count) {
+  const bool before = std::exchange(is_in_user_function, true);
+  combine.user(in, inout, count, static_cast<int>(combine.type), combine.user_context);
+  is_in_user_function = before;
+}
+
 // The caller's function sees one block at a time, in memory of ours that is aligned as promised.
 void combine_user(const Combine& combine) {
   constexpr size_t kBlockBytes = 8192;
@@ -180,7 +188,7 @@ void combine_user(const Combine& combine) {
     std::memcpy(result, combine.sources[0] + first * element, count * element);
     for (const std::byte* source : combine.sources.subspan(1)) {
       std::memcpy(next, source + first * element, count * element);
-      combine.user(result, next, count, static_cast<int>(combine.type), combine.user_context);
+      call_user(combine, result, next, count);
       std::swap(result, next);
     }
     for (std::byte* destination : combine.destinations) {
@@ -190,6 +198,8 @@ void combine_user(const Combine& combine) {
 }
 
 }  // namespace
+
+bool in_user_function() { return is_in_user_function; }
 
 const host::Table& host::table_in_use() {
   const Table* table = current.load(std::memory_order_acquire);

@@ -59,6 +59,8 @@ bool supports(DataType type, ReduceOp op);
 // A caller's own operation on `count` elements: inout[i] = in[i] (op) inout[i]; `in` is the earlier operand. Both are
 // aligned to 64 bytes. Called by the thread that drives the collective.
 using UserFunction = void (*)(const void* in, void* inout, size_t count, int datatype, void* context);
+// This thread is within one.
+bool in_user_function();
 
 // How destinations are written that another core reads next. Their lines lie in that core's cache, from where a plain
 // store claims them first; between distant cores that takes longer than all else (docs/decisions/0060).

@@ -352,7 +352,9 @@ HOCKET_API hocketResult_t hocketRedOpCreatePreMulSum(hocketRedOp_t* op, void* sc
                                                      hocketScalarResidence_t residence, hocketComm_t comm);
 /* (beyond NCCL) inout[i] = in[i] op inout[i] for count elements; `in` holds the contribution of lower ranks. Buffers
  * are aligned to 64 bytes. It must be associative; with commutative == 0 contributions are combined in rank order.
- * Called on the thread that drives the collective, maybe several times per call with parts of the buffer. */
+ * Called on the thread that drives the collective, maybe several times per call with parts of the buffer. It may
+ * make no calls on communicators, nor wait for some to end: these, Finalize, Destroy and the functions of queues that
+ * wait are refused there, and Abort ends what is under way but frees nothing: hocketInvalidUsage. */
 typedef void (*hocketReduceFunction_t)(const void* in, void* inout, size_t count, hocketDataType_t datatype,
                                        void* context);
 HOCKET_API hocketResult_t hocketRedOpCreate(hocketRedOp_t* op, hocketReduceFunction_t function, void* context,
@@ -455,8 +457,9 @@ HOCKET_API hocketResult_t hocketScatterV(const void* sendbuff, const size_t* sen
 
 /* A codec makes short messages of values. The specification names it and its options, as in "fp16",
  * "int4:block=64,scale=minmax", "topk:ratio=0.01" or "lossless"; docs/codecs.md lists them. An unknown word is an error
- * that names it and what is allowed. A codec may be used by any number of communicators; calls under a key by one at a
- * time. */
+ * that names it and what is allowed. A codec may be used by any number of communicators. Of calls under keys, whichever,
+ * and of programs' it does one after the other: ranks that are threads of one process need a codec each for them, as
+ * they would wait for each other. */
 typedef struct hocketCodec* hocketCodec_t;
 HOCKET_API hocketResult_t hocketCodecCreate(hocketCodec_t* codec, const char* specification);
 /* Operations under way keep what they need. */

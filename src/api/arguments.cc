@@ -65,7 +65,7 @@ Fault check_overlap(const Request& request, Rank rank, Extent send, Extent recv,
 }
 
 // Parts of a receive buffer would overwrite each other.
-Fault check_parts(const std::vector<size_t>& counts, const std::vector<size_t>& offsets) {
+Fault check_parts(const std::vector<size_t>& counts, const std::vector<size_t>& offsets, const char* whose = "ranks") {
   std::vector<size_t> order(counts.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
@@ -73,7 +73,7 @@ Fault check_parts(const std::vector<size_t>& counts, const std::vector<size_t>& 
   for (const size_t i : order) {
     if (counts[i] == 0) continue;
     if (last != SIZE_MAX && offsets[last] + counts[last] > offsets[i]) {
-      return fmt::format("the parts of ranks {} and {} overlap in recvbuff", last, i);
+      return fmt::format("the parts of {} {} and {} overlap in recvbuff", whose, last, i);
     }
     last = i;
   }
@@ -177,11 +177,30 @@ Status copy_counts(const char* name, const size_t* counts, const size_t* displac
   return {};
 }
 
+Status check_count(const char* name, size_t count) {
+  if (count <= kMaxBytes / 8) return {};
+  return Status(Code::kInvalidArgument, fmt::format("{}: {} elements are more than 2^59", name, count));
+}
+
 Status check_own_count(const char* list, const std::vector<size_t>& counts, Rank rank, const char* other,
                        size_t count) {
   const size_t listed = counts[static_cast<size_t>(rank)];
   if (listed == count) return {};
   return Status(Code::kInvalidArgument, fmt::format("{}[{}] is {}, but {} is {}", list, rank, listed, other, count));
+}
+
+Status check_apart(const void* send, const std::vector<size_t>& send_counts, const std::vector<size_t>& send_offsets,
+                   const void* recv, const std::vector<size_t>& recv_counts, const std::vector<size_t>& recv_offsets,
+                   DataType type) {
+  if (const Fault fault = check_parts(recv_counts, recv_offsets, "neighbors"); fault) {
+    return Status(Code::kInvalidArgument, *fault);
+  }
+  const size_t element = element_bytes(type);
+  if (!any_overlap(ranges_of(send, {}, send_counts, send_offsets, element),
+                   ranges_of(recv, {}, recv_counts, recv_offsets, element))) {
+    return {};
+  }
+  return Status(Code::kInvalidArgument, "sendbuff and recvbuff overlap");
 }
 
 }  // namespace hocket

@@ -47,7 +47,15 @@ Status fault_of(const Communicator& communicator, const Request& request, const 
 Status copy_counts(const char* name, const size_t* counts, const size_t* displacements, Rank ranks,
                    std::vector<size_t>& counts_out, std::vector<size_t>& offsets_out);
 
+// Elements of this rank's part that no list has.
+Status check_count(const char* name, size_t count);
+
 // This rank's part as the list has it equals what the call says otherwise.
 Status check_own_count(const char* list, const std::vector<size_t>& counts, Rank rank, const char* other, size_t count);
+
+// Parts of what is received do not overlap each other, nor anything that is sent.
+Status check_apart(const void* send, const std::vector<size_t>& send_counts, const std::vector<size_t>& send_offsets,
+                   const void* recv, const std::vector<size_t>& recv_counts, const std::vector<size_t>& recv_offsets,
+                   DataType type);
 
 }  // namespace hocket

@@ -20,7 +20,7 @@ namespace hocket {
 namespace {
 
 HandleTable<Coding>& codings() {
-  static auto& table = *new HandleTable<Coding>;
+  static auto& table = *new HandleTable<Coding>(2);
   return table;
 }
 

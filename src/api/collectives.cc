@@ -206,6 +206,7 @@ hocketResult_t hocketGatherV(const void* sendbuff, size_t sendcount, void* recvb
   const CallArguments call = rooted(arguments(Collective::kGather, 0, datatype), root);
   return hocket::call_v(
       comm, call, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
+        HOCKET_TRY(hocket::check_count("sendcount", sendcount));
         r.send_counts = {sendcount};
         r.send_offsets = {0};
         if (communicator.rank() != root) return {};
@@ -220,6 +221,7 @@ hocketResult_t hocketScatterV(const void* sendbuff, const size_t* sendcounts, co
   const CallArguments call = rooted(arguments(Collective::kScatter, 0, datatype), root);
   return hocket::call_v(
       comm, call, sendbuff, recvbuff, stream, [&](const Communicator& communicator, Request& r) -> Status {
+        HOCKET_TRY(hocket::check_count("recvcount", recvcount));
         r.recv_counts = {recvcount};
         r.recv_offsets = {0};
         if (communicator.rank() != root) return {};

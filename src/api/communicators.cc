@@ -59,7 +59,8 @@ hocketResult_t state_of(Session& session, bool held) {
 // Waits until nothing is under way, unless told not to.
 hocketResult_t finalize(hocketComm_t comm, bool waits) noexcept {
   bool idle = true;
-  const hocketResult_t result = with_session(comm, [&](Session& session) {
+  const hocketResult_t result = with_session(comm, [&](Session& session) -> Status {
+    HOCKET_TRY(hocket::may_wait());
     session.phase = Session::Phase::kFinalized;
     if (waits || session.pending == nullptr) session.communicator->wait_until_idle();
     idle = session.communicator->idle();
@@ -140,7 +141,7 @@ hocketResult_t hocketCommDestroy(hocketComm_t comm) {
   if (comm == nullptr) return hocketSuccess;
   if (const auto pending = pending_creation(comm); pending != nullptr) pending->wait();
   const hocketResult_t result = finalize(comm, true);
-  remove(comm);
+  if (hocket::may_wait().ok()) remove(comm);
   return result;
 }
 
@@ -153,9 +154,9 @@ hocketResult_t hocketCommAbort(hocketComm_t comm) {
     if (!pin->opened().ok()) return hocketSuccess;
     hocket::abort(*pin->communicator);
     pin->phase = Session::Phase::kFinalized;
-    return hocketSuccess;
+    return report(hocket::may_wait());
   });
-  remove(comm);
+  if (hocket::may_wait().ok()) remove(comm);
   return result;
 }
 

@@ -315,6 +315,7 @@ Status end_repeats() {
 }  // namespace
 
 Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStream_t stream) {
+  HOCKET_TRY(may_wait());
   const Communicator& communicator = *session.communicator;
   const Result<hocketStream_t> own = stream_of(communicator, request, stream);
   if (!own.ok()) return fault_of(communicator, request, own.status());
@@ -324,6 +325,7 @@ Status submit(hocketComm_t comm, Session& session, Request&& request, hocketStre
 }
 
 Status submit(hocketComm_t comm, Session& session, std::unique_ptr<Work> work, hocketStream_t stream) {
+  HOCKET_TRY(may_wait());
   if (depth == 0 && stream == nullptr) return run(*session.communicator, *work);
   return run_or_keep({comm, {}, stream, false, std::move(work)});
 }

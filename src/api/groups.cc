@@ -81,6 +81,7 @@ hocketResult_t hocketQueueDestroy(hocketQueue_t queue) {
   return guarded([&] {
     const std::shared_ptr<Queue> ending = held(queue);
     if (ending == nullptr) return report(no_queue());
+    if (const Status status = hocket::may_wait(); !status.ok()) return report(status);
     ending->wait(ending->mark());
     queues().remove(queue);
     return report(ending->status());
@@ -115,6 +116,7 @@ hocketResult_t hocketQueueWait(hocketQueue_t queue, uint64_t mark) {
     const auto pin = queues().pin(queue);
     if (!pin) return report(no_queue());
     if (const Status status = check_mark(**pin, mark); !status.ok()) return report(status);
+    if (const Status status = hocket::may_wait(); !status.ok()) return report(status);
     (*pin)->wait(mark);
     return report((*pin)->status());
   });
@@ -130,6 +132,7 @@ hocketResult_t hocketQueueWaitFor(hocketQueue_t queue, uint64_t mark, int64_t ti
       return report(Status(Code::kInvalidArgument,
                            fmt::format("timeoutMs: {} is not within 0 and {}", timeoutMs, kLongestWaitMs)));
     }
+    if (const Status status = hocket::may_wait(); !status.ok()) return report(status);
     *done = (*pin)->wait_for(mark, std::chrono::milliseconds(timeoutMs)) ? 1 : 0;
     return report((*pin)->status());
   });
@@ -139,6 +142,7 @@ hocketResult_t hocketQueueSynchronize(hocketQueue_t queue) {
   return guarded([&] {
     const auto pin = queues().pin(queue);
     if (!pin) return report(no_queue());
+    if (const Status status = hocket::may_wait(); !status.ok()) return report(status);
     (*pin)->wait((*pin)->mark());
     return report((*pin)->status());
   });

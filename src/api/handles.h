@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Hocket authors
 //
-// The table behind opaque handles. A handle is an index and a generation, never an address: a destroyed or invented one
-// is found out without touching memory. Handles are odd and above 2^32, as no address of a CUDA stream's is.
+// The table behind opaque handles. A handle is the number of its table, an index and a generation, never an address: a
+// destroyed or invented one, or one of another kind, is found out without touching memory. Handles are odd and above
+// 2^32, as no address of a CUDA stream's is.
 #pragma once
 
 #include <array>
@@ -28,6 +29,9 @@ class HandleTable {
 
  public:
   static constexpr uintptr_t kCapacity = 1 << 16;
+
+  // No two tables of a process have the same number, which is small.
+  explicit HandleTable(uintptr_t number) : first_(number * 2 * kCapacity + 1) {}
 
   // Keeps an object alive while a call is inside. False: no such handle.
   class Pin {
@@ -132,10 +136,11 @@ class HandleTable {
   static constexpr uintptr_t kBlock = 256;
   using Block = std::array<Entry, kBlock>;
 
-  static void* to_handle(uintptr_t index, uint32_t generation) {
-    return reinterpret_cast<void*>((index + 1) << 32 | generation);
+  void* to_handle(uintptr_t index, uint32_t generation) const {
+    return reinterpret_cast<void*>((index + first_) << 32 | generation);
   }
-  static uintptr_t index_of(uintptr_t value) { return (value >> 32) - 1; }  // of what is no handle: beyond the capacity
+  // Of what is no handle of this table: beyond the capacity.
+  uintptr_t index_of(uintptr_t value) const { return (value >> 32) - first_; }
 
   static bool names(uintptr_t value, const Entry& entry) {
     const auto generation = static_cast<uint32_t>(value);
@@ -154,6 +159,7 @@ class HandleTable {
     return found == nullptr ? nullptr : &(*found)[index % kBlock];
   }
 
+  const uintptr_t first_;
   std::array<std::atomic<Block*>, kCapacity / kBlock> blocks_{};
   std::mutex mutex_;
   std::deque<std::unique_ptr<Block>> owned_;  // guarded by mutex_

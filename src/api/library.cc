@@ -10,6 +10,7 @@
 
 #include "api/build_info.h"
 #include "api/session.h"
+#include "base/caught.h"
 #include "choose/choose.h"
 #include "hocket/hocket.h"
 
@@ -63,14 +64,17 @@ const char* hocketGetErrorString(hocketResult_t result) {
 }
 
 const char* hocketGetLastError(hocketComm_t comm) {
-  const auto pin = hocket::sessions().pin(comm);
-  if (!pin) return hocket::last_error_of_thread();
-  hocket::Session& session = *pin;
-  const Status opened = session.opened();
-  const std::lock_guard lock(session.mutex);
-  if (!session.last_error.empty()) return hocket::keep_for_thread(session.last_error);
-  if (!opened.ok()) return hocket::keep_for_thread(opened.message());
-  return hocket::keep_for_thread(session.communicator->mesh().status().message());
+  const auto look = [comm]() -> const char* {
+    const auto pin = hocket::sessions().pin(comm);
+    if (!pin) return hocket::last_error_of_thread();
+    hocket::Session& session = *pin;
+    const Status opened = session.opened();
+    const std::lock_guard lock(session.mutex);
+    if (!session.last_error.empty()) return hocket::keep_for_thread(session.last_error);
+    if (!opened.ok()) return hocket::keep_for_thread(opened.message());
+    return hocket::keep_for_thread(session.communicator->mesh().status().message());
+  };
+  return hocket::caught(look, [](const Status&) { return "out of memory"; });
 }
 
 hocketResult_t hocketGetBuildInfo(const hocketBuildInfo_t** entries, int* count) {
@@ -84,8 +88,11 @@ hocketResult_t hocketGetBuildInfo(const hocketBuildInfo_t** entries, int* count)
 }
 
 const char* hocketGetAlgorithms(const char* collective) {
-  static const auto names = names_by_collective();
-  if (collective == nullptr) return nullptr;
-  const auto found = names.find(std::string_view(collective));
-  return found == names.end() ? nullptr : found->second.c_str();
+  const auto look = [collective]() -> const char* {
+    static const auto names = names_by_collective();
+    if (collective == nullptr) return nullptr;
+    const auto found = names.find(std::string_view(collective));
+    return found == names.end() ? nullptr : found->second.c_str();
+  };
+  return hocket::caught(look, [](const Status&) -> const char* { return nullptr; });
 }

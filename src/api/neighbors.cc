@@ -4,6 +4,9 @@
 // Neighbour exchange: as many sends and receives in one group.
 #include <fmt/format.h>
 
+#include <vector>
+
+#include "api/arguments.h"
 #include "api/group.h"
 #include "api/session.h"
 #include "comm/request.h"
@@ -27,25 +30,16 @@ Status check(int count, const int* neighbors, const size_t* sendcounts, const si
   return recvcounts == nullptr ? null_pointer("recvcounts") : Status();
 }
 
-// The part of a buffer that is one neighbour's; each begins behind the one before where no displacements are given.
-class Parts {
- public:
-  Parts(const void* buffer, const size_t* counts, const size_t* displacements, size_t element)
-      : buffer_(static_cast<const char*>(buffer)), counts_(counts), displacements_(displacements), element_(element) {}
+// The parts of a buffer, each neighbour's; one begins behind the other where no displacements are given.
+struct Parts {
+  std::vector<size_t> counts, offsets;
 
-  const char* next() {
-    const size_t at = displacements_ != nullptr ? displacements_[index_] : packed_;
-    packed_ += counts_[index_++];
-    return buffer_ == nullptr ? nullptr : buffer_ + at * element_;
+  Status take(const char* name, const size_t* given, const size_t* displacements, int neighbors) {
+    return hocket::copy_counts(name, given, displacements, neighbors, counts, offsets);
   }
-
- private:
-  const char* buffer_;
-  const size_t* counts_;
-  const size_t* displacements_;
-  size_t element_;
-  size_t index_ = 0;
-  size_t packed_ = 0;
+  const char* at(const void* buffer, size_t i, size_t element) const {
+    return buffer == nullptr ? nullptr : static_cast<const char*>(buffer) + offsets[i] * element;
+  }
 };
 
 }  // namespace
@@ -54,17 +48,23 @@ hocketResult_t hocketNeighborAllToAllV(const void* sendbuff, const size_t* sendc
                                        void* recvbuff, const size_t* recvcounts, const size_t* rdispls, int nNeighbors,
                                        const int* neighbors, hocketDataType_t datatype, hocketComm_t comm,
                                        hocketStream_t stream) {
-  const hocketResult_t checked = hocket::with_call(
-      comm, [&](hocket::Session&) { return check(nNeighbors, neighbors, sendcounts, recvcounts, datatype); });
+  Parts outgoing, incoming;
+  const hocketResult_t checked = hocket::with_call(comm, [&](hocket::Session&) -> Status {
+    HOCKET_TRY(check(nNeighbors, neighbors, sendcounts, recvcounts, datatype));
+    if (nNeighbors == 0) return {};
+    HOCKET_TRY(outgoing.take("sendcounts", sendcounts, sdispls, nNeighbors));
+    HOCKET_TRY(incoming.take("recvcounts", recvcounts, rdispls, nNeighbors));
+    return hocket::check_apart(sendbuff, outgoing.counts, outgoing.offsets, recvbuff, incoming.counts, incoming.offsets,
+                               static_cast<hocket::DataType>(datatype));
+  });
   if (checked != hocketSuccess) return checked;
   const size_t element = hocket::element_bytes(static_cast<hocket::DataType>(datatype));
-  Parts outgoing(sendbuff, sendcounts, sdispls, element);
-  Parts incoming(recvbuff, recvcounts, rdispls, element);
   hocketGroupStart();
-  for (int i = 0; i < nNeighbors; ++i) {
+  for (size_t i = 0; i < outgoing.counts.size(); ++i) {
     // What is wrong with one drops the group, and its end says so.
-    hocketSend(outgoing.next(), sendcounts[i], datatype, neighbors[i], comm, stream);
-    hocketRecv(const_cast<char*>(incoming.next()), recvcounts[i], datatype, neighbors[i], comm, stream);
+    hocketSend(outgoing.at(sendbuff, i, element), outgoing.counts[i], datatype, neighbors[i], comm, stream);
+    hocketRecv(const_cast<char*>(incoming.at(recvbuff, i, element)), incoming.counts[i], datatype, neighbors[i], comm,
+               stream);
   }
   return hocketGroupEnd();
 }

@@ -21,6 +21,8 @@ namespace {
 
 using Kind = RemoteRequest::Kind;
 
+constexpr size_t kMaxBytes = size_t{1} << 62;  // as of all other calls
+
 // What is wrong with an argument, of a call that can be described by now.
 Status wrong(const Communicator& communicator, const RemoteCall& call, const std::string& why) {
   return Status(Code::kInvalidArgument,
@@ -51,9 +53,11 @@ Status check_peer_and_type(const Communicator& communicator, hocketDataType_t ty
 Status check_transfer(const Communicator& communicator, size_t count, hocketDataType_t type, const char* buffer,
                       RemoteCall& call) {
   HOCKET_TRY(check_peer_and_type(communicator, type, call));
-  if (__builtin_mul_overflow(count, element_bytes(static_cast<DataType>(type)), &call.request.bytes)) {
-    return wrong(communicator, call, fmt::format("count: {} elements are more than 2^64 bytes", count));
+  const size_t element = element_bytes(static_cast<DataType>(type));
+  if (count > kMaxBytes / element) {
+    return wrong(communicator, call, fmt::format("count: {} elements are more than 2^62 bytes", count));
   }
+  call.request.bytes = count * element;
   if (call.local == nullptr && count > 0) return wrong(communicator, call, fmt::format("{} is NULL", buffer));
   return check_host_memory(buffer, call.local);
 }

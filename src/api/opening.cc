@@ -87,6 +87,7 @@ class Creators {
   Status start(std::shared_ptr<PendingCreation> pending, bool joins, std::function<void()> body) {
     const std::lock_guard lock(mutex_);
     process_ = ::getpid();
+    running_.reserve(running_.size() + 1);  // nothing may fail when it runs
     auto thread = real_system().threads.start("hocket-create", std::move(body));
     if (thread == nullptr) return Status(Code::kSystem, "no thread to create a communicator without blocking");
     running_.push_back({std::move(pending), joins, std::move(thread)});
@@ -153,9 +154,11 @@ Status create_beside(hocketComm_t* comm, const Origin& origin, Make make, const 
     handle = *added;
   }
   creators().let_go();
+  CommunicatorOptions asked = options;
+  asked.cancelled = [pending] { return pending->is_abandoned(); };
   Status started = creators().start(pending, !origin.parent, [=, work = std::move(make)]() noexcept {
     Created made =
-        caught([&] { return parent->make(work, options); }, [](const Status& status) -> Created { return status; });
+        caught([&] { return parent->make(work, asked); }, [](const Status& status) -> Created { return status; });
     parent->release();  // before anybody is told that the communicator is there
     pending->end(std::move(made));
   });

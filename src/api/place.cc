@@ -30,6 +30,7 @@ Result<std::shared_ptr<Queue>> queue_of(hocketStream_t stream) {
     return Status(Code::kInvalidArgument,
                   fmt::format("stream: {} is neither NULL nor the stream of a live queue", stream));
   }
+  if (!(*pin)->in_its_process()) return (*pin)->status();
   return *pin;
 }
 

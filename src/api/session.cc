@@ -3,11 +3,13 @@
 #include "api/session.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <utility>
 
 #include "base/log.h"
+#include "kernels/kernels.h"
 
 namespace hocket {
 namespace {
@@ -19,23 +21,25 @@ thread_local std::string thread_kept;
 
 // Never destroyed: threads may still be inside calls when the process ends.
 HandleTable<Session>& sessions() {
-  static auto& table = *new HandleTable<Session>;
+  static auto& table = *new HandleTable<Session>(0);
   return table;
 }
 
 HandleTable<std::shared_ptr<Queue>>& queues() {
-  static auto& table = *new HandleTable<std::shared_ptr<Queue>>;
+  static auto& table = *new HandleTable<std::shared_ptr<Queue>>(1);
   return table;
 }
 
 Result<Engine*> engine() {
   static std::mutex mutex;
-  static Engine* running = nullptr;
+  static Engine* running = nullptr;  // never destroyed
+  static pid_t process = 0;          // whose it is: in one that was forked no thread runs it
   const std::lock_guard lock(mutex);
-  if (running == nullptr) {
+  if (running == nullptr || process != ::getpid()) {
     Result<std::unique_ptr<Engine>> started = Engine::start(real_system());
     if (!started.ok()) return started.status();
     running = started->release();
+    process = ::getpid();
   }
   return running;
 }
@@ -71,6 +75,11 @@ Status no_communicator() {
 
 Status null_pointer(const char* name) { return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name)); }
 
+Status may_wait() {
+  if (!in_user_function()) return {};
+  return Status(Code::kInvalidUsage, "a reduction's function called it, within a call");
+}
+
 void abort(Communicator& communicator) {
   communicator.mesh().abort(Status(
       Code::kRemote, fmt::format("{}rank {} aborted the communicator", communicator.prefix(), communicator.rank())));
@@ -80,6 +89,7 @@ Status Occupy::alone() const {
   if (hold_.alone()) return {};
   if (session() == nullptr) return no_communicator();
   HOCKET_TRY(session()->opened());
+  HOCKET_TRY(may_wait());
   return Status(Code::kInvalidUsage, fmt::format("rank {}: another thread is inside a call on this communicator",
                                                  session()->communicator->rank()));
 }

@@ -72,6 +72,8 @@ void abort(Communicator& communicator);
 // Of a handle that stands for none.
 Status no_communicator();
 Status null_pointer(const char* name);
+// Fails in a reduction's function: who waits there until calls have ended waits for the one that calls it.
+Status may_wait();
 
 // Runs body(Session&) -> Status with the session of a handle.
 template <typename Body>

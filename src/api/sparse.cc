@@ -50,6 +50,7 @@ Result<SparseTensor> tensor_of(const char* name, const hocketSparse_t* sparse, D
 Result<SparseTensor> result_of(const hocketSparse_t* recv, const SparseTensor& send, DataType type) {
   Result<SparseTensor> tensor = tensor_of("recv", recv, type);
   HOCKET_TRY(tensor.status());
+  if (tensor->values == send.values && send.nonzeros > 0) return invalid("recv.values: it is send.values");
   if (tensor->rows == send.rows && tensor->columns == send.columns) return tensor;
   return invalid(fmt::format("recv: {} rows of {} columns, but send has {} of {}", tensor->rows, tensor->columns,
                              send.rows, send.columns));
@@ -74,13 +75,14 @@ uint64_t nonzeros_of(const hocketSparse_t* sparse) {
 // Runs body(Collectives&, type) -> Status.
 template <typename Body>
 hocketResult_t call(std::string_view name, const hocketSparse_t* send, hocketComm_t comm, hocketDataType_t datatype,
-                    const Body& body) noexcept {
+                    int op, const Body& body) noexcept {
   const CallRange range(name, nonzeros_of(send));
   return with_call(comm, [&](Session& session) -> Status {
     if (in_group()) return {Code::kInvalidUsage, "sparse collectives block: they stay out of groups"};
     const Communicator& communicator = *session.communicator;
-    ProgramCalls calls(communicator.rank(), communicator.ranks(), 0, std::make_shared<CodedTraffic>(),
-                       [&](Request&& request) -> Status {
+    // Those that differ in these do not match.
+    ProgramCalls calls(communicator.rank(), communicator.ranks(), digest_of(fmt::format("{} {}", name, op)),
+                       std::make_shared<CodedTraffic>(), [&](Request&& request) -> Status {
                          HOCKET_TRY(complete_request(communicator, request));
                          return submit(comm, session, std::move(request), nullptr);
                        });
@@ -97,7 +99,7 @@ using hocket::Status;
 
 hocketResult_t hocketAllReduceSparse(const hocketSparse_t* send, hocketSparse_t* recv, hocketDataType_t datatype,
                                      hocketRedOp_t op, hocketComm_t comm) {
-  return hocket::call("all_reduce_sparse", send, comm, datatype,
+  return hocket::call("all_reduce_sparse", send, comm, datatype, op,
                       [&](Collectives& collectives, DataType type) -> Status {
                         HOCKET_TRY(hocket::check_op(op));
                         const auto from = hocket::checked_send(send, type);
@@ -113,7 +115,7 @@ hocketResult_t hocketAllReduceSparse(const hocketSparse_t* send, hocketSparse_t*
 hocketResult_t hocketAllReduceSparseToDense(const hocketSparse_t* send, void* recvbuff, hocketDataType_t datatype,
                                             hocketRedOp_t op, hocketComm_t comm) {
   return hocket::call(
-      "all_reduce_sparse_to_dense", send, comm, datatype, [&](Collectives& collectives, DataType type) -> Status {
+      "all_reduce_sparse_to_dense", send, comm, datatype, op, [&](Collectives& collectives, DataType type) -> Status {
         HOCKET_TRY(hocket::check_op(op));
         const auto from = hocket::checked_send(send, type);
         HOCKET_TRY(from.status());
@@ -125,7 +127,7 @@ hocketResult_t hocketAllReduceSparseToDense(const hocketSparse_t* send, void* re
 
 hocketResult_t hocketAllGatherSparse(const hocketSparse_t* send, hocketSparse_t* recv, hocketDataType_t datatype,
                                      hocketComm_t comm) {
-  return hocket::call("all_gather_sparse", send, comm, datatype,
+  return hocket::call("all_gather_sparse", send, comm, datatype, hocketNumOps,
                       [&](Collectives& collectives, DataType type) -> Status {
                         const auto from = hocket::checked_send(send, type);
                         HOCKET_TRY(from.status());

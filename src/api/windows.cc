@@ -43,6 +43,9 @@ hocketResult_t open_window(hocketComm_t comm, void* memory, size_t bytes, bool h
   const auto open = [&](Session& session) -> Status {
     if (memory == nullptr) return null_pointer("buff");
     if (bytes == 0) return Status(Code::kInvalidArgument, "size is 0");
+    if (bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(memory)) {
+      return Status(Code::kInvalidArgument, fmt::format("size: {} bytes at {} are beyond all memory", bytes, memory));
+    }
     if (!has_result) return null_pointer(result_name);
     const Result<uint32_t> number = session.communicator->register_memory({static_cast<std::byte*>(memory), bytes});
     if (number.ok()) take(*session.communicator, *number);
@@ -122,9 +125,11 @@ hocketResult_t hocketMemAllocDevice(void** ptr, size_t size) {
 }
 
 hocketResult_t hocketMemFree(void* ptr) {
-  hocket::end_direct_memory(ptr);
-  if (ptr == nullptr || hocket::cuda::free_shared(ptr)) return hocketSuccess;
-  return guarded([&] { return report(hocket::process_heap().free(ptr)); });
+  return guarded([&] {
+    hocket::end_direct_memory(ptr);
+    if (ptr == nullptr || hocket::cuda::free_shared(ptr)) return hocketSuccess;
+    return report(hocket::process_heap().free(ptr));
+  });
 }
 
 hocketResult_t hocketCommRegister(const hocketComm_t comm, void* buff, size_t size, void** handle) {

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <system_error>
 #include <thread>
@@ -23,8 +24,16 @@ class RealClock : public Clock {
 
 class RealThread : public Thread {
  public:
-  explicit RealThread(std::thread thread) : thread_(std::move(thread)) {}
-  ~RealThread() override { thread_.join(); }
+  ~RealThread() override {
+    if (thread_.joinable()) thread_.join();
+  }
+  // Of the last so many characters of the name the kernel keeps none.
+  void start(std::string name, std::function<void()> body) {
+    constexpr size_t kLongestName = 15;
+    name.resize(std::min(name.size(), kLongestName));
+    thread_ = std::thread(std::move(body));
+    pthread_setname_np(thread_.native_handle(), name.c_str());
+  }
 
  private:
   std::thread thread_;
@@ -65,14 +74,13 @@ class RealThreads : public Threads {
  public:
   std::unique_ptr<Thread> start(std::string name, std::function<void()> body) override {
     SignalBlock block;
+    auto made = std::make_unique<RealThread>();
     try {
-      std::thread thread(std::move(body));
-      constexpr size_t kLongestName = 15;  // of the kernel
-      pthread_setname_np(thread.native_handle(), name.substr(0, kLongestName).c_str());
-      return std::make_unique<RealThread>(std::move(thread));
+      made->start(std::move(name), std::move(body));
     } catch (const std::system_error&) {
       return nullptr;
     }
+    return made;
   }
   void yield() override { std::this_thread::yield(); }
   void sleep_until(Time time) override { std::this_thread::sleep_until(time); }

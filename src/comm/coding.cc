@@ -18,12 +18,6 @@
 namespace hocket {
 namespace {
 
-uint32_t digest_of(std::string_view text) {
-  uint64_t hash = 1;
-  for (const char letter : text) hash = mix(hash ^ static_cast<unsigned char>(letter));
-  return static_cast<uint32_t>(hash) | 1;
-}
-
 // Of one addition, to the result.
 double rounding_of(DataType type) {
   if (type == DataType::kFloat32) return 0x1p-24;
@@ -199,7 +193,8 @@ Result<States::Tensor*> Coding::open(const char* key, const Request& request, co
 Status Coding::run_program(const char* key, const Request& request, Rank rank, Rank ranks, ProgramCalls::Run run) {
   HOCKET_TRY(check_program(key, request));
   const std::lock_guard lock(mutex_);
-  ProgramCalls calls(rank, ranks, digest_, traffic_, std::move(run));
+  const uint32_t of_averages = request.reduction.average ? 1U << 31 : 0;  // a sum elsewhere does not match
+  ProgramCalls calls(rank, ranks, digest_ ^ of_averages, traffic_, std::move(run));
   const DataType type = request.facts.type;
   const size_t count = request.facts.count;
   const Result<States::Tensor*> state = open(key, request, program_->lengths(count, calls));

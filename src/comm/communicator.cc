@@ -135,7 +135,8 @@ bool Communicator::has_met(Rank peer, CallKey theirs) const {
 }
 
 void Communicator::wait_until_idle() const {
-  while (!idle()) system_.threads.sleep_until(system_.clock.now() + std::chrono::microseconds(100));
+  while (!idle() && system_.memory.process() == process_)
+    system_.threads.sleep_until(system_.clock.now() + std::chrono::microseconds(100));
 }
 
 void Communicator::choose_by(Forced forced, Tuning tuning, int32_t lanes) {

@@ -48,6 +48,7 @@ struct CommunicatorOptions {
   Reproducibility reproducibility = Reproducibility::kFast;
   std::string key;  // of the communicator: splits derive theirs from it
   FlightRecorder* flight = nullptr;
+  std::function<bool()> cancelled;  // polled while ranks join by a unique id: nobody wants the communicator any more
 };
 
 // The pipe ends of one class, opened through the mesh when first used.
@@ -141,7 +142,7 @@ class Communicator {
   bool idle() const { return under_way() == 0; }
   // Our side of this call of a peer was issued.
   bool has_met(Rank peer, CallKey theirs) const;
-  // An operation ends at the latest by its timeout.
+  // An operation ends at the latest by its timeout. Does not wait in a process that was forked meanwhile.
   void wait_until_idle() const;
 
   // As a wait for peers begins: who has to wait takes a copy.
@@ -228,6 +229,7 @@ class Communicator {
   void keep_what_was_found();
 
   System& system_;
+  const int64_t process_ = system_.memory.process();
   std::shared_ptr<Mesh> mesh_;
   CommunicatorOptions options_;
   std::string prefix_;

@@ -24,10 +24,12 @@ constexpr Duration kSentLook = std::chrono::milliseconds(1);
 
 uint32_t MeshRank::open_window(std::span<std::byte> memory, std::shared_ptr<const Segment> segment, size_t offset,
                                WindowPurpose purpose) {
+  const std::shared_ptr<const Segment> keeps = segment;
   if (!all_by_memory()) segment = nullptr;
   std::unique_ptr<LastingMemory::Hold> lasts;
   if (purpose == WindowPurpose::kData) lasts = std::make_unique<LastingMemory::Hold>(memory);
   const uint32_t number = windows_.open(memory, segment, purpose, nullptr, std::move(lasts));
+  windows_.keep(number, keeps);
   const size_t segment_bytes = segment == nullptr ? 0 : segment->bytes().size();
   tell_of_window({number, memory.size(), segment_bytes, offset}, std::move(segment));
   return number;

@@ -26,10 +26,16 @@ uint32_t WindowTable::open(std::span<std::byte> memory, std::shared_ptr<const Se
   return number;
 }
 
+void WindowTable::keep(uint32_t number, std::shared_ptr<const Segment> segment) {
+  const std::lock_guard lock(mutex_);
+  window(number).keeps = std::move(segment);
+}
+
 bool WindowTable::close(uint32_t number) {
+  decltype(windows_)::node_type closed;  // ends when no peer is served from it
   {
     const std::lock_guard lock(mutex_);
-    if (number > last_ || windows_.erase(number) == 0) return false;
+    if (number > last_ || (closed = windows_.extract(number)).empty()) return false;
     --open_;
     ++changes_;
   }
@@ -58,15 +64,14 @@ void WindowTable::give_up(uint32_t number) {
 }
 
 WindowTable::Window& WindowTable::window(uint32_t number) {
-  std::unique_ptr<Window>& found = windows_[number];
-  if (found == nullptr) {
-    found = std::make_unique<Window>();
-    found->parts.resize(ranks_);
-    found->begins.resize(ranks_);
-    found->known.resize(ranks_);
-    found->unknown = ranks_;
-  }
-  return *found;
+  const auto found = windows_.find(number);
+  if (found != windows_.end()) return *found->second;
+  auto made = std::make_unique<Window>();
+  made->parts.resize(ranks_);
+  made->begins.resize(ranks_);
+  made->known.resize(ranks_);
+  made->unknown = ranks_;
+  return *windows_.emplace(number, std::move(made)).first->second;
 }
 
 const WindowTable::Window* WindowTable::find(uint32_t number) const {

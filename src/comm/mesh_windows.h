@@ -60,6 +60,8 @@ class WindowTable {
   uint32_t open(std::span<std::byte> memory, std::shared_ptr<const Segment> segment,
                 WindowPurpose purpose = WindowPurpose::kData, std::shared_ptr<DevicePart> device = {},
                 std::unique_ptr<LastingMemory::Hold> lasts = {}, bool on_host = true);
+  // The memory in which a window of ours lies stays mapped until that is closed.
+  void keep(uint32_t number, std::shared_ptr<const Segment> segment);
   // Forgets a window of ours; false when there is none. Nothing that uses it is under way.
   bool close(uint32_t number);
   // A peer's part. False: it cannot be, because the peer has told before, or is too far ahead.
@@ -118,6 +120,7 @@ class WindowTable {
   struct Window {
     std::vector<WindowPart> parts;               // by rank
     std::unique_ptr<LastingMemory::Hold> lasts;  // our part, until we close it
+    std::shared_ptr<const Segment> keeps;        // in which it lies: it stays mapped so long, though it may be freed
     std::vector<std::byte*> begins;
     std::vector<bool> known;
     size_t unknown = 0;

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/random.h"
+
 namespace hocket {
 namespace {
 
@@ -43,6 +45,12 @@ struct Parted {
 };
 
 }  // namespace
+
+uint32_t digest_of(std::string_view text) {
+  uint64_t hash = 1;
+  for (const char letter : text) hash = mix(hash ^ static_cast<unsigned char>(letter));
+  return static_cast<uint32_t>(hash) | 1;
+}
 
 size_t ProgramCalls::sent_bytes(size_t bytes) const {
   const auto ranks = static_cast<size_t>(ranks_);

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "codec/programs/program.h"
@@ -13,6 +14,9 @@
 #include "comm/request.h"
 
 namespace hocket {
+
+// Of what is equal on all ranks that make the same program; never 0.
+uint32_t digest_of(std::string_view text);
 
 class ProgramCalls final : public Collectives {
  public:

@@ -2,6 +2,8 @@
 // Copyright The Hocket authors
 #include "comm/queue.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -24,16 +26,22 @@ bool has_ended(const Batch& batch) {
 }  // namespace
 
 void Queue::wait(uint64_t mark) {
+  if (!in_its_process()) return;
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [&] { return done(mark); });
 }
 
 bool Queue::wait_for(uint64_t mark, Duration limit) {
+  if (!in_its_process()) return done(mark);
   std::unique_lock lock(mutex_);
   return ended_.wait_for(lock, limit, [&] { return done(mark); });
 }
 
 Status Queue::status() const {
+  if (!in_its_process()) {
+    return {Code::kInvalidUsage,
+            fmt::format("queue: it is of process {}, which was forked: this is process {}", process_, ::getpid())};
+  }
   const std::lock_guard lock(mutex_);
   return status_;
 }

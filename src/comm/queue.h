@@ -5,6 +5,8 @@
 // queues together, so that no order in which queues were filled can make them wait for each other.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -32,12 +34,14 @@ struct Submission {
   std::list<Batch> batch;
 };
 
+// In a process that was forked nobody runs what is under way: nothing waits for it there.
 class Queue {
  public:
+  bool in_its_process() const { return ::getpid() == process_; }
   // Names all that was submitted so far. Any thread.
   uint64_t mark() const { return submitted_.load(); }
   bool done(uint64_t mark) const { return completed_.load(std::memory_order_acquire) >= mark; }
-  // Blocks until done(mark).
+  // Blocks until done(mark), or not at all: status() says why.
   void wait(uint64_t mark);
   // The same for at most so long: false when that was too short.
   bool wait_for(uint64_t mark, Duration limit);
@@ -47,6 +51,7 @@ class Queue {
  private:
   friend class Engine;
 
+  const pid_t process_ = ::getpid();
   std::list<Batch> batches_;  // guarded by the engine's mutex
   std::atomic<uint64_t> submitted_{0};
   std::atomic<uint64_t> completed_{0};

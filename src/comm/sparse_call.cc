@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "codec/programs/sparse_sum.h"
+#include "hocket/hocket.h"
 #include "kernels/kernels.h"
 
 namespace hocket {
@@ -47,7 +48,7 @@ void put_value(DataType type, uint32_t bits, std::byte* to) { std::memcpy(to, &b
 
 SparseVector vector_of(DataType type, const SparseTensor& tensor) {
   const size_t element = element_bytes(type);
-  SparseVector vector{.type = type, .count = count_of(tensor), .places = {}, .bits = {}};
+  SparseVector vector{.type = type, .count = count_of(tensor), .columns = tensor.columns, .places = {}, .bits = {}};
   uint64_t row = 0;
   for (uint64_t i = 0; i < tensor.nonzeros; ++i) {
     while (tensor.offsets != nullptr && i >= tensor.offsets[row + 1]) ++row;
@@ -87,6 +88,7 @@ void divide(Values values, int ranks) {
 }  // namespace
 
 Status check_sparse(const char* name, const SparseTensor& tensor, DataType type) {
+  if (static_cast<int>(type) >= hocketNumTypes) return wrong("datatype: there is no such type");
   const bool known = type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16;
   if (!known) return wrong(fmt::format("datatype: sparse collectives do not take {}", hocket::name(type)));
   uint64_t count = 0;
@@ -106,7 +108,7 @@ Status check_elements(const char* name, const SparseTensor& tensor) {
 
 Status all_reduce_sparse(Collectives& collectives, DataType type, bool average, const SparseTensor& send,
                          SparseTensor& recv) {
-  SparseVector sum{.type = type, .count = count_of(send), .places = {}, .bits = {}};
+  SparseVector sum{.type = type, .count = count_of(send), .columns = send.columns, .places = {}, .bits = {}};
   HOCKET_TRY(sum_sparse(collectives, vector_of(type, send), [&](uint64_t first, Values chunk) {
     if (average) divide(chunk, collectives.ranks());
     append_nonzeros(first, {chunk.type, chunk.data, chunk.count}, sum);

@@ -251,6 +251,12 @@ TEST_F(Arguments, CountsOfVForms) {
                  {"sendcounts[1] is 4, but recvcount is 3"});
     expect_error(hocketReduceScatterV(a, b, huge, hocketFloat, hocketSum, comm, nullptr), kArgument, comm,
                  {"recvcounts[1]"});
+    for (const size_t count : {SIZE_MAX, (size_t{1} << 62) + 1, (size_t{1} << 59) + 1}) {  // root is the other rank
+      expect_error(hocketGatherV(a, count, nullptr, nullptr, nullptr, hocketFloat, 0, comm, nullptr), kArgument, comm,
+                   {"sendcount: " + std::to_string(count) + " elements are more than 2^59"});
+      expect_error(hocketScatterV(nullptr, nullptr, nullptr, b, count, hocketFloat, 0, comm, nullptr), kArgument, comm,
+                   {"recvcount: " + std::to_string(count) + " elements are more than 2^59"});
+    }
     expect_error(hocketAllToAllV(a, counts, huge, b, counts, nullptr, hocketFloat, comm, nullptr), kArgument, comm,
                  {"sendcounts[1]"});
   });
@@ -462,6 +468,17 @@ TEST_F(Arguments, HandlesThatStandForNothing) {
     expect_error(hocketCommSplit(comm, 0, 0, &split, nullptr), kArgument, comm, {why});
     EXPECT_EQ(split, nullptr);
   }
+  // Of another kind.
+  hocketQueue_t queue = nullptr;
+  hocketCodec_t codec = nullptr;
+  ASSERT_EQ(hocketQueueCreate(&queue), hocketSuccess);
+  ASSERT_EQ(hocketCodecCreate(&codec, "fp16"), hocketSuccess);
+  for (const auto comm : {reinterpret_cast<hocketComm_t>(queue), reinterpret_cast<hocketComm_t>(codec)}) {
+    expect_error(hocketCommDestroy(comm), kArgument, comm, {why});
+  }
+  expect_error(hocketQueueSynchronize(reinterpret_cast<hocketQueue_t>(codec)), kArgument, nullptr, {"no such queue"});
+  EXPECT_EQ(hocketCodecDestroy(codec), hocketSuccess);
+  EXPECT_EQ(hocketQueueDestroy(queue), hocketSuccess);
   EXPECT_EQ(hocketCommDestroy(nullptr), hocketSuccess);
   EXPECT_EQ(hocketCommAbort(nullptr), hocketSuccess);
   expect_error(hocketBarrier(nullptr, nullptr), kArgument, nullptr, {why});

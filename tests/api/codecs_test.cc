@@ -515,6 +515,20 @@ TEST(CodecErrors, RanksWithDifferentCodecsFindOut) {
   });
 }
 
+// Programs' calls are sums, whatever is made of them.
+TEST(CodecErrors, RanksOfWhichOneAveragesFindOut) {
+  for (const char* specification : {"int8", "powersgd:rank=2", "dgc:ratio=0.1"}) {
+    run_threads(2, [&](Member& member) {
+      Values values(4096, 1.0f);
+      const Codec codec(specification);
+      expect_error(
+          hocketAllReduceCompressed(values.data(), values.data(), values.size(), hocketFloat32,
+                                    member.rank == 0 ? hocketSum : hocketAvg, codec, "a key", member.comm, nullptr),
+          hocketInvalidUsage, member.comm, {"does not match"});
+    });
+  }
+}
+
 TEST(CodecErrors, DescriptionsAndBounds) {
   const Codec codec("int8");
   hocketCodecDescription_t description{};

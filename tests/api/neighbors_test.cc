@@ -4,6 +4,7 @@
 // Neighbour exchange: on a ring, on a graph in which ranks have neighbours of their own, and what is wrong with it.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
 #include <vector>
 
@@ -91,6 +92,21 @@ TEST(Neighbors, BadArguments) {
     refused(1, &one, nullptr, hocketInt32, "neighbors is NULL");
     refused(1, &one, &peer, hocketNumTypes, "datatype");
     refused(1, &one, &nobody, hocketInt32, "peer: 5 is not among 2 ranks");
+    std::array<int32_t, 4> values{};
+    const std::array<int, 2> both = {member.rank, peer};
+    const std::array<size_t, 2> ones = {1, 1}, same_place = {1, 1}, far = {0, SIZE_MAX}, long_ones = {1, SIZE_MAX / 8};
+    const auto misplaced = [&](const size_t* sent, const size_t* sdispls, const int32_t* from, const size_t* rdispls,
+                               const std::string& why) {
+      expect_error(hocketNeighborAllToAllV(from, sent, sdispls, values.data(), ones.data(), rdispls, 2, both.data(),
+                                           hocketInt32, member.comm, nullptr),
+                   hocketInvalidArgument, nullptr, {why});
+    };
+    const std::array<int32_t, 2> apart{};
+    misplaced(ones.data(), nullptr, apart.data(), far.data(), "recvcounts[1]: 1 elements at 18446744073709551615");
+    misplaced(ones.data(), far.data(), apart.data(), nullptr, "sendcounts[1]: 1 elements at 18446744073709551615");
+    misplaced(long_ones.data(), nullptr, apart.data(), nullptr, "sendcounts[1]: 2305843009213693951 elements");
+    misplaced(ones.data(), nullptr, apart.data(), same_place.data(), "the parts of neighbors 0 and 1 overlap");
+    misplaced(ones.data(), nullptr, values.data() + 1, nullptr, "sendbuff and recvbuff overlap");
     ASSERT_EQ(hocketBarrier(member.comm, nullptr), hocketSuccess) << "the group has ended";
   });
 }

@@ -3,11 +3,16 @@
 //
 // Queues: operations in the background, in order, of several communicators at once and from several threads.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <random>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/api/errors.h"
 #include "tests/api/ranks.h"
@@ -303,6 +308,84 @@ TEST(Queues, FinalizeWaitsForWhatIsPending) {
     EXPECT_EQ(hocketCommFinalize(member.comm), hocketSuccess);
     for (const int64_t value : values) EXPECT_EQ(value, 2);
     expect_error(add(values[0], member, queue.stream()), hocketInvalidUsage, member.comm, {"is finalized"});
+  });
+}
+
+// Exits with 0 if `body` returns true within its time.
+void expect_in_child(const std::function<bool()>& body) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);
+    _exit(body() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+// Nobody runs there what the parent's queues hold, and nothing waits for it; new ones run.
+TEST(Queues, OfAProcessThatWasForked) {
+  const Queue queue;
+  hocketComm_t comms[2] = {};
+  ASSERT_EQ(hocketCommInitAll(comms, 2, nullptr), hocketSuccess);
+  int64_t value = 1;
+  ASSERT_EQ(hocketAllReduce(&value, &value, 1, hocketInt64, hocketSum, comms[0], queue.stream()), hocketSuccess);
+  expect_in_child([&] {
+    const bool refused =
+        hocketQueueSynchronize(queue.get()) == hocketInvalidUsage &&
+        std::string(hocketGetLastError(nullptr)).find("was forked") != std::string::npos &&
+        hocketAllReduce(&value, &value, 1, hocketInt64, hocketSum, comms[1], queue.stream()) == hocketInvalidUsage;
+    (void)hocketCommDestroy(comms[0]);
+    hocketComm_t alone = nullptr;
+    const Queue own;
+    return refused && hocketCommInitAll(&alone, 1, nullptr) == hocketSuccess &&
+           hocketAllReduce(&value, &value, 1, hocketInt64, hocketSum, alone, own.stream()) == hocketSuccess &&
+           hocketQueueSynchronize(own.get()) == hocketSuccess;
+  });
+  ASSERT_EQ(hocketAllReduce(&value, &value, 1, hocketInt64, hocketSum, comms[1], nullptr), hocketSuccess);
+  for (const hocketComm_t comm : comms) EXPECT_EQ(hocketCommDestroy(comm), hocketSuccess);
+}
+
+// What a reduction's function does, and is told.
+struct Within {
+  std::function<std::vector<hocketResult_t>()> calls;
+  std::vector<hocketResult_t> told;
+};
+
+void add_and_call(const void* in, void* inout, size_t count, hocketDataType_t /*type*/, void* context) {
+  auto& within = *static_cast<Within*>(context);
+  within.told = within.calls();
+  for (size_t i = 0; i < count; ++i) static_cast<int32_t*>(inout)[i] += static_cast<const int32_t*>(in)[i];
+}
+
+// It would wait for the call that it is part of.
+TEST(Queues, AReductionsFunctionMayNotWait) {
+  run_threads(2, [](Member& member) {
+    const Queue queue;
+    Within within;
+    hocketRedOp_t op;
+    ASSERT_EQ(hocketRedOpCreate(&op, add_and_call, &within, 1, member.comm), hocketSuccess);
+    int32_t value = 1, sum = 0;
+    within.calls = [&] {
+      return std::vector{hocketCommFinalize(member.comm), hocketCommDestroy(member.comm),
+                         hocketQueueSynchronize(queue.get()), hocketQueueDestroy(queue.get()),
+                         hocketAllReduce(&value, &sum, 1, hocketInt32, hocketSum, member.comm, nullptr)};
+    };
+    for (const hocketStream_t stream : {hocketStream_t{}, queue.stream()}) {
+      within.told.clear();
+      ASSERT_EQ(hocketAllReduce(&value, &sum, 1, hocketInt32, op, member.comm, stream), hocketSuccess);
+      wait_for(queue.get());
+      EXPECT_EQ(sum, 2);
+      within.told.resize(within.told.empty() ? 0 : 5);  // none: the other rank adds
+      for (const hocketResult_t told : within.told) EXPECT_EQ(told, hocketInvalidUsage);
+    }
+    within.calls = [&] { return std::vector{hocketCommAbort(member.comm)}; };
+    within.told.clear();
+    (void)hocketAllReduce(&value, &sum, 1, hocketInt32, op, member.comm, nullptr);
+    EXPECT_TRUE(within.told.empty() || within.told == std::vector{hocketInvalidUsage});
+    EXPECT_EQ(hocketCommAbort(member.comm), hocketSuccess);
+    member.comm = nullptr;
   });
 }
 

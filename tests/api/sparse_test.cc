@@ -116,6 +116,9 @@ TEST(SparseErrors, AreNamed) {
       return hocketAllReduceSparse(&send, &recv, type, op, member.comm);
     };
     expect_error(call(hocketInt32), hocketInvalidArgument, member.comm, {"datatype", "int32"});
+    for (const int type : {12, 19, 99, -1}) {
+      expect_error(call(static_cast<hocketDataType_t>(type)), hocketInvalidArgument, member.comm, {"datatype"});
+    }
     expect_error(call(hocketFloat32, hocketMax), hocketInvalidArgument, member.comm, {"op: ", "sum and avg"});
     recv.columns = 5;
     expect_error(call(), hocketInvalidArgument, member.comm, {"recv: 300 rows of 5 columns, but send has 300 of 77"});
@@ -140,6 +143,32 @@ TEST(SparseErrors, AreNamed) {
     ASSERT_EQ(call(), hocketSuccess) << hocketGetLastError(member.comm);
     send.rows = recv.rows = kRows + static_cast<uint64_t>(member.rank);
     expect_error(call(), hocketInvalidUsage, member.comm, {"sparse tensors differ: from 23100 to 23177 elements"});
+  });
+}
+
+// The values of one rank's call and of another's would mean something else.
+TEST(SparseErrors, RanksThatAskForSomethingElseAreToldSo) {
+  const auto differ = [](const std::vector<std::string>& words, const auto& call) {
+    run_threads(2, [&](Member& member) {
+      Tensor mine = of_rank(member.rank, 9, hocketSparseCoo), room = with_room(kCount);
+      hocketSparse_t send = mine.view(hocketSparseCoo), recv = room.view(hocketSparseCoo);
+      expect_error(call(member, send, recv), hocketInvalidUsage, member.comm, words);
+    });
+  };
+  differ({"all_reduce"}, [](Member& member, hocketSparse_t& send, hocketSparse_t& recv) {
+    return hocketAllReduceSparse(&send, &recv, hocketFloat32, member.rank == 0 ? hocketSum : hocketAvg, member.comm);
+  });
+  differ({"all_reduce"}, [](Member& member, hocketSparse_t& send, hocketSparse_t& recv) {
+    std::vector<float> dense(kCount);
+    return member.rank == 0 ? hocketAllReduceSparse(&send, &recv, hocketFloat32, hocketSum, member.comm)
+                            : hocketAllReduceSparseToDense(&send, dense.data(), hocketFloat32, hocketSum, member.comm);
+  });
+  differ({"in 77 to 300 columns"}, [](Member& member, hocketSparse_t& send, hocketSparse_t& recv) {
+    if (member.rank == 0) {
+      std::swap(send.rows, send.columns);
+      std::swap(recv.rows, recv.columns);
+    }
+    return hocketAllReduceSparse(&send, &recv, hocketFloat32, hocketSum, member.comm);
   });
 }
 

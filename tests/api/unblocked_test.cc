@@ -228,6 +228,32 @@ TEST(Unblocked, AForkedChildDoesNotWaitForIt) {
   EXPECT_EQ(hocketCommAbort(comm), hocketSuccess);
 }
 
+size_t open_descriptors() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+// Whose operation timeout is long: the thread that joins gives up, and nothing stays open.
+TEST(Unblocked, WhatIsAbortedJoinsNoLonger) {
+  hocketConfig_t config = unblocked();
+  config.operationTimeoutMs = 600'000;
+  const auto abort_one = [&] {
+    hocketComm_t comm = nullptr;
+    ASSERT_EQ(hocketCommInitRankConfig(&comm, 2, make_id(), 0, &config), hocketInProgress);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_EQ(hocketCommAbort(comm), hocketSuccess);
+  };
+  abort_one();  // what stays for the process
+  const size_t before = open_descriptors();
+  for (int i = 0; i < 30; ++i) abort_one();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (open_descriptors() > before + 8 && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_LE(open_descriptors(), before + 8);
+}
+
 TEST(Unblocked, ArgumentsAreCheckedBeforehand) {
   hocketConfig_t config = unblocked();
   hocketComm_t comm = nullptr;

@@ -95,13 +95,14 @@ Status parted(const Bytes& bytes, int parts, std::vector<Bytes>& messages) {
   return in.finished() ? Status() : Status(Code::kInternal, "the messages of a sparse vector are damaged");
 }
 
-// The most bytes that any rank has. Vectors of different lengths are an error, told to all.
-Result<uint64_t> agree(Collectives& collectives, uint64_t bytes, uint64_t count) {
-  std::array<uint64_t, 3> most = {bytes, count, ~count};
+// The most bytes that any rank has. Vectors of different lengths, or shapes, are an error, told to all.
+Result<uint64_t> agree(Collectives& collectives, uint64_t bytes, const SparseVector& mine) {
+  std::array<uint64_t, 5> most = {bytes, mine.count, ~mine.count, mine.columns, ~mine.columns};
   HOCKET_TRY(collectives.all_reduce(DataType::kUint64, ReduceOp::kMax, most.data(), most.size()));
-  if (most[1] == ~most[2]) return most[0];
+  if (most[1] == ~most[2] && most[3] == ~most[4]) return most[0];
   return Status(Code::kInvalidUsage,
-                fmt::format("the ranks' sparse tensors differ: from {} to {} elements", ~most[2], most[1]));
+                fmt::format("the ranks' sparse tensors differ: from {} to {} elements, in {} to {} columns", ~most[2],
+                            most[1], ~most[4], most[3]));
 }
 
 class Summation {
@@ -181,7 +182,7 @@ Status sum_by_plan(Collectives& collectives, const SparseVector& mine, double ra
 Status sum_sparse(Collectives& collectives, const SparseVector& mine, const SparseSink& sink) {
   const int ranks = collectives.ranks();
   const Chunks few = by_length(mine.count, ranks), owners = by_rank(mine.count, ranks);
-  const Result<uint64_t> most = agree(collectives, most_bytes(mine, few), mine.count);
+  const Result<uint64_t> most = agree(collectives, most_bytes(mine, few), mine);
   HOCKET_TRY(most.status());
   // Sent to all at once, of which a dense sum would send nearly twice the vector.
   const uint64_t at_once = *most * static_cast<uint64_t>(ranks);
@@ -197,7 +198,7 @@ Status sum_sparse(Collectives& collectives, const SparseVector& mine, const Spar
 
 Status gather_sparse(Collectives& collectives, const SparseVector& mine, std::vector<SparseVector>& all) {
   const Chunks chunks = by_length(mine.count, collectives.ranks());
-  HOCKET_TRY(agree(collectives, 0, mine.count).status());
+  HOCKET_TRY(agree(collectives, 0, mine).status());
   std::vector<Bytes> gathered;
   HOCKET_TRY(collectives.gather(joined(messages_of(mine, chunks)), gathered));
   Bytes memory(memory_bytes(chunks, mine.type));

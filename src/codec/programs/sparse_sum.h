@@ -21,7 +21,8 @@ namespace hocket {
 // Elements by rising places, and their bits in the type. float32, float16 or bfloat16.
 struct SparseVector {
   DataType type = DataType::kFloat32;
-  uint64_t count = 0;  // of all elements; at most kMaxSparseCount
+  uint64_t count = 0;    // of all elements; at most kMaxSparseCount
+  uint64_t columns = 0;  // in which they are seen as a matrix, if they are; equal on all ranks
   std::vector<uint64_t> places{};
   std::vector<uint32_t> bits{};
 };
