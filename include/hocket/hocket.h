@@ -457,9 +457,9 @@ HOCKET_API hocketResult_t hocketScatterV(const void* sendbuff, const size_t* sen
 
 /* A codec makes short messages of values. The specification names it and its options, as in "fp16",
  * "int4:block=64,scale=minmax", "topk:ratio=0.01" or "lossless"; docs/codecs.md lists them. An unknown word is an error
- * that names it and what is allowed. A codec may be used by any number of communicators. Of calls under keys, whichever,
- * and of programs' it does one after the other: ranks that are threads of one process need a codec each for them, as
- * they would wait for each other. */
+ * that names it and what is allowed. A codec may be used by any number of communicators. Of calls under keys,
+ * whichever, and of programs' it does one after the other: ranks that are threads of one process need a codec each for
+ * them, as they would wait for each other. */
 typedef struct hocketCodec* hocketCodec_t;
 HOCKET_API hocketResult_t hocketCodecCreate(hocketCodec_t* codec, const char* specification);
 /* Operations under way keep what they need. */

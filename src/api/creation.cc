@@ -27,7 +27,6 @@ Created create_by_id(const std::string& unique_id, int rank, int ranks, const Co
   join.ranks = ranks;
   join.operation_timeout = options.operation_timeout;
   join.context = options.context;
-  join.cancelled = options.cancelled;
   const Result<UniqueId> decoded = decode_unique_id(unique_id);
   if (!decoded.ok()) return decoded.status();
   Result<std::shared_ptr<Mesh>> mesh = join_mesh(process_service(), join);

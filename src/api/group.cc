@@ -256,11 +256,14 @@ Result<Picoseconds> expected_time(const std::vector<PendingCall>& calls) {
 // Makes those repeats that wait for nobody for long, sends first: peers may wait for them. From the first other one on
 // they are left as calls.
 void make_repeats(Communicator& communicator, Group& of, Begun& begun) {
+  size_t left = of.repeats.size();
   for (const bool sending : {true, false}) {
     for (const Repeat& repeat : of.repeats) {
       if (repeat.arguments.sending != sending) continue;
+      const bool is_last = --left == 0;
       Repeated repeated;
-      if (of.calls.empty()) repeated = communicator.repeat_transfer(repeat.arguments, repeat.send, repeat.recv);
+      if (of.calls.empty())
+        repeated = communicator.repeat_transfer(repeat.arguments, repeat.send, repeat.recv, is_last);
       if (repeated.done || repeated.slices) begun.begins(communicator.mesh());
       if (!repeated.done) push_as_call(repeat, repeated.slices, of);
     }

@@ -130,6 +130,10 @@ class HandleTable {
     return object;
   }
 
+  // While the process is forked: no other thread adds or removes, whose lock the child would find held.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
  private:
   // An index rests before it is used again, so that a stale handle is told from a new one for long.
   static constexpr size_t kRest = 64;

@@ -3,6 +3,7 @@
 #include "api/opening.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,8 +104,11 @@ class Creators {
     ended.assign(std::move_iterator(first), std::move_iterator(running_.end()));
     running_.erase(first, running_.end());
   }
+  // While the process is forked: nobody else holds it in the child.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
   // When the process ends: who joins fails without the service, and is waited for, as what it uses may be destroyed
-  // next. Not in a child that fork() made, where the lock may be held for ever.
+  // next. Not in a child that fork() made.
   void end() {
     if (::getpid() != process_ || nobody_joins()) return;
     process_service().end();
@@ -135,8 +139,10 @@ class Creators {
 // Never destroyed: some may still be at work when the process ends.
 Creators& creators() {
   static auto& instance = *new Creators;
-  static const int at_exit = std::atexit([] { instance.end(); });
-  (void)at_exit;
+  static const bool prepared =
+      std::atexit([] { instance.end(); }) == 0 &&
+      ::pthread_atfork([] { instance.lock(); }, [] { instance.unlock(); }, [] { instance.unlock(); }) == 0;
+  (void)prepared;
   return instance;
 }
 
@@ -154,11 +160,9 @@ Status create_beside(hocketComm_t* comm, const Origin& origin, Make make, const 
     handle = *added;
   }
   creators().let_go();
-  CommunicatorOptions asked = options;
-  asked.cancelled = [pending] { return pending->is_abandoned(); };
   Status started = creators().start(pending, !origin.parent, [=, work = std::move(make)]() noexcept {
     Created made =
-        caught([&] { return parent->make(work, asked); }, [](const Status& status) -> Created { return status; });
+        caught([&] { return parent->make(work, options); }, [](const Status& status) -> Created { return status; });
     parent->release();  // before anybody is told that the communicator is there
     pending->end(std::move(made));
   });

@@ -28,7 +28,6 @@ class PendingCreation {
   void end(Result<std::shared_ptr<Communicator>> made);
   // From now on the session is left alone; what is still created is aborted.
   void abandon();
-  bool is_abandoned() const { return abandoned_; }
   // Until it has ended or was abandoned.
   void wait();
   // hocketInProgress's text while it goes on; then the failure, if any.
@@ -41,9 +40,9 @@ class PendingCreation {
   const pid_t process_ = ::getpid();
   std::mutex mutex_;
   std::condition_variable changed_;
-  Session* session_;  // guarded by mutex_
-  std::atomic<bool> abandoned_ = false;
-  Status failure_;  // written before ended_
+  Session* session_;        // guarded by mutex_
+  bool abandoned_ = false;  // guarded by mutex_
+  Status failure_;          // written before ended_
   std::atomic<bool> ended_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include "api/session.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -17,16 +18,23 @@ namespace {
 thread_local std::string thread_error;
 thread_local std::string thread_kept;
 
+// Never destroyed: threads may still be inside calls when the process ends.
+template <typename Object, uintptr_t number>
+HandleTable<Object>& make_table() {
+  static auto& table = *new HandleTable<Object>(number);
+  ::pthread_atfork([] { table.lock(); }, [] { table.unlock(); }, [] { table.unlock(); });
+  return table;
+}
+
 }  // namespace
 
-// Never destroyed: threads may still be inside calls when the process ends.
 HandleTable<Session>& sessions() {
-  static auto& table = *new HandleTable<Session>(0);
+  static auto& table = make_table<Session, 0>();
   return table;
 }
 
 HandleTable<std::shared_ptr<Queue>>& queues() {
-  static auto& table = *new HandleTable<std::shared_ptr<Queue>>(1);
+  static auto& table = make_table<std::shared_ptr<Queue>, 1>();
   return table;
 }
 

@@ -15,8 +15,8 @@ constexpr size_t kPage = 4096;
 // Messages that a pipe holds for one step: enough to keep both ends busy, few enough to stay in cache.
 constexpr size_t kSlicesPerPass = 4;
 
-// Shorter slices are foretold to save this part of the time at least: where it was less, calls took longer with them (a
-// broadcast of 32 KiB between two ranks by 8 KiB 1.3 to 1.6 times as long).
+// Shorter slices are foretold to save this part of the time at least, of what the longer ones take: between two ranks
+// in memory calls took longer with them where it was less (a broadcast of 32 KiB by 8 KiB 1.3 to 1.6 times as long).
 constexpr Picoseconds kWorthCutting = 8;
 
 // Packets of the loopback hold 65,483 bytes; these slices, with a header and any padding in front, fill four or two of

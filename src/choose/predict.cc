@@ -89,7 +89,8 @@ class Predictor {
     return level < demand_.plain_levels ? bytes : sizes_.coding.sent(bytes);
   }
 
-  // Short calls in one lane are bound once, and then take the fast path.
+  // Calls in one lane that are not cut are bound once, and then take the fast path; so do those that are, but that
+  // spares their messages nothing (docs/decisions/0156).
   bool may_be_bound() const {
     return demand_.may_be_bound && demand_.lanes == 1 && sizes_.coding == CodingCost{} &&
            chunk_ <= std::min({kLongestBound, sizes_.slice, sizes_.window});
@@ -259,7 +260,7 @@ class Predictor {
   const Sizes& sizes_;
   int64_t chunk_ = 0;  // bytes
   int64_t passes_ = 1;
-  bool is_bound_ = false;  // takes the fast path
+  bool is_bound_ = false;  // takes the fast path, uncut
   // A rank's two buffers push each other out of its caches, the more the larger they are and the more ranks share them.
   Femtoseconds place_byte_ = 0;
   Femtoseconds reread_byte_ = 0;   // little: passes are so short that the byte is in a cache

@@ -48,7 +48,6 @@ struct CommunicatorOptions {
   Reproducibility reproducibility = Reproducibility::kFast;
   std::string key;  // of the communicator: splits derive theirs from it
   FlightRecorder* flight = nullptr;
-  std::function<bool()> cancelled;  // polled while ranks join by a unique id: nobody wants the communicator any more
 };
 
 // The pipe ends of one class, opened through the mesh when first used.
@@ -127,8 +126,8 @@ class Communicator {
   bool may_repeat(const CallArguments& arguments, const void* send, const void* recv);
   // Makes such a blocking call at once. False: the caller checks it and makes it the long way.
   bool repeat(const CallArguments& arguments, const void* send, void* recv);
-  // The same for a transfer of a group, which may be repeated.
-  Repeated repeat_transfer(const CallArguments& arguments, const void* send, void* recv);
+  // The same for a transfer of a group, which may be repeated. `is_last`: no other of the group waits behind it.
+  Repeated repeat_transfer(const CallArguments& arguments, const void* send, void* recv, bool is_last = true);
   // From now on calls may be issued by other threads beside: no call is repeated.
   void share_turns() { repeats_ = false; }
   Order& order(const CallFacts& facts) {

@@ -118,7 +118,7 @@ class Operation final : public Work {
   std::atomic<bool>* done_ = nullptr;   // to be told; null: nobody asks
   int64_t* time_ = nullptr;             // nanoseconds, of a trial
   Time begun_{};
-  std::optional<size_t> repeated_;  // steps that the fast path has run of the next call
+  std::optional<size_t> repeated_;  // slices that the fast path has made of the next call
   Order* order_ = nullptr;
   uint64_t number_ = 0;
   bool blocks_ = false;

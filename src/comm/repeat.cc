@@ -83,10 +83,11 @@ bool Communicator::repeat(const CallArguments& arguments, const void* send, void
   return true;
 }
 
-Repeated Communicator::repeat_transfer(const CallArguments& arguments, const void* send, void* recv) {
+Repeated Communicator::repeat_transfer(const CallArguments& arguments, const void* send, void* recv, bool is_last) {
   RecentCall& recent = recent_transfer(arguments);
-  // Others of the group must not wait until this one has left.
-  const Wait* const wait = arguments.sending ? nullptr : &wait_;
+  // Others of the group must not wait until this one has left, or until all of a long message has come.
+  const bool waits = !arguments.sending && (is_last || !recent.fast_path.is_cut());
+  const Wait* const wait = waits ? &wait_ : nullptr;
   return is_like_recent(recent, arguments) ? make_again<true>(recent, send, recv, wait) : Repeated{};
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 // Shorter messages take none of the pipes' shortcuts.
 constexpr size_t kShort = 4 << 10;
-// Work within memory need not be short, but it is not interrupted.
+// Work within memory need not be short where it is not cut (on windows), but it is not interrupted.
 constexpr size_t kUninterrupted = 1 << 20;
 
 // How often a message, or word that one has left, is waited for, in the units of Wait::Advice::kLook, before the
@@ -40,16 +40,35 @@ bool suits(const Call& call, const SliceWalk& slice) {
   return slice.count() * element_bytes(call.type) <= longest;
 }
 
-// Its slices' sources and destinations; none: they are too many, or one is too long.
-size_t count_addresses(const Call& call) {
+struct Size {
+  size_t moves = 0;      // slices
+  size_t addresses = 0;  // of their sources and destinations
+};
+
+// Of a call; nothing: its slices are too many, or one is too long.
+Size size_of(const Call& call) {
   const size_t most = std::max(kMostMoves, call.plan->lanes[0].steps.size());
-  size_t moves = 0, addresses = 0;
+  Size size;
   for (SliceWalk slice(call.plan->lanes[0], call, kNoScratch); !slice.ended(); slice.next()) {
     if (slice.is_empty()) continue;
-    if (++moves > most || !suits(call, slice)) return 0;
-    addresses += slice.at().sources.size() + slice.at().destinations.size();
+    if (++size.moves > most || !suits(call, slice)) return {};
+    size.addresses += slice.at().sources.size() + slice.at().destinations.size();
   }
-  return addresses;
+  return size;
+}
+
+// Messages of whole slices leave from where they lie: then nothing is left for the fast path.
+bool sends_in_place(const Call& call, Pipes& pipes) {
+  const auto sends = [&](const Place& place) {
+    if (!is_message(place)) return false;
+    const Sender* const pipe = pipes.to(place.peer, 0).pipe;
+    const size_t from = pipe == nullptr                    ? SIZE_MAX
+                        : call.lending == Lending::kAlways ? std::min(pipe->stable_from, pipe->lent_from)
+                                                           : pipe->stable_from;
+    return call.slice_bytes >= from;
+  };
+  return std::ranges::any_of(call.plan->lanes[0].steps,
+                             [&](const Step& step) { return std::ranges::any_of(step.destinations, sends); });
 }
 
 std::byte** find_result(const Step& step, std::byte** destinations) {
@@ -116,11 +135,12 @@ bool await_flush(Sender& pipe, const Wait* wait) {
 
 FastPath::FastPath(const Call& call, Pipes& pipes) {
   if (!suits(call)) return;
-  const size_t addresses = count_addresses(call);
-  if (addresses == 0) return;
+  const Size size = size_of(call);
+  const bool is_cut = size.moves > call.plan->lanes[0].steps.size();
+  if (size.addresses == 0 || (is_cut && sends_in_place(call, pipes))) return;
   receives_ = call.receives;
   lending_ = call.lending;
-  addresses_.reserve(addresses);
+  addresses_.reserve(size.addresses);
   for (SliceWalk slice(call.plan->lanes[0], call, kNoScratch); !slice.ended(); slice.next()) {
     if (!slice.is_empty()) moves_.push_back(bind(call, slice, pipes));
   }

@@ -22,11 +22,12 @@ class FastPath {
   FastPath(FastPath&&) = default;
   FastPath& operator=(FastPath&&) = default;
   // Binds a call for all later ones of its kind, whose buffers may be others. Empty when it is none for it: of many or
-  // long slices, coded, in several lanes, with scratch memory, a prologue, or a user's operation. The pipe ends outlive
-  // this.
+  // long slices, or of several that leave from where they lie; one that fills the caches; coded, in several lanes, with
+  // scratch memory, steps on several chunks, a scalar, or a user's operation. The pipe ends outlive this.
   FastPath(const Call& call, Pipes& pipes);
 
   bool bound() const { return !moves_.empty(); }
+  bool is_cut() const { return moves_.size() > 1; }
   // Makes the slices in order, and looks whether all that was sent has left this process. For that, and for a message
   // or room that is not there, it waits a little, as `wait` does; null: not at all. True when the call is done;
   // otherwise the execution has to start from reached().

@@ -9,6 +9,8 @@
 
 #include <array>
 #include <cstring>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "comm/binding.h"
@@ -33,7 +35,8 @@ class SlowSender final : public Sender {
     if (messages.get() >= messages_with_room) return nullptr;
     return has_room && bytes <= sizeof(memory) ? memory.data() : nullptr;
   }
-  void commit(size_t /*bytes*/, Envelope /*envelope*/) override {
+  void commit(size_t bytes, Envelope /*envelope*/) override {
+    sent.insert(sent.end(), memory.begin(), memory.begin() + static_cast<ptrdiff_t>(bytes));
     left_ = looks_;
     has_failed_ = fails_at_once;
   }
@@ -46,6 +49,7 @@ class SlowSender final : public Sender {
   bool flushed() override { return left_ == 0 && !has_failed_; }
 
   std::array<std::byte, kLong> memory{};
+  std::vector<std::byte> sent;
   int asked = 0;
   int looks_for_room = 0;                    // until there is some ...
   uint32_t messages_with_room = UINT32_MAX;  // ... for no more than these
@@ -87,6 +91,26 @@ class Bringer final : public Receiver {
   Message message_{};
 };
 
+// Has the slices of a call one after the other, as far as they have come.
+class Feeder final : public Receiver {
+ public:
+  explicit Feeder(std::vector<int32_t> values) : values_(std::move(values)) {}
+  const Message* peek() override {
+    if (messages.get() >= come) return nullptr;
+    const size_t at = messages.get() * kLong;
+    message_ = {reinterpret_cast<const std::byte*>(values_.data()) + at,
+                std::min(kLong, values_.size() * sizeof(int32_t) - at), Envelope{1, messages.get()}.digest()};
+    return &message_;
+  }
+  void release() override {}
+
+  uint32_t come = UINT32_MAX;
+
+ private:
+  const std::vector<int32_t> values_;
+  Message message_{};
+};
+
 class OnePipe final : public Pipes {
  public:
   explicit OnePipe(Sender& sender) { sender_.pipe = &sender; }
@@ -104,7 +128,8 @@ class Part {
  public:
   template <typename Pipe>
   Part(Pipe& pipe, Rank rank, Lending lending, size_t bytes, size_t cache_bytes = kCaches)
-      : pipes_(pipe), values_(bytes / sizeof(int32_t), rank == 0 ? 7 : 0) {
+      : pipes_(pipe), values_(bytes / sizeof(int32_t)) {
+    if (rank == 0) std::iota(values_.begin(), values_.end(), 7);
     BuildOptions options;
     options.ranks = 2;
     options.rank = rank;
@@ -122,17 +147,20 @@ class Part {
     call_.window = kPass / sizeof(int32_t);
     call_.slice_bytes = kLong;
     call_.cache_bytes = cache_bytes;
+    call_.operation = 1;
     path_ = FastPath(call_, pipes_);
   }
 
   bool broadcast(const Wait* wait) { return path_.run(values_.data(), values_.data(), 1, wait); }
-  // What becomes of the call behind the steps that the fast path has made.
+  // What becomes of the call behind the slices that the fast path has made.
   Execution::Progress go_on() {
     Execution execution(pipes_);
     execution.start(call_, path_.reached());
     return execution.advance();
   }
   int32_t value() const { return values_.back(); }
+  const std::vector<int32_t>& values() const { return values_; }
+  bool is_bound() const { return path_.bound(); }
 
  private:
   OnePipe pipes_;
@@ -156,6 +184,15 @@ class Leaf : public Part {
 };
 
 const Wait kWait(real_system(), false, std::chrono::milliseconds(1));
+
+// All that the root has, once for each call.
+void expect_all_sent(const SlowSender& sender, const Part& root, size_t calls = 1) {
+  const size_t bytes = root.values().size() * sizeof(int32_t);
+  ASSERT_EQ(sender.sent.size(), calls * bytes);
+  for (size_t call = 0; call < calls; ++call) {
+    EXPECT_EQ(std::memcmp(sender.sent.data() + call * bytes, root.values().data(), bytes), 0) << call;
+  }
+}
 
 void expect_sent(const SlowSender& sender) {
   int32_t sent = 0;
@@ -204,7 +241,7 @@ TEST(FastPath, MakesAllSlicesOfACallThatIsCut) {
     EXPECT_TRUE(root.broadcast(&kWait));
     EXPECT_EQ(sender.messages.get(), call * 64);
   }
-  expect_sent(sender);
+  expect_all_sent(sender, root, 2);
 }
 
 TEST(FastPath, LeavesWhatHasManySlicesOrFillsCachesToTheExecution) {
@@ -234,7 +271,34 @@ TEST(FastPath, LeavesTheRestOfACallThatIsCutToTheExecution) {
     sender.messages_with_room = 10;
     EXPECT_EQ(root.go_on(), Execution::Progress::kDone);
     EXPECT_EQ(sender.messages.get(), 10U);
+    expect_all_sent(sender, root);
   }
+}
+
+TEST(FastPath, TakesAllSlicesOfACallThatIsCutOrLeavesTheRest) {
+  std::vector<int32_t> values(10 * kLong / sizeof(int32_t) - 1);
+  std::iota(values.begin(), values.end(), 1);
+  for (uint32_t come = 0; come <= 10; ++come) {
+    Feeder receiver(values);
+    receiver.come = come;
+    Leaf leaf(receiver, values.size() * sizeof(int32_t));
+    EXPECT_EQ(leaf.broadcast(&kWait), come == 10);
+    receiver.come = 10;
+    if (come < 10) {
+      EXPECT_EQ(leaf.go_on(), Execution::Progress::kDone);
+    }
+    EXPECT_EQ(leaf.values(), values) << come;
+  }
+}
+
+TEST(FastPath, IsNotBoundWhereSlicesLeaveFromWhereTheyLie) {
+  SlowSender lies(0), lends(0), copies(0);
+  lies.stable_from = lends.lent_from = kLong;
+  copies.stable_from = copies.lent_from = kLong + 1;
+  EXPECT_FALSE(Root(lies, Lending::kNever, 2 * kLong).is_bound());
+  EXPECT_FALSE(Root(lends, Lending::kAlways, 2 * kLong).is_bound());
+  EXPECT_TRUE(Root(lends, Lending::kNever, 2 * kLong).is_bound());
+  EXPECT_TRUE(Root(copies, Lending::kAlways, 2 * kLong).is_bound());
 }
 
 // Where the pipe brings it, nothing is left to copy.
