@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "kernels/kernels.h"
+#include "comm/reductions.h"
 
 namespace hocket {
 namespace {
@@ -84,7 +84,7 @@ Status no_communicator() {
 Status null_pointer(const char* name) { return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name)); }
 
 Status may_wait() {
-  if (!in_user_function()) return {};
+  if (!is_within_function()) return {};
   return Status(Code::kInvalidUsage, "a reduction's function called it, within a call");
 }
 

@@ -79,6 +79,7 @@ hocketResult_t call(std::string_view name, const hocketSparse_t* send, hocketCom
   const CallRange range(name, nonzeros_of(send));
   return with_call(comm, [&](Session& session) -> Status {
     if (in_group()) return {Code::kInvalidUsage, "sparse collectives block: they stay out of groups"};
+    if (static_cast<unsigned>(datatype) >= hocketNumTypes) return invalid("datatype: there is no such type");
     const Communicator& communicator = *session.communicator;
     // Those that differ in these do not match.
     ProgramCalls calls(communicator.rank(), communicator.ranks(), digest_of(fmt::format("{} {}", name, op)),

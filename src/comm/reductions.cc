@@ -4,7 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "kernels/kernels.h"
+
 namespace hocket {
+
+bool is_within_function() { return in_user_function(); }
 namespace {
 
 constexpr int32_t kLast = INT32_MAX - 1;

@@ -13,6 +13,9 @@
 
 namespace hocket {
 
+// This thread is within the function of an operation of the user's.
+bool is_within_function();
+
 class Reductions {
  public:
   explicit Reductions(Rank rank) : rank_(rank) {}

@@ -290,7 +290,7 @@ TEST(OneSided, BadArguments) {
               {"put (window 1, offset 1, 16 bytes) at rank " + std::to_string(peer), "has 16 bytes"});
       refused(hocketGet(data, 1, hocketInt64, peer, win, SIZE_MAX, comm, nullptr), {"has 16 bytes"});
       refused(hocketGet(nullptr, 1, hocketInt64, peer, win, 0, comm, nullptr), {"localbuff is NULL"});
-      refused(hocketGet(data, SIZE_MAX, hocketInt64, peer, win, 0, comm, nullptr), {"count: ", "2^64 bytes"});
+      refused(hocketGet(data, SIZE_MAX, hocketInt64, peer, win, 0, comm, nullptr), {"count: ", "2^62 bytes"});
       refused(hocketGet(data, 1, hocketNumTypes, peer, win, 0, comm, nullptr), {"datatype"});
       refused(hocketPutSignal(data, 1, hocketInt64, peer, win, 0, 8, 0, 0, comm, nullptr), {"sigIdx: 8", "0 to 7"});
       refused(hocketPutSignal(data, 1, hocketInt64, peer, win, 0, 0, 1, 0, comm, nullptr), {"ctx: 1"});

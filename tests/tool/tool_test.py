@@ -163,9 +163,9 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("Chosen: ring over 3 lanes, because it is forced.", answer.stdout)
 
     def test_explain_cuts_to_the_pipes_memory(self):
-        for words, slices in (((), "24"), (("--pipe-memory", "4"), "4"), (("--pipe-memory", "200"), "32")):
+        for words, slices in (((), " by 24 KiB"), (("--pipe-memory", "4"), " by 4 KiB"), (("--pipe-memory", "200"), ",")):
             answer = hocket("explain", "all_to_all", "--bytes", "64M", "--ranks", "64", *words)
-            self.assertIn(f"Chosen: pairwise by {slices} KiB", answer.stdout, answer.stderr)
+            self.assertIn(f"Chosen: pairwise{slices}", answer.stdout, answer.stderr)
 
     def test_explain_says_whether_a_codec_is_used(self):
         left_out = "it is left out, for it does not save a tenth"
